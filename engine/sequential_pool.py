@@ -97,13 +97,35 @@ class SequentialPool:
         full = computed // size if caching else 0
         if full > len(names) and request.prompt_numbers is None:
             names = self._names(request)[:full]
-        self.num_filled += full - known
+        self._hold(names, hits, blocks, full)
+        request.num_computed_tokens = computed
+        request.status = Status.FINISHED
+
+    def take(self, names: array[int], asked: int, blocks: int, full: int) -> int:
+        """Serve a request of which only numbers are known: the leading ones of its `full` blocks with content, which rise.
+
+        It takes so many `blocks` in all, and the first `asked` of those with names may hit. Returns how many did.
+        """
+        self._reach(names)
+        hits = list(iter(map(self._place.__getitem__, names[:asked]).__next__, 0))
+        if blocks > self.peak_used:
+            self.peak_used = blocks
+        self._hold(names, hits, blocks, full)
+        return len(hits)
+
+    def _hold(self, names: array[int], hits: list[int], blocks: int, full: int) -> None:
+        """Let a request, of which `hits` were there, have its blocks and give them back."""
+        self.num_filled += full - len(hits)
         if self._capacity is not None:
             self._use(names, hits, blocks, full)
         else:
-            self._keep(names, known)
-        request.num_computed_tokens = computed
-        request.status = Status.FINISHED
+            self._keep(names, len(hits))
+
+    def _reach(self, names: array[int]) -> None:
+        """Make room for the places of these numbers."""
+        missing = (names[-1] if names else 0) + 1 - len(self._place)
+        if missing > 0:
+            self._place.frombytes(bytes(self._place.itemsize * (missing + _AHEAD)))  # numbers only rise in a chain
 
     def _names(self, request: Request) -> array[int]:
         """The numbers of the full blocks of a request, as far as its tokens or its trace name them."""
@@ -113,9 +135,7 @@ class SequentialPool:
         else:
             extend_hashes(request, size, self._hasher)
             names = array("i", map(self._number, request.block_hashes))
-        missing = (names[-1] if names else 0) + 1 - len(self._place)
-        if missing > 0:
-            self._place.frombytes(bytes(self._place.itemsize * (missing + _AHEAD)))  # numbers only rise in a chain
+        self._reach(names)
         return names
 
     def _number(self, block_hash: BlockHash) -> int:

@@ -10,6 +10,9 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 RouterView = Literal["events", "routed"]
 """Whether routers hear what replicas store and evict, or know only what they sent them."""
 
+REFUSED = -1
+"""What a router answers that turns a request away."""
+
 
 class ReplicaView(Protocol):
     """One replica at an arrival, before the request is given to it."""
@@ -68,7 +71,7 @@ class FleetRouter(Protocol):
     """Chooses a replica for each request, in order of arrival."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The number of the replica."""
+        """The number of the replica, or REFUSED."""
         ...
 
     def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None:

@@ -63,7 +63,7 @@ class SharedLink:
     def advance(self, now: float) -> list[tuple[float, int]]:
         """Let time pass; the transfers that are done by then, as moments and numbers in the order in which they end."""
         done: list[tuple[float, int]] = []
-        while (moment := self.next_event()) <= now:
+        while len(self) and (moment := self.next_event()) <= now:
             if moment == self._next_end():  # what ends makes room for what comes at the same moment
                 self._now = max(self._now, moment)
                 self._moved, number = heappop(self._sharing)

@@ -48,35 +48,49 @@ class FlashAttention2:
     kv_heads: int
     multiprocessors: int
 
-    _longest: int = field(init=False, repr=False, compare=False)
+    longest: int = field(init=False, repr=False, compare=False)
     """Requests whose blocks together use the memory's whole bandwidth."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_longest", ceil(_STREAMS / self.kv_heads))
+        object.__setattr__(self, "longest", ceil(_STREAMS / self.kv_heads))
 
-    def layer_seconds(self, work: Sequence[tuple[int, int]]) -> float:
-        """Seconds of one layer. `work` has, for each request, the tokens computed before and those computed now."""
-        moved = pairs = 0
+    def layer_seconds(
+        self, chunks: Sequence[tuple[int, int]], requests: int, context: int, longest: Sequence[int] = ()
+    ) -> float:
+        """Seconds of one layer: of `chunks`, each with the tokens computed before and those computed now, and of `requests` that
+        decode, which have computed `context` tokens in all, the `longest` of them so many each."""
+        moved = context + 2 * requests
+        pairs = _TILE * (context + requests)
         decodes = True
-        for before, new in work:
+        for before, new in chunks:
             moved += before + 2 * new
             tiles = -(-new // _TILE)
             pairs += _TILE * (tiles * before + _TILE * tiles * (tiles - 1) // 2 + new)
             decodes = decodes and new == 1
-        least = moved * self.token_bytes / (self.bandwidth * _BANDWIDTH_EFFICIENCY)
-        reading = least + least * _RAMP / (least + _RAMP)
-        if not decodes:
-            return reading + max(pairs * self.pair_flops * self.flop_seconds, self._wait(work))
-        if len(work) * self.kv_heads < _FILLED * self.multiprocessors:
+        least = self._read_seconds(moved)
+        reading = least + (least * _RAMP / (least + _RAMP) if least else 0.0)
+        if decodes and (requests + len(chunks)) * self.kv_heads < _FILLED * self.multiprocessors:
             return reading
-        return reading + self._wait(work)
+        wait = self._wait([*(before + 1 for before in longest), *(before + new for before, new in chunks)])
+        return reading + (wait if decodes else max(pairs * self.pair_flops * self.flop_seconds, wait))
 
-    def _wait(self, work: Sequence[tuple[int, int]]) -> float:
+    def growth(self, requests: int, context: int) -> float:
+        """By how much a layer takes longer where each of `requests` that decode has one token more. None waits longer then, as
+        the longest of them grow alike."""
+        least = self._read_seconds(context + 2 * requests)
+        return self._read_seconds(requests) * (1 + (_RAMP / (least + _RAMP)) ** 2)
+
+    def _read_seconds(self, tokens: int) -> float:
+        return tokens * self.token_bytes / (self.bandwidth * _BANDWIDTH_EFFICIENCY)
+
+    def _wait(self, lengths: Sequence[int]) -> float:
         """For the longest request, beyond the time in which the memory could serve all.
 
         Blocks that read at once get equal parts of the bandwidth, and none more than it can take alone. With `n` as many as use all
         of it, lengths l₁ ≥ l₂ ≥ …, and `t` of one token alone: t · Σ (1 - m / n) · (lₘ - lₘ₊₁) for m < n, which is this.
         """
-        longest = nlargest(self._longest, [before + new for before, new in work])
+        if not lengths:
+            return 0.0
+        longest = nlargest(self.longest, lengths)
         alone = self.token_bytes / self.kv_heads * _STREAMS / self.bandwidth
-        return alone * (longest[0] - sum(longest) / self._longest)
+        return alone * (longest[0] - sum(longest) / self.longest)

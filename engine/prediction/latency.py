@@ -16,8 +16,9 @@ each layer twice (a ring: every accelerator sends 2 · (n - 1) / n of the bytes)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from math import hypot
 
 from kvtool.engine.engine_error import EngineError
@@ -27,6 +28,7 @@ from kvtool.engine.prediction.accelerators import (
     Accelerator,
     find_accelerator,
 )
+from kvtool.engine.prediction.decode_run import DecodeRun
 from kvtool.engine.prediction.flash_attention import FlashAttention2
 
 __all__ = ["ACCELERATORS", "Accelerator", "LatencyModel", "PrefillTimes", "find_accelerator"]
@@ -85,6 +87,10 @@ class LatencyModel:
     """Of a layer, for a token and one that it attends to."""
     _kv_seconds: float = field(init=False, repr=False, compare=False)
     """Of a layer, to move the keys and values of a token."""
+    _token_seconds: float = field(init=False, repr=False, compare=False)
+    """Of a layer, for each token more that a decode step attends to."""
+    _decode_shift: float = field(init=False, repr=False, compare=False)
+    """Tokens that a decode step attends to beyond those computed before."""
     _flash: FlashAttention2 | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -100,41 +106,87 @@ class LatencyModel:
         flop_seconds = 1 / (self.accelerator.flops * self.accelerator.compute_efficiency)
         byte_seconds = 1 / (self.accelerator.bandwidth * self.bandwidth_efficiency)
         layers = geometry.num_layers - (not self.whole_last_layer)
+        pair_seconds = 4.0 * geometry.num_heads * geometry.head_dim / ways * flop_seconds
+        kv_seconds = self._kv_bytes() / geometry.num_layers * byte_seconds
+        token_seconds = hypot(pair_seconds, kv_seconds)
         for name, value in (
             ("_flop_seconds", flop_seconds),
             ("_byte_seconds", byte_seconds),
             ("_layer_weights", layers * geometry.layer_parameters),
             ("_head_weights", geometry.vocab_size * geometry.hidden_size),
-            ("_pair_seconds", 4.0 * geometry.num_heads * geometry.head_dim / ways * flop_seconds),
-            ("_kv_seconds", self._kv_bytes() / geometry.num_layers * byte_seconds),
+            ("_pair_seconds", pair_seconds),
+            ("_kv_seconds", kv_seconds),
+            ("_token_seconds", token_seconds),
+            ("_decode_shift", 1 + (kv_seconds / token_seconds if token_seconds else 0.0) ** 2),
             ("_flash", self._flash_attention(flop_seconds)),
         ):
             object.__setattr__(self, name, value)
 
     def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
         """Seconds of one step. `work` has, for each request, the tokens computed before and those computed now."""
-        geometry = self.geometry
+        if self._flash is not None:
+            known = [(before, new) for before, new in work if new]
+            decoding = [before for before, new in known if new == 1]
+            chunks = [each for each in known if each[1] > 1]
+            longest = nlargest(self._flash.longest, decoding)
+            return self.mixed_seconds(chunks, len(decoding), sum(decoding), longest) if known else 0.0
         cut = not self.whole_last_layer
-        layers = geometry.num_layers - cut
         pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
         tokens = rows = 0
         attention = last_attention = 0.0
+        for before, new in work:
+            tokens += new
+            rows += 1
+            pairs = new * before + new * (new + 1) // 2
+            moved = (before + 2 * new) * kv_seconds
+            attention += hypot(pairs * pair_seconds, moved)
+            if cut:
+                last_attention += hypot((before + new) * pair_seconds, moved)
+        return self._seconds(tokens, rows, attention, last_attention) if tokens else 0.0
+
+    @property
+    def longest(self) -> int:
+        """Of how many requests that decode it matters how long each is: 0 where the sum of their tokens is enough."""
+        return 0 if self._flash is None else self._flash.longest
+
+    def decode_run(self, requests: int, context: int, longest: Sequence[int] = ()) -> DecodeRun:
+        """Steps in which `requests` that have computed `context` tokens in all get a token each, and nothing else is computed.
+
+        `longest` has what the longest of them have computed, as many as the property of that name says. With c tokens computed
+        before, a request's attention takes hypot((c + 1) a, (c + 2) b) in a layer. That is a line in c but for at most
+        hypot(a, b) / (8 (c + 1)): an eighth of what one token more takes, divided by the context. For `FlashAttention2` it is the
+        line that touches the curve at the first step.
+        """
+        first = self.mixed_seconds((), requests, context, longest)
+        growth = self._token_seconds * requests if self._flash is None else self._flash.growth(requests, context)
+        return DecodeRun(first, self.geometry.num_layers * growth)
+
+    def mixed_seconds(
+        self, chunks: Sequence[tuple[int, int]], requests: int, context: int, longest: Sequence[int] = ()
+    ) -> float:
+        """`step_seconds` of `chunks` and of `requests` that decode, as in `decode_run`."""
+        cut = not self.whole_last_layer
         if self._flash is not None:
-            known = tuple(work)
-            rows, tokens = len(known), sum(new for _, new in known)
-            attention = self._flash.layer_seconds(known) if tokens else 0.0
-            last_attention = attention * cut
-        else:
-            for before, new in work:
-                tokens += new
-                rows += 1
-                pairs = new * before + new * (new + 1) // 2
-                moved = (before + 2 * new) * kv_seconds
-                attention += hypot(pairs * pair_seconds, moved)
-                if cut:
-                    last_attention += hypot((before + new) * pair_seconds, moved)
-        if not tokens:
-            return 0.0
+            attention = self._flash.layer_seconds(chunks, requests, context, longest)
+            tokens = requests + sum(new for _, new in chunks)
+            return self._seconds(tokens, requests + len(chunks), attention, attention * cut)
+        pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
+        tokens = rows = requests
+        decode = self._token_seconds * (context + requests * self._decode_shift)
+        attention = last_attention = decode
+        for before, new in chunks:
+            tokens += new
+            rows += 1
+            moved = (before + 2 * new) * kv_seconds
+            attention += hypot((new * before + new * (new + 1) // 2) * pair_seconds, moved)
+            last_attention += hypot((before + new) * pair_seconds, moved)
+        return self._seconds(tokens, rows, attention, last_attention if cut else 0.0)
+
+    def _seconds(self, tokens: int, rows: int, attention: float, last_attention: float) -> float:
+        """A step of so many tokens for so many requests, with its attention in a layer and in one that is cut."""
+        geometry = self.geometry
+        cut = not self.whole_last_layer
+        layers = geometry.num_layers - cut
         activations = 3 * geometry.intermediate_size * (layers * tokens + cut * rows) / self.tensor_parallel
         return (
             self.product_seconds(self._layer_weights, tokens)

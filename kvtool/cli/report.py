@@ -12,10 +12,13 @@ from kvtool.config.shown_options import Showing, Writing
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
+    from kvtool.report.outputs import OutputFile
     from kvtool.results.check import CheckResult
+    from kvtool.results.documents.what_if import WhatIfDocument
     from kvtool.results.finding import Finding
 
 RESULT = "A file that kvtool profile, check or lint wrote as JSON, or -."
+_SAVED = "A file that kvtool profile, check, lint or what-if wrote as JSON, or -."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,7 @@ class ReportCommand(Command):
     It judges nothing: the exit code is 0 whatever the verdict was.
     """
 
-    result: Annotated[str, Argument(RESULT, "RESULT")]
+    result: Annotated[str, Argument(_SAVED, "RESULT")]
     writing: Writing
     showing: Annotated[Showing, only("json", "quiet", "color", "plain", "width")]
 
@@ -34,13 +37,17 @@ class ReportCommand(Command):
         check_piped("report", [self.result])
         from kvtool.report.outputs import check_outputs, output_root, write_outputs
         from kvtool.report.write_options import WriteOptions
-        from kvtool.results.files import load_result
+        from kvtool.results.documents.what_if import WhatIfDocument
+        from kvtool.results.files import load_saved
         from kvtool.results.limit_text import limit_text, text_in
         from kvtool.text.terminal.console import DEFAULT_WIDTH
         from kvtool.text.terminal.streams import printing
 
         outputs = check_outputs(self.writing.outputs, [self.result], json=self.showing.json)
-        result = limit_text(load_result(self.result), self.writing.show_text)
+        saved = load_saved(self.result)
+        if isinstance(saved, WhatIfDocument):
+            return self._what_if(saved, outputs)
+        result = limit_text(saved, self.writing.show_text)
         if outputs:
             options = WriteOptions(
                 show_text=text_in(result),
@@ -53,6 +60,24 @@ class ReportCommand(Command):
         if self.showing.json or not any(output.to_stdout for output in outputs):
             with printing():
                 self._show(result)
+        return 0
+
+    def _what_if(self, document: WhatIfDocument, outputs: list[OutputFile]) -> int:
+        """The same of what `kvtool what-if` found; KvtoolError for a format that it has not."""
+        from kvtool.report.outputs import parse_output
+        from kvtool.report.terminal.what_if import print_what_if
+        from kvtool.report.what_if_formats import FORMATTERS, write_what_if
+        from kvtool.text.terminal.console import DEFAULT_WIDTH
+        from kvtool.text.terminal.streams import printing
+
+        for spec in self.writing.outputs:
+            parse_output(spec, tuple(FORMATTERS))
+        write_what_if(document, outputs, width=self.showing.width or DEFAULT_WIDTH, quiet=self.showing.quiet)
+        with printing():
+            if self.showing.json:
+                sys.stdout.write(document.to_json())
+            elif not any(output.to_stdout for output in outputs):
+                print_what_if(self.showing.console(), document)
         return 0
 
     def _show(self, result: CheckResult) -> None:

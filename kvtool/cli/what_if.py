@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
+from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Reading, Rendering, Serving, Tracing
+from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
+    from kvtool.profiler.opening import Opened
+    from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.sweeps import AskedSweep
+    from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import WhatIfDocument
 
 _MOST = 10**12
@@ -24,13 +28,13 @@ _MOST = 10**12
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfCommand(Command):
-    """What the same requests would hit with another cache: every size in one pass, other policies, lifetimes, block sizes.
+    """What to change first: the same requests with another cache, other blocks, more accelerators, or other prompts, in one table.
 
-    Nothing is run but the accounting of blocks; each row is counted on the requests themselves.
+    Each row is counted on the requests themselves, and names the command that gives it again. --sweep changes one thing alone.
     """
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or patterns; or -.", "INPUT")]
-    sweep: Annotated[Axis, Option("What is changed.")] = "capacity"
+    sweep: Annotated[Axis | None, Option("Change this alone, as a curve.")] = None
     capacities: Annotated[str | None, Option("Blocks to try. [default: spread over what there is]", "N,...")] = None
     policies: Annotated[
         str | None, Option("lru, fifo, lfu, sieve, s3fifo, arc, and opt, the bound. [default: all]", "NAME,...")
@@ -40,80 +44,135 @@ class WhatIfCommand(Command):
     sample: Annotated[
         float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.fraction)
     ] = 1.0
+    advice: Annotated[bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")] = True
+    fixed: Annotated[
+        str | None,
+        Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
+    ] = None
+    clocking: Clocking
+    caching: Annotated[Caching, only("use_timestamps")]
+    predicting: Predicting
     rendering: Rendering
-    serving: Annotated[Serving, only("block_size")]
+    serving: Serving
     tracing: Annotated[Tracing, only("rules", "trace_block_size")]
     reading: Annotated[
         Reading,
         only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside"),
     ]
+    outputs: Annotated[
+        tuple[str, ...],
+        Option(
+            "Also write PATH, in the format of its extension (json, md, html, csv, txt, svg) or FMT; repeatable.",
+            "[FMT=]PATH",
+            flag="--output",
+            short="-o",
+        ),
+    ] = ()
     configured: Configured
-    showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
+    showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width", "command_line")]
 
     def run(self) -> int:
         """Count and print; KvtoolError for what cannot be read or does not go together."""
         check_values(self)
         check_piped("what-if", self.inputs)
+        from kvtool.report.outputs import check_outputs
+        from kvtool.report.what_if_formats import FORMATTERS, write_what_if
+        from kvtool.text.terminal.console import DEFAULT_WIDTH
         from kvtool.text.terminal.streams import printing
 
+        outputs = check_outputs(
+            self.outputs,
+            self.inputs,
+            json=self.showing.json,
+            formats=tuple(FORMATTERS),
+            allow_outside=self.reading.allow_outside,
+        )
         document = self._document()
+        write_what_if(document, outputs, width=self.showing.width or DEFAULT_WIDTH, quiet=self.showing.quiet)
         with printing():
             if self.showing.json:
                 sys.stdout.write(document.to_json())
-            else:
+            elif not any(output.to_stdout for output in outputs):
                 from kvtool.report.terminal.what_if import print_what_if
 
                 print_what_if(self.showing.console(), document)
         return 0
 
     def _document(self) -> WhatIfDocument:
-        from kvtool.config.asked_run import RunOptions
-        from kvtool.config.loading import read_config
-        from kvtool.profiler.opening import open_workload
+        from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
         from kvtool.profiler.what_if.planning_pass import block_trace
-        from kvtool.profiler.what_if.sweeps import sweep
-        from kvtool.results.documents.what_if import WhatIfDocument
-        from kvtool.text.tokens.tokenizer import Tokenizers
+        from kvtool.profiler.what_if.sweeps import sweep_document
 
         rules = self.tracing.rules or "vllm"
         if rules not in ("vllm", "block-lru"):
             raise KvtoolError(
-                f"sweeps follow vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
+                f"what-if follows vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
             )
-        asked = self._asked(whole=rules == "block-lru")
+        axis = self._axis
+        self._check_together(axis)
+        asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
+        opened = self._opened()
+        with self.showing.progress() as progress:
+            if asked is None:
+                fixed = tuple(_listed(self.fixed))
+                table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
+                return WhatIfTable(opened, table, progress).document()
+            trace, notes = block_trace(opened, progress)
+        return sweep_document(opened.name, rules, trace, notes, asked)
+
+    def _fleet(self) -> TableFleet | None:
+        """Today's fleet, where a clock is asked for."""
+        if not (self.caching.use_timestamps or self.clocking.slo is not None or self.clocking.speedup != 1):
+            return None
+        from kvtool.profiler.what_if.table_clock import TableFleet
+
+        return TableFleet(slo=self.clocking.objectives(), speedup=self.clocking.speedup)
+
+    @property
+    def _axis(self) -> Axis | None:
+        """What is swept, which capacities or a sample say by themselves; None: the table."""
+        return self.sweep or ("capacity" if self.capacities is not None or self.sample < 1 else None)
+
+    def _opened(self) -> Opened:
+        """The inputs as one's own engine would serve them, whoever served them."""
+        from dataclasses import replace
+
+        from kvtool.config.asked_run import RunOptions
+        from kvtool.config.loading import read_config
+        from kvtool.engine.config import EngineConfig
+        from kvtool.profiler.opening import open_workload
+        from kvtool.text.tokens.tokenizer import Tokenizers
+
         options = RunOptions(
             inputs=self.inputs,
+            predicting=self.predicting,
             rendering=self.rendering,
             serving=self.serving,
             tracing=self.tracing,
             reading=self.reading,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
-        opened = open_workload(options, Tokenizers(offline=self.showing.offline))
-        with self.showing.progress() as progress:
-            trace, notes = block_trace(opened, progress)
-        blocks = asked.blocks(trace)
-        reachable = blocks.reachable
-        return WhatIfDocument(
-            schema="kvtool.what-if/1",
-            input=opened.name,
-            rules=rules,
-            block_size=trace.block_size,
-            requests=len(trace),
-            references=blocks.references,
-            distinct_blocks=trace.distinct,
-            reachable_blocks=reachable,
-            reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
-            sampled=self.sample if self.sweep == "capacity" else 1.0,
-            notes=notes,
-            rows=sweep(trace, asked),
-        )
+        tokenizers = Tokenizers(offline=self.showing.offline)
+        opened = open_workload(options, tokenizers)
+        rules = opened.planned.plan.cache
+        if self._axis is None and rules is not None and rules.dated:
+            own = replace(self.serving, block_size=EngineConfig.block_size)
+            opened = open_workload(replace(options, serving=own), tokenizers)
+        return opened
 
-    def _asked(self, *, whole: bool) -> AskedSweep:
+    def _command(self, flags: Flags) -> str:
+        """What was given, with these flags."""
+        import shlex
+
+        from kvtool.report.terminal.next_command import changed, without_shown
+
+        given = self.showing.command_line or ("what-if", *self.inputs)
+        return shlex.join(["kvtool", *changed(without_shown(given), flags)])
+
+    def _asked(self, axis: Axis, *, whole: bool) -> AskedSweep:
         from kvtool.profiler.what_if.sweeps import AskedSweep
         from kvtool.text.quantities import parse_duration
 
-        self._check_together()
         policies: list[Policy] = []
         for name in _listed(self.policies):
             found = next((each for each in get_args(Policy) if each == name.replace("-", "")), None)
@@ -127,7 +186,7 @@ class WhatIfCommand(Command):
         except ValueError as error:
             raise KvtoolError(f"--ttls: {error}") from error
         return AskedSweep(
-            self.sweep,
+            axis,
             whole,
             policies=policies,
             capacities=_numbers("--capacities", self.capacities, 0),
@@ -136,7 +195,7 @@ class WhatIfCommand(Command):
             sample=self.sample,
         )
 
-    def _check_together(self) -> None:
+    def _check_together(self, axis: Axis | None) -> None:
         """Which lists belong to which axis."""
         of: dict[str, tuple[Axis, ...]] = {
             "policies": ("policy",),
@@ -145,13 +204,16 @@ class WhatIfCommand(Command):
             "capacities": ("capacity", "policy", "block-size"),
         }
         for name, axes in of.items():
-            if getattr(self, name) is not None and self.sweep not in axes:
+            if getattr(self, name) is not None and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"
                 raise KvtoolError(
-                    f"{flag} is for --sweep {' or '.join(axes)}, not {self.sweep}", hint=f"leave {flag} out"
+                    f"{flag} is for --sweep {' or '.join(axes)}, not {axis or 'the table'}",
+                    hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
                 )
-        if self.sample < 1 and self.sweep != "capacity":
+        if self.sample < 1 and axis != "capacity":
             raise KvtoolError("--sample is for --sweep capacity", hint="leave --sample out")
+        if self.fixed is not None and axis is not None:
+            raise KvtoolError("--fixed is for the table", hint="leave --sweep out")
 
 
 def _listed(text: str | None) -> list[str]:

@@ -65,6 +65,11 @@ def some_seconds(flag: str, value: float) -> None:
         raise KvtoolError(f"{flag} is a number of seconds above 0, not {value:g}")
 
 
+def some_times(flag: str, value: float) -> None:
+    if not 0.0 < value < inf:
+        raise KvtoolError(f"{flag} is a number above 0, not {value:g}", hint=f"{flag} 2 is twice as fast")
+
+
 def a_while(flag: str, value: str) -> None:
     """A time to wait between two looks at something."""
     from kvtool.text.quantities import parse_duration

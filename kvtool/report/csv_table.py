@@ -55,7 +55,7 @@ def write(result: CheckResult, _options: WriteOptions) -> str:
     names += sorted({name for report in result.reports for name in report.fates} - set(names))
     file = StringIO(newline="")
     writer = csv.writer(file, lineterminator="\r\n")
-    writer.writerow([*COLUMNS, *(_text(f"fate_{name}") for name in names)])
+    writer.writerow([*COLUMNS, *(cell_text(f"fate_{name}") for name in names)])
     told = {finding.identity for finding in result.findings}
     for report in result.reports:
         kept = [finding for finding in report.findings if not result.ignored or finding.identity in told]
@@ -87,7 +87,7 @@ def _rows(
 
 
 def _head(report: Report, row: str, group: str) -> list[str]:
-    return [_text(report.workload), row, _text(group), "true" if report.partial else "false"]
+    return [cell_text(report.workload), row, cell_text(group), "true" if report.partial else "false"]
 
 
 def _sums(sums: Group | Totals, ttft: Quantiles | None) -> list[str]:
@@ -111,7 +111,7 @@ def _judged(checks: Iterable[Check], findings: Sequence[Finding]) -> list[str]:
     return [
         next((status for status in _STATUSES if status in found), ""),
         str(len(findings)),
-        _text(worst.code) if worst is not None else "",
+        cell_text(worst.code) if worst is not None else "",
         worst.severity if worst is not None else "",
     ]
 
@@ -121,7 +121,7 @@ def _fates(fates: Fates, names: Iterable[str]) -> list[str]:
     return [str(counts[name]) for name in names]
 
 
-def _text(value: str) -> str:
+def cell_text(value: str) -> str:
     """A cell without control characters that neither a spreadsheet nor a CI runner obeys."""
     shown = blunt(sanitize(value))
     return f"{_QUOTE}{shown}" if shown.lstrip().startswith((*_FORMULA, _QUOTE)) else shown

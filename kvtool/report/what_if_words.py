@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from kvtool.accounting.caches.cache_rules import lifetime
+from kvtool.report.what_if_columns import POLICIES
+from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 
-POLICIES = {
-    "lru": "LRU",
-    "fifo": "FIFO",
-    "lfu": "LFU",
-    "sieve": "SIEVE",
-    "s3fifo": "S3-FIFO",
-    "arc": "ARC",
-    "opt": "OPT",
-}
-"""Policies as papers write them."""
 ENOUGH = 0.95
 """Of what can be hit at all: where a larger cache is hardly worth its memory."""
-_LEGENDS = {
+_LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
     "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
     "ttl": "unlimited room; a block that is not used for longer is gone",
@@ -79,28 +68,7 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
     return words if bound is None else f"{words}, no policy more than {percent(bound.hit_rate)}"
 
 
-def settings(rows: Sequence[SweepRow]) -> tuple[list[str], list[list[str]]]:
-    """The columns that rows differ in, and their cells."""
-    parts: list[tuple[str, list[str]]] = []
-    if any(row.policy is not None for row in rows):
-        parts.append(("policy", [POLICIES[row.policy] if row.policy else "" for row in rows]))
-    if any(row.block_size is not None for row in rows):
-        parts.append(("block", [f"{row.block_size:,}" if row.block_size else "" for row in rows]))
-    if any(row.ttl_seconds is not None for row in rows):
-        parts.append(("TTL", ["" if row.ttl_seconds is None else lifetime(row.ttl_seconds) for row in rows]))
-    if any(row.capacity is not None for row in rows):
-        parts.append(("blocks", [f"{row.capacity:,}" if row.capacity is not None else "unlimited" for row in rows]))
-    return [title for title, _ in parts], [[cells[place] for _, cells in parts] for place in range(len(rows))]
-
-
-def how_sure(row: SweepRow, *, plain: bool = False) -> str:
-    """Counted, told from a sample with its error, predicted or a bound."""
-    if row.error is not None:
-        return f"{'+-' if plain else '±'} {100 * row.error:.2f} points"
-    return row.sure
-
-
 def legend(document: WhatIfDocument) -> str:
     """How the rows were counted."""
     axis = document.rows[0].axis if document.rows else "capacity"
-    return _LEGENDS[axis]
+    return _LEGENDS[axis or "capacity"]

@@ -29,6 +29,23 @@ Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
 """Who leaves a full cache; `opt` is the bound that knows what comes."""
 Sure = Literal["exact", "sampled", "predicted", "bound"]
 """Counted; told from a sample, with its error; run on a clock that a latency model drives; or what nobody can reach for certain."""
+ChangeKind = Literal[
+    "today",
+    "prefix-caching",
+    "capacity",
+    "block-size",
+    "policy",
+    "ttl",
+    "kv-cache-dtype",
+    "tensor-parallel",
+    "tier",
+    "routing",
+    "replicas",
+    "pd",
+    "prompts",
+    "clock",
+]
+"""What a row of the table of `what-if` changes, or what is missing there; `clock`: all that takes times."""
 
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from re import fullmatch
@@ -17,6 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.results.check import SCHEMA as CHECK
 from kvtool.results.check import CheckResult
+from kvtool.results.documents.what_if import SCHEMA as WHAT_IF
+from kvtool.results.documents.what_if import WhatIfDocument
 from kvtool.results.finding import Finding
 from kvtool.results.report import SCHEMA as REPORT
 from kvtool.results.report import Report
@@ -29,6 +31,7 @@ from kvtool.text.terminal.streams import STDIN
 from kvtool.version import __version__
 
 LINT = "kvtool.lint/1"
+_RESULTS = (REPORT, CHECK, LINT)
 MOST_BYTES = 256 << 20
 """Of a result file, unpacked: a report on a million requests has half of them."""
 _READ = 1 << 20
@@ -44,6 +47,7 @@ _OTHERS = {
     "kvtool.optimize/": "a result of kvtool optimize",
     "kvtool.baseline/": "a baseline, which has rates alone",
     "kvtool-calibration": "a calibration",
+    "kvtool.what-if/": "a result of kvtool what-if",
 }
 
 
@@ -63,17 +67,30 @@ def load_result(path: str) -> CheckResult:
     The file may be compressed (.gz, .zst). Keys that a newer kvtool added are passed over. KvtoolError, or ProblemsError with a
     pointer to each wrong value, for what is no such file.
     """
+    found = _load(path, _RESULTS)
+    assert isinstance(found, CheckResult)
+    return found
+
+
+def load_saved(path: str) -> CheckResult | WhatIfDocument:
+    """The same, or what `kvtool what-if` found (`kvtool.what-if/1`)."""
+    return _load(path, (*_RESULTS, WHAT_IF))
+
+
+def _load(path: str, known: Sequence[str]) -> CheckResult | WhatIfDocument:
     source = _Source("<stdin>" if path == STDIN else path)
     data = _read(path, source)
     document = _parsed(data, source)
     text = data.decode(errors="replace") if len(data) <= _MOST_PLACED else ""
     del data
-    schema = _schema(document, source)
+    schema = _schema(document, source, known)
     try:
         if schema == REPORT:
             return check_of(Report.model_validate(document))
         if schema == CHECK:
             return CheckResult.model_validate(document)
+        if schema == WHAT_IF:
+            return WhatIfDocument.model_validate(document)
         findings = TypeAdapter(list[Finding]).validate_python(_lint_findings(document))
         return lint_check(findings, **_lint_rest(document))
     except ValidationError as error:
@@ -169,22 +186,24 @@ def _byte_offset(data: bytes, error: orjson.JSONDecodeError) -> int:
         return min(error.pos, len(data) - 1)
 
 
-def _schema(document: Mapping[str, Any], source: _Source) -> str:
-    """The schema of the document, one that can be read; KvtoolError for any other."""
+def _schema(document: Mapping[str, Any], source: _Source, known: Sequence[str]) -> str:
+    """The schema of the document, one of those that are `known` here; KvtoolError for any other."""
     schema = document.get("schema")
-    if isinstance(schema, str) and schema in (REPORT, CHECK, LINT):
+    if isinstance(schema, str) and schema in known:
         return schema
+    if isinstance(schema, str):
+        name, _, version = schema.partition("/")
+        if any(name == each.partition("/")[0] for each in known) and fullmatch(r"[0-9]{1,9}", version):
+            raise source.error(
+                f"its schema is `{schema}`: written by a newer kvtool than {__version__}",
+                hint="update kvtool to read it",
+            )
     for prefix, what in _OTHERS.items():
         if str(schema or document.get("kind", "")).startswith(prefix):
             raise source.error(f"this is {what}, not the result of a profile, a check or lint", hint=_MAKE)
     if not isinstance(schema, str):
         raise source.error("this is not a result of kvtool: it has no `schema`", hint=_MAKE)
-    name, _, version = schema.partition("/")
-    if any(name == known.partition("/")[0] for known in (REPORT, CHECK, LINT)) and fullmatch(r"[0-9]{1,9}", version):
-        raise source.error(
-            f"its schema is `{schema}`: written by a newer kvtool than {__version__}", hint="update kvtool to read it"
-        )
-    near = get_close_matches(schema[:100], (REPORT, CHECK, LINT), n=1)
+    near = get_close_matches(schema[:100], known, n=1)
     raise source.error(
         f"its schema is `{schema[:100]}`, which is none of a result",
         hint=f"did you mean `{near[0]}`?" if near else _MAKE,

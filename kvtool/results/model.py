@@ -15,6 +15,8 @@ Ratio = Annotated[float, Field(ge=0, le=1)]
 """From 0 to 1; never percent."""
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""What is drawn on an axis."""
 
 
 _NOT_ALWAYS = ("requests", "reported", "predicted", "difference", "money", "isolation", "kv_events")

@@ -98,6 +98,11 @@ def parse_threshold(text: str) -> float:
     return _ratio(text, ">=", "a threshold; write it like `>=80%`")
 
 
+def parse_share(text: str) -> float:
+    """A part of all, from 0 to 1: `90%`, `0.9`."""
+    return _ratio(text, "", "a share; write it like `90%`")
+
+
 def parse_limit(text: str) -> float:
     """The ratio (0 to 1) that something must not exceed: `<=5%`, `5%`, `0.05`."""
     return _ratio(text, "<=", "a limit; write it like `<=5%`")

@@ -41,6 +41,7 @@ class BlockTrace:
     """By request, all blocks of its prompt."""
     prompt_tokens: Numbers
     output_tokens: Numbers
+    """0 where a trace does not say."""
     arrivals: npt.NDArray[np.float64]
     """Seconds; NaN where a log does not say."""
     sessions: npt.NDArray[np.int32]
@@ -88,6 +89,17 @@ class BlockTrace:
             starts=starts,
             whole=self.whole // times,
             named=-(-self.named // times) if self.traced else self.whole // times,
+        )
+
+    def only(self, kept: npt.NDArray[np.bool_]) -> BlockTrace:
+        """The requests that are kept, in their order."""
+        counts = np.diff(self.starts)
+        columns = ("whole", "named", "prompt_tokens", "output_tokens", "arrivals", "sessions", "salts")
+        return replace(
+            self,
+            numbers=self.numbers[np.repeat(kept, counts)],
+            starts=np.concatenate([[0], np.cumsum(counts[kept])]),
+            **{name: getattr(self, name)[kept] for name in columns},
         )
 
     def _asked(self, asked: Numbers, touched: Numbers) -> AskedBlocks:
@@ -167,7 +179,8 @@ class BlockCollector:
             del self._ids[sum(self._counts) :]
             self._ids.extend(self._short(block) for block in hashed.hash_ids)
         named = len(hashed.hash_ids)
-        self._add(turn, named, min(hashed.num_tokens // self.block_size, named), named, hashed.num_tokens)
+        whole = min(hashed.num_tokens // self.block_size, named)
+        self._add(turn, named, whole, named, hashed.num_tokens, turn.output_tokens or 0)
 
     def _short(self, block: int) -> int:
         """A name of 64 bits for a longer one; those below -2^62 are given out."""
@@ -184,14 +197,14 @@ class BlockCollector:
         known = self._by_hash
         self._ids.extend(known.setdefault(block, len(known)) for block in hashes)
         whole = len(job.ids) // size
-        self._add(job.turn, full, whole, whole, len(job.ids))
+        self._add(job.turn, full, whole, whole, len(job.ids), len(job.request.output_ids or ()))
 
-    def _add(self, turn: Turn, blocks: int, whole: int, named: int, tokens: int) -> None:
+    def _add(self, turn: Turn, blocks: int, whole: int, named: int, tokens: int, answer: int) -> None:
         self._counts.append(blocks)
         self._whole.append(whole)
         self._named.append(named)
         self._prompts.append(tokens)
-        self._outputs.append(turn.output_tokens or 0)
+        self._outputs.append(answer)
         self._arrivals.append(float("nan") if turn.arrival is None else turn.arrival)
         session, salt = turn.session, turn.salt
         sessions, salts = self._session_numbers, self._salt_numbers

@@ -28,10 +28,15 @@ def leading_hits(resident: EvictionPolicy, blocks: Sequence[int]) -> int:
 
 def prefix_hits(policy: EvictionPolicy, requests: Iterable[Sequence[int]]) -> int:
     """Blocks that a prefix cache hits: of each request the leading ones, counted before all its blocks are used, the last first."""
-    hits = 0
+    return sum(hits_of_each(policy, requests))
+
+
+def hits_of_each(policy: EvictionPolicy, requests: Iterable[Sequence[int]]) -> list[int]:
+    """The same of each request."""
+    hits = []
     access = policy.access
     for blocks in requests:
-        hits += leading_hits(policy, blocks)
+        hits.append(leading_hits(policy, blocks))
         for block in reversed(blocks):
             access(block)
     return hits

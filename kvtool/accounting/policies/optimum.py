@@ -12,16 +12,23 @@ def optimal_hits(requests: Sequence[Sequence[int]], capacity: int) -> int:
     Of equals the deepest of their request go first; the request's own blocks may go, too. A block's next use is never after that of
     those behind it in a chain, so what stays are whole prefixes, and no policy of the same capacity hits more.
     """
+    return sum(optimal_hits_of_each(requests, capacity))
+
+
+def optimal_hits_of_each(requests: Sequence[Sequence[int]], capacity: int) -> list[int]:
+    """The same of each request."""
     next_use = _next_uses(requests)
     resident: dict[int, int] = {}  # by block, the number of the request that uses it next
     farthest: list[tuple[int, int, int]] = []
     never = len(requests)
-    hits = 0
+    found = []
     for at, blocks in enumerate(requests):
+        hits = 0
         for block in blocks:
             if block not in resident:
                 break
             hits += 1
+        found.append(hits)
         for depth, (block, use) in enumerate(zip(blocks, next_use[at], strict=True)):
             if use == never:
                 resident.pop(block, None)  # of no use to anybody
@@ -32,7 +39,7 @@ def optimal_hits(requests: Sequence[Sequence[int]], capacity: int) -> int:
             use, _, block = heapq.heappop(farthest)
             if resident.get(block) == -use:
                 del resident[block]
-    return hits
+    return found
 
 
 def _next_uses(requests: Sequence[Sequence[int]]) -> list[list[int]]:

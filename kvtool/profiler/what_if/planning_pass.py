@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvtool.errors import KvtoolError, MessageRefusedError
+from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.opening import Opened
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
-from kvtool.workload.drive import NO_ANSWER, first_turns
+from kvtool.workload.drive import NO_ANSWER, first_turns, rewritten
 from kvtool.workload.jobs import JobMaker
-from kvtool.workload.turn import Output, Turn
+from kvtool.workload.turn import Output, Source, Turn
 
 
-def block_trace(opened: Opened, progress: Progress) -> tuple[BlockTrace, list[str]]:
+def block_trace(
+    opened: Opened, progress: Progress, *, block_size: int | None = None, fixes: Sequence[Fix] = ()
+) -> tuple[BlockTrace, list[str]]:
     """The blocks of a workload's requests in the order in which they come, and what there is to say of it.
 
-    Ids of a trace are taken as they are. KvtoolError where there is no request.
+    Ids of a trace are taken as they are; `block_size` cuts tokens otherwise than the plan does, and `fixes` change the prompts
+    first. KvtoolError where there is no request.
     """
     plan = opened.planned.plan
-    reading = _Reading(opened, BlockCollector(plan.engine.block_size))
+    source: Source = opened.source
+    renderer = opened.renderer
+    for fix in fixes:
+        source = source if fix.source is None else fix.source(source)
+        renderer = renderer if fix.renderer is None else fix.renderer(renderer)
+    collector = BlockCollector(block_size or plan.engine.block_size)
+    reading = _Reading(collector, JobMaker(renderer, seed=plan.seed), skips=plan.skip_refused)
     progress.stage("reading", None)
-    for conversation in first_turns(opened.source.conversations(), plan.limit):
+    conversations = rewritten(source.conversations(), combined(fixes) if fixes else None)
+    for conversation in first_turns(conversations, plan.limit):
         answer: Output | None = None
         while (turn := conversation.next_turn(answer)) is not None:
             answer = reading.take(turn)
@@ -33,11 +46,12 @@ def block_trace(opened: Opened, progress: Progress) -> tuple[BlockTrace, list[st
 class _Reading:
     """Takes turns; requests that their server failed, or whose messages are refused, are left out and counted."""
 
-    def __init__(self, opened: Opened, collector: BlockCollector) -> None:
+    def __init__(self, collector: BlockCollector, maker: JobMaker, *, skips: bool) -> None:
+        """`skips`: what the chat template refuses is left out, not an error."""
         self.collector = collector
         self.refusal = ""
-        self._maker = JobMaker(opened.renderer, seed=opened.planned.plan.seed)
-        self._skips = opened.planned.plan.skip_refused
+        self._maker = maker
+        self._skips = skips
         self._failed = 0
         self._refused = 0
         self._kinds: set[bool] = set()

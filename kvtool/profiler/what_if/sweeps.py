@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-import numpy as np
-
 from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curve
+from kvtool.accounting.curves.engine_hits import best_hits
 from kvtool.accounting.curves.lifetimes import lifetime_curve
 from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
 from kvtool.accounting.policies.eviction_policy import prefix_hits
 from kvtool.accounting.policies.known_policies import POLICIES
-from kvtool.accounting.policies.optimum import optimal_hits
 from kvtool.errors import KvtoolError
-from kvtool.results.choices import Axis, Policy, Sure
-from kvtool.results.documents.what_if import SweepRow
+from kvtool.profiler.what_if.arrival_times import check_arrivals
+from kvtool.results.choices import Axis, Policy, Rules, Sure
+from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace
 
 _POINTS = 12
@@ -50,6 +49,26 @@ def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
     return list(rows[asked.axis](trace, asked))
 
 
+def sweep_document(name: str, rules: Rules, trace: BlockTrace, notes: list[str], asked: AskedSweep) -> WhatIfDocument:
+    """The document of one axis; KvtoolError for what the trace cannot tell."""
+    blocks = asked.blocks(trace)
+    reachable = blocks.reachable
+    return WhatIfDocument(
+        schema="kvtool.what-if/1",
+        input=name,
+        rules=rules,
+        block_size=trace.block_size,
+        requests=len(trace),
+        references=blocks.references,
+        distinct_blocks=trace.distinct,
+        reachable_blocks=reachable,
+        reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
+        sampled=asked.sample if asked.axis == "capacity" else 1.0,
+        notes=notes,
+        rows=sweep(trace, asked),
+    )
+
+
 def _capacity(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
     blocks = asked.blocks(trace)
     curve: CapacityCurve | SampledCurve
@@ -66,16 +85,16 @@ def _capacity(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
     blocks = asked.blocks(trace)
-    if not asked.whole_prompt_may_hit:
+    if not asked.whole_prompt_may_hit and tuple(asked.policies) != ("opt",):
         raise KvtoolError(
             "policies are compared by the rule of trace studies: whole requests, all of whose blocks may hit",
-            hint="add --rules block-lru",
+            hint="add --rules block-lru; by vLLM's rule there is the bound alone: --policies opt",
         )
     requests = blocks.requests()
     for policy in asked.policies or get_args(Policy):
         for capacity in asked.capacities or spread(trace.distinct, 4):
             if policy == "opt":
-                best = optimal_hits(requests, capacity)
+                best = best_hits(trace, blocks, capacity).blocks
                 yield _row(asked.axis, blocks, best, policy=policy, capacity=capacity, sure="bound")
             else:
                 hits = prefix_hits(POLICIES[policy](capacity), requests)
@@ -83,14 +102,7 @@ def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 
 def _ttl(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
-    if np.isnan(trace.arrivals).any():
-        raise KvtoolError(
-            "a time to live needs arrival times, and not all requests have one",
-            hint="a log with timestamps, or another axis: --sweep capacity",
-        )
-    back = np.flatnonzero(np.diff(trace.arrivals) < 0)
-    if len(back):
-        raise KvtoolError(f"request {int(back[0]) + 2} of the log comes before the one that stands before it")
+    check_arrivals(trace, "a time to live")
     blocks = asked.blocks(trace)
     curve = lifetime_curve(blocks, trace.arrivals)
     for ttl in asked.ttls or _TTLS:

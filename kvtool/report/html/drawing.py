@@ -10,7 +10,14 @@ from kvtool.report.html.markup import element, joined, share
 
 
 def drawing(
-    identity: str, title: str, description: str, height: float, parts: Iterable[object], **more: object
+    identity: str,
+    title: str,
+    description: str,
+    height: float,
+    parts: Iterable[object],
+    *,
+    class_: str = "drawing",
+    **more: object,
 ) -> Markup:
     """An image with a name and a description for those who do not see it; `more` are further attributes."""
     return element(
@@ -19,7 +26,7 @@ def drawing(
         element("desc", description, id=f"{identity}-d"),
         *parts,
         id=identity,
-        class_="drawing",
+        class_=class_,
         role="img",
         aria_labelledby=f"{identity}-t {identity}-d",
         width="100%",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from kvtool.config.option import Option, walk
-from kvtool.config.run_options import Measuring
+from kvtool.config.run_options import Measuring, Serving
 from kvtool.config.shown_options import Showing, Writing
 from kvtool.text.terminal.console import cell_width, sanitize
 
@@ -23,6 +23,16 @@ def with_flag(command: Sequence[str], flag: str, value: str | None) -> list[str]
     if value is None:
         return [*(argument for argument in command if argument != flag), flag]
     return [*without(command, flag), flag, value]
+
+
+def changed(command: Sequence[str], flags: Iterable[tuple[str, str | None]]) -> list[str]:
+    """The command with flags in place of what it says of them: None takes one away, and an empty value is a flag without one."""
+    kept = list(command)
+    for flag, value in flags:
+        for form in _short_forms().get(flag, ()):
+            kept = without(kept, form)
+        kept = without(kept, flag) if value is None else with_flag(kept, flag, value or None)
+    return kept
 
 
 def without(command: Sequence[str], flag: str) -> list[str]:
@@ -62,6 +72,13 @@ def _shown_flags() -> tuple[tuple[str, bool], ...]:
     )
 
 
+@cache
+def _short_forms() -> dict[str, tuple[str, ...]]:
+    """By long flag of a server, the other ways to write it."""
+    forms = [each.mark.flags(each.name) for each in walk(Serving) if isinstance(each.mark, Option)]
+    return {long: others for *others_, long in filter(None, forms) if (others := tuple(others_))}
+
+
 def _holds_value(argument: str) -> bool:
     """Whether it is a short flag of output with its value behind it, as in `-oreport.html`."""
     return any(
@@ -72,7 +89,7 @@ def _holds_value(argument: str) -> bool:
 def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:
     """The command quoted for a shell; what does not fit a line goes on behind a backslash, which leaves the words whole."""
     lines = [_MARGIN + command[0]]
-    for words in _with_values(command[1:]):
+    for words in with_values(command[1:]):
         shown = " ".join(_quoted(word, plain) for word in words)
         if cell_width(lines[-1]) + 1 + cell_width(shown) + 2 <= width:
             lines[-1] += f" {shown}"
@@ -86,7 +103,7 @@ def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:
     return lines
 
 
-def _with_values(words: Sequence[str]) -> list[list[str]]:
+def with_values(words: Sequence[str]) -> list[list[str]]:
     """Words that better stay on one line: a flag and what stands behind it."""
     groups: list[list[str]] = []
     for word in words:

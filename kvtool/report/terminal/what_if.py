@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvtool.report.what_if_words import answer, heading, how_sure, legend, settings
-from kvtool.results.documents.what_if import WhatIfDocument
+from kvtool.report.what_if_columns import RowColumn, outcomes, settings
+from kvtool.report.what_if_words import answer, heading, legend
+from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, is_plain, pack, put, sanitize
-from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.table import Column, put_table
 
 if TYPE_CHECKING:
@@ -29,30 +29,34 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
         for line in fold(f"  {note}", console.width, indent=4):
             put(console, line, "dim")
     put(console)
+    if document.answer:
+        from kvtool.report.terminal.what_if_table import print_table
+
+        print_table(console, document)
+        return
     for line in fold(f"  {answer(document)}", console.width, indent=4):
         put(console, line, "bold")
     put(console)
     rows = document.rows
-    titles, cells = settings(rows)
     bars = draws_bars(console) and not is_plain(console)
-    columns = [
-        *(Column(title, keep=None) for title in titles),
-        Column("hit rate"),
-        *([Column("", "<", keep=0, drawing=True)] if bars else []),
-        Column("hit blocks", keep=1),
-        Column("sure?", "<", keep=2),
-    ]
-    table = [
-        [
-            *setting,
-            percent(row.hit_rate),
-            *([bar(row.hit_rate, _BAR, plain)] if bars else []),
-            f"{row.hit_blocks:,.0f}",
-            how_sure(row, plain=plain),
-        ]
-        for row, setting in zip(rows, cells, strict=True)
-    ]
+    changed, came = settings(rows), [column for column in outcomes(rows) if column.kind != "command"]
+    columns = [_column(column) for column in (*changed, *came)]
+    table = [[_cell(column, row, plain=plain) for column in (*changed, *came)] for row in rows]
+    if bars and rows:
+        at = len(changed) + 1
+        columns.insert(at, Column("", "<", keep=0, drawing=True))
+        for row, cells in zip(rows, table, strict=True):
+            cells.insert(at, bar(row.hit_rate, _BAR, plain))
     put_table(console, columns, table)
     put(console)
     for line in fold(f"  {legend(document)}", console.width, indent=4):
         put(console, line, "dim")
+
+
+def _column(column: RowColumn) -> Column:
+    return Column(column.head, "<" if column.head == "sure?" else ">", keep=column.keep)
+
+
+def _cell(column: RowColumn, row: SweepRow, *, plain: bool) -> str:
+    text = column.cell(row)
+    return sanitize(text.replace("±", "+-") if plain else text, ascii_only=plain)

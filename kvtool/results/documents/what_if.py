@@ -6,19 +6,30 @@ from typing import Literal
 
 from pydantic import Field
 
-from kvtool.results.choices import Axis, Policy, Sure
-from kvtool.results.model import Count, Document, Model, Ratio
+from kvtool.results.choices import Axis, ChangeKind, Policy, Sure
+from kvtool.results.model import Amount, Count, Document, Model, Ratio
+
+SCHEMA: Literal["kvtool.what-if/1"] = "kvtool.what-if/1"
 
 
 class SweepRow(Model):
     """One setting, and what the same requests hit with it; null for what the axis does not change."""
 
-    axis: Axis
+    axis: Axis | None = None
+    """Null in the table, whose rows each change something else."""
+    kind: ChangeKind | None = None
+    """What a row of the table changes; null in sweeps, as the next three."""
+    change: str | None = None
+    """In a few words, without text of prompts."""
+    does: str | None = None
+    """What to do, as a sentence goes on behind a colon."""
+    more_hardware: bool | None = None
+    """Whether somebody has to buy something for it."""
     policy: Policy | None = None
     capacity: Count | None = None
     """Blocks; null is unlimited."""
     block_size: Count | None = None
-    ttl_seconds: float | None = None
+    ttl_seconds: Amount | None = None
     routing: str | None = None
     """The router, with its version where it has one."""
     replicas: Count | None = None
@@ -28,26 +39,29 @@ class SweepRow(Model):
     host_blocks: Count | None = None
     """Of each replica's tier in host memory."""
     disk_blocks: Count | None = None
-    bandwidth: float | None = None
+    bandwidth: Amount | None = None
     """Bytes per second of the tier, or of the link between the pools."""
-    hit_blocks: float
+    hit_blocks: Amount
     """A whole number where it was counted."""
     references: Count
     """Blocks that are looked up."""
     hit_rate: Ratio
-    """Hits of the references; of block sizes, hit tokens of the prompts' tokens, as blocks of different sizes are no measure."""
-    error: float | None = None
+    """Hits of the references; in the table and of block sizes, hit tokens of the prompts' tokens, as blocks of different sizes are
+    no measure."""
+    computed_tokens: Count | None = None
+    """Of the table, prompt tokens that did not hit."""
+    error: Amount | None = None
     """Two standard errors of the rate, where it is told from a sample."""
-    imbalance: float | None = None
+    imbalance: Amount | None = None
     """Prompt tokens computed by the replica that computed most, over the mean."""
-    request_imbalance: float | None = None
+    request_imbalance: Amount | None = None
     """The same of requests."""
-    ttft_p50: float | None = None
+    ttft_p50: Amount | None = None
     """Seconds, as all moments of a row."""
-    ttft_p99: float | None = None
-    tpot_p50: float | None = None
-    tpot_p99: float | None = None
-    goodput: float | None = None
+    ttft_p99: Amount | None = None
+    tpot_p50: Amount | None = None
+    tpot_p99: Amount | None = None
+    goodput: Amount | None = None
     """Requests per second that meet every objective."""
     within_slo: Ratio | None = None
     gpus: Count | None = None
@@ -55,6 +69,13 @@ class SweepRow(Model):
     command: str | None = None
     """What gives this row again."""
     sure: Sure
+
+
+class MissingRow(Model):
+    """A change that the table has no row of, and why."""
+
+    change: str
+    why: str
 
 
 class WhatIfDocument(Document):
@@ -70,7 +91,15 @@ class WhatIfDocument(Document):
     reachable_blocks: Count
     """Hit by an unlimited cache."""
     reachable_hit_rate: Ratio
+    capacity: Count | None = None
+    """Blocks of the cache as it is now; null where it is unlimited, or nobody said."""
+    bytes_per_block: Count | None = None
+    """Of keys and values of the model; null where no model was named."""
     sampled: Ratio
     """Part of the blocks that curves were counted with."""
     notes: list[str]
+    answer: list[str] = Field(default_factory=list)
+    """Of the table, what to change first, by how much it helps, and what to run."""
     rows: list[SweepRow]
+    """Of the table today's first, then what can be done, the best first, then bounds."""
+    missing: list[MissingRow] = Field(default_factory=list)

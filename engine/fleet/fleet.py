@@ -1,0 +1,88 @@
+"""The clock of a fleet: requests arrive, a router gives each to a replica, and all replicas go on until the next one comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.fleet.fleet_ledger import FleetLedger
+from kvtool.engine.fleet.fleet_request import FleetRequest
+from kvtool.engine.fleet.fleet_router import FleetRouter, ReplicaView, RouterView
+from kvtool.engine.fleet.fleet_run import FleetRun
+from kvtool.engine.fleet.happening import Happening
+from kvtool.engine.fleet.routed_view import RoutedView
+
+
+class FleetReplica(ReplicaView, Protocol):
+    """A replica that the clock can drive."""
+
+    happened: list[Happening]
+
+    def add(self, request: FleetRequest, now: float) -> None: ...
+
+    def advance(self, moment: float) -> None:
+        """Do all that begins before `moment`, and end what ends by then."""
+        ...
+
+    def finish(self) -> None:
+        """Do all that is left."""
+        ...
+
+
+MakeReplica = Callable[[int, FleetLedger], FleetReplica]
+"""Makes the replica of a number, which writes into the ledger."""
+
+
+def serve(
+    requests: Sequence[FleetRequest],
+    make: MakeReplica,
+    replicas: int,
+    router: FleetRouter,
+    *,
+    view: RouterView = "events",
+    index_blocks: int | None = None,
+) -> FleetRun:
+    """Serve requests, which are in order of arrival and numbered so. The router's answer -1 turns a request away.
+
+    A router hears of first tokens and ends up to an arrival before it chooses for that. With the view `routed` it knows of a
+    replica's cache what it sent there, of that the latest `index_blocks` blocks.
+    """
+    if replicas < 1:
+        raise EngineError(f"a fleet has at least one replica, not {replicas}")
+    ledger = FleetLedger(len(requests))
+    fleet = [make(number, ledger) for number in range(replicas)]
+    routed = [RoutedView(replica, index_blocks) for replica in fleet] if view == "routed" else []
+    views: Sequence[ReplicaView] = routed or fleet
+    for request in requests:
+        now = request.arrival
+        for replica in fleet:
+            replica.advance(now)
+        _tell(router, fleet)
+        chosen = router.choose(request, views, now)
+        if chosen == -1:
+            ledger.refused += 1
+            continue
+        fleet[chosen].add(request, now)
+        if routed:
+            routed[chosen].sent(request)
+    for replica in fleet:
+        replica.finish()
+    _tell(router, fleet)
+    return ledger.run(requests, replicas)
+
+
+def _tell(router: FleetRouter, fleet: list[FleetReplica]) -> None:
+    """Tell the router what happened, in order of time."""
+    news: list[Happening] = []
+    for replica in fleet:
+        if replica.happened:
+            news += replica.happened
+            replica.happened.clear()
+    if len(news) > 1:
+        news.sort(key=lambda happening: happening.moment)
+    for moment, what, request, replica_number in news:
+        if what == "finished":
+            router.finished(request, replica_number, moment)
+        else:
+            router.first_token(request, replica_number, moment - request.arrival, moment)

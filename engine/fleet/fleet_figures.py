@@ -1,0 +1,97 @@
+"""What a run of a fleet comes to: hits, balance, waiting, and the requests that were served as they should be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.engine.fleet.fleet_run import Counts, FleetRun, Seconds
+
+DEFAULT_SHARE = 0.9
+"""DistServe's attainment (Zhong et al., OSDI 2024): the rate at which 90 % of the requests meet every objective.
+
+A few prompts of a trace are often so long that no fleet meets an objective for them, however large it is; a share of 0.99 would
+then ask for what cannot be bought.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """What a request is to be served within, in seconds. A fleet meets it where `share` of all requests is."""
+
+    ttft: float = inf
+    tpot: float = inf
+    share: float = DEFAULT_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFigures:
+    """Seconds, and requests per second. Quantiles are None where no request has such a time."""
+
+    hit_rate: float
+    """Hit blocks of those that were looked up, at first admissions."""
+    imbalance: float
+    """Prompt tokens computed by the replica that computed most, over the mean."""
+    request_imbalance: float
+    """The same of requests."""
+    ttft_p50: float | None
+    ttft_p99: float | None
+    tpot_p50: float | None
+    """Of requests with two output tokens and more."""
+    tpot_p99: float | None
+    makespan: float
+    """From the first arrival to the last token."""
+    gpu_hours: float
+    goodput: float | None
+    """Requests per second of the makespan that met every objective; None: there is none. So Dynamo's and DistServe's goodput."""
+    within_slo: float | None
+    """Their share of all requests, those that were turned away included."""
+
+
+def times_of(run: FleetRun) -> tuple[Seconds, Seconds]:
+    """TTFT and TPOT by request; NaN for what was turned away, and for the TPOT of a single token."""
+    gaps = np.where(run.output_tokens > 1, run.output_tokens - 1, np.nan)
+    return run.first_token - run.arrival, (run.finished - run.first_token) / gaps
+
+
+def within(run: FleetRun, slo: Slo) -> npt.NDArray[np.bool_]:
+    """By request, whether it met every objective; a single token has no TPOT to miss."""
+    ttft, tpot = times_of(run)
+    return np.asarray((ttft <= slo.ttft) & ((tpot <= slo.tpot) | (run.output_tokens == 1)))
+
+
+def fleet_figures(run: FleetRun, slo: Slo | None = None, *, gpus_each: int = 1) -> FleetFigures:
+    """The figures of a run; `gpus_each` accelerators make a replica."""
+    ttft, tpot = times_of(run)
+    served = run.replica >= 0
+    makespan = float(np.nanmax(run.finished) - run.arrival.min()) if served.any() else 0.0
+    met = None if slo is None else int(np.count_nonzero(within(run, slo)))
+    asked = int(run.asked_blocks[served].sum())
+    return FleetFigures(
+        hit_rate=int(run.hit_blocks.sum()) / asked if asked else 0.0,
+        imbalance=_imbalance(run, run.computed_tokens),
+        request_imbalance=_imbalance(run, np.ones_like(run.replica)),
+        ttft_p50=_quantile(ttft, 0.5),
+        ttft_p99=_quantile(ttft, 0.99),
+        tpot_p50=_quantile(tpot, 0.5),
+        tpot_p99=_quantile(tpot, 0.99),
+        makespan=makespan,
+        gpu_hours=run.replicas * gpus_each * makespan / 3600,
+        goodput=None if met is None else met / makespan if makespan else 0.0,
+        within_slo=None if met is None else met / len(ttft) if len(ttft) else 0.0,
+    )
+
+
+def _imbalance(run: FleetRun, amounts: Counts) -> float:
+    """The largest sum of a replica over the mean of all; 1 where there is nothing."""
+    served = run.replica >= 0
+    sums = np.bincount(run.replica[served], weights=amounts[served], minlength=run.replicas)
+    return float(sums.max() / sums.mean()) if sums.any() else 1.0
+
+
+def _quantile(seconds: Seconds, part: float) -> float | None:
+    known = seconds[~np.isnan(seconds)]
+    return float(np.quantile(known, part)) if len(known) else None

@@ -1,0 +1,67 @@
+"""The smallest fleet that meets an objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kvtool.engine.fleet.fleet_figures import Slo
+from kvtool.engine.fleet.fleet_request import FleetRequest
+from kvtool.engine.prediction.latency import LatencyModel, PrefillTimes
+
+MOST_REPLICAS = 64
+"""Fleets up to this size are tried where nobody says another."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSearch:
+    """What was tried. `replicas` is None where no fleet that was tried meets the objective."""
+
+    replicas: int | None
+    shares: dict[int, float]
+    """By replicas, the share of requests within the objective."""
+    most: int
+    """The largest fleet that may be tried; 0: none was, as no fleet can meet the objective."""
+    attainable: float = 1.0
+    """The share that meets it where each request runs alone and hits all that it may."""
+
+    @property
+    def best(self) -> float:
+        """The largest share that was found."""
+        return max(self.shares.values(), default=0.0)
+
+
+def smallest_fleet(
+    share_of: Callable[[int], float], share: float, *, most: int = MOST_REPLICAS, attainable: float = 1.0
+) -> FleetSearch:
+    """Try 1, 2, 4, … replicas until `share` is met, then all counts between the last two of these, from below.
+
+    With routers that follow prefixes a larger fleet may do worse than a smaller one, so the last interval is not halved.
+    """
+    shares: dict[int, float] = {}
+
+    def meets(replicas: int) -> bool:
+        shares[replicas] = share_of(replicas)
+        return shares[replicas] >= share
+
+    short, count = 0, 1
+    while not meets(count):
+        if count >= most:
+            return FleetSearch(None, shares, most, attainable)
+        short, count = count, min(2 * count, most)
+    found = next((between for between in range(short + 1, count) if meets(between)), count)
+    return FleetSearch(found, shares, most, attainable)
+
+
+def attainable(
+    requests: Sequence[FleetRequest], latency: LatencyModel, slo: Slo, block_size: int, max_num_batched_tokens: int
+) -> float:
+    """The share of requests that meets the objective if each runs alone and hits all that it may: no fleet has more."""
+    times = PrefillTimes(latency, max_num_batched_tokens)
+    met = 0
+    for request in requests:
+        prompt, gaps = request.prompt_tokens, request.output_tokens - 1
+        hit = min(request.asked, len(request.blocks)) * block_size
+        if times.seconds(prompt, hit) <= slo.ttft:
+            met += not gaps or latency.decode_run(1, prompt).seconds(gaps) <= slo.tpot * gaps
+    return met / len(requests) if requests else 0.0

@@ -1,0 +1,86 @@
+"""A session stays with one replica: consistent hashing over a ring, as vLLM's production-stack routes sessions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import xxhash
+
+from kvtool.engine.fleet.fleet_request import FleetRequest
+from kvtool.engine.fleet.fleet_router import FleetRouter, ReplicaView
+from kvtool.engine.fleet.routers.request_rates import RequestRates
+from kvtool.engine.fleet.routers.router_kind import RouterKind, RuleRouter
+
+
+class HashRing:
+    """Points of replicas on a ring: a key belongs to the first point at or after its own place.
+
+    Where replicas come or go, only the keys of their points move.
+    """
+
+    def __init__(self, replicas: Sequence[int], points: int, seed: int) -> None:
+        """`points` of each replica."""
+        places = (
+            (_place(f"replica {replica} point {point}", seed), replica)
+            for replica in replicas
+            for point in range(points)
+        )
+        self._ring = sorted(places)
+        self._seed = seed
+
+    def owner(self, key: str) -> int:
+        """The replica of a key."""
+        at = bisect_left(self._ring, (_place(key, self._seed), -1))
+        return self._ring[at % len(self._ring)][1]
+
+
+def _place(key: str, seed: int) -> int:
+    return xxhash.xxh3_64_intdigest(key.encode(), seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRingSettings:
+    """As production-stack has them; the points are those of the ring that it uses."""
+
+    points: int = 160
+    """Of each replica on the ring."""
+    window: float = 60.0
+    """Seconds over which requests per second are counted, for requests of no session."""
+
+    def router(self, seed: int) -> FleetRouter:
+        """The seed moves the points of the ring."""
+        return SessionRingRouter(self, seed)
+
+
+class SessionRingRouter(RuleRouter):
+    """By session; a request of none goes where the fewest were sent lately."""
+
+    def __init__(self, settings: SessionRingSettings, seed: int) -> None:
+        super().__init__("session", "rate")
+        self._settings = settings
+        self._seed = seed
+        self._rates = RequestRates(settings.window)
+        self._ring: HashRing | None = None
+
+    def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
+        """The owner of the session's place on the ring."""
+        if self._ring is None:
+            self._ring = HashRing([replica.number for replica in replicas], self._settings.points, self._seed)
+        by_session = request.session >= 0
+        self.ways["session" if by_session else "rate"] += 1
+        chosen = self._ring.owner(f"session {request.session}") if by_session else self._rates.lowest(replicas, now)
+        self._rates.sent(chosen, now)
+        return chosen
+
+
+SESSION_RING = RouterKind(
+    "session-ring",
+    "consistent hash of the session; a request of none goes where the fewest were sent lately",
+    "production-stack 0.1.12",
+    ("vllm-project/production-stack src/vllm_router/routers/routing_logic.py (SessionRouter)",),
+    "routed",
+    SessionRingSettings(),
+    needs_sessions=True,
+)

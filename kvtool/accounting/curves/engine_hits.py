@@ -1,0 +1,89 @@
+"""What one cache hits of a block trace, request after request, by the engine's own pool or by the rule of trace studies.
+
+Curves go by one list of blocks. This is what a run of the engine hits, to the block: an answer takes room, too, and so does a
+partial last block while its request runs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from kvtool.accounting.policies.eviction_policy import EvictionPolicy, hits_of_each
+from kvtool.accounting.policies.optimum import optimal_hits_of_each
+from kvtool.engine.chain_numbers import ChainNumbers
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.sequential_pool import SequentialPool
+from kvtool.engine.stats import PrefixCacheStats
+from kvtool.workload.block_trace import AskedBlocks, BlockTrace, Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHits:
+    """Hits of all requests, in blocks and in tokens of their prompts."""
+
+    blocks: int
+    references: int
+    tokens: int
+    prompt_tokens: int
+
+    @property
+    def rate(self) -> float:
+        """Part of the prompts' tokens that hit."""
+        return self.tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    @property
+    def computed(self) -> int:
+        """Prompt tokens that did not hit."""
+        return self.prompt_tokens - self.tokens
+
+
+def engine_hits(trace: BlockTrace, config: EngineConfig) -> BlockHits:
+    """By vLLM's rule: what `engine.sequential` hits, whose pool this is; every request must fit it."""
+    size = trace.block_size
+    assert size == config.block_size
+    blocks = trace.of_engine()
+    pool = SequentialPool(config, PrefixCacheStats(), ChainNumbers())
+    caching = config.enable_prefix_caching
+    answers = np.minimum(np.maximum(trace.output_tokens, 1), config.max_model_len - trace.prompt_tokens)
+    computed = np.maximum(trace.prompt_tokens + answers - 1, trace.prompt_tokens)  # the last one sampled never is
+    held, full = -(-computed // size), computed // size if caching else np.zeros_like(computed)
+    numbers = array("i", _rising(blocks.numbers).astype(np.intc).tobytes())
+    hits = 0
+    take = pool.take
+    for (start, stop), asked, taken, filled in zip(
+        pairwise(blocks.starts.tolist()), blocks.asked.tolist(), held.tolist(), full.tolist(), strict=True
+    ):
+        hits += take(numbers[start : min(stop, start + filled)], asked if caching else 0, taken, filled)
+    return BlockHits(hits, blocks.references, hits * size, int(trace.prompt_tokens.sum()))
+
+
+def policy_hits(trace: BlockTrace, policy: EvictionPolicy) -> BlockHits:
+    """By the rule of trace studies, under a policy."""
+    blocks = trace.of_studies()
+    return _studied(trace, blocks, hits_of_each(policy, blocks.requests()))
+
+
+def best_hits(trace: BlockTrace, blocks: AskedBlocks, capacity: int) -> BlockHits:
+    """What no policy hits more than, by either rule: all that is touched may hit, and what comes is known."""
+    return _studied(trace, blocks, optimal_hits_of_each(blocks.requests(), capacity))
+
+
+def _studied(trace: BlockTrace, blocks: AskedBlocks, hits: list[int]) -> BlockHits:
+    counts = np.minimum(np.array(hits, dtype=np.int64), blocks.asked)
+    tokens = int(np.minimum(counts * trace.block_size, trace.prompt_tokens).sum())
+    return BlockHits(int(counts.sum()), blocks.references, tokens, int(trace.prompt_tokens.sum()))
+
+
+def _rising(numbers: Numbers) -> Numbers:
+    """Numbers from 1 in the order in which blocks first come, so that they rise along every chain."""
+    if not len(numbers):
+        return numbers
+    here = np.arange(len(numbers))
+    first = np.empty(int(numbers.max()) + 1, dtype=np.int64)
+    first[numbers[::-1]] = here[::-1]
+    came = first[numbers]
+    return np.cumsum(came == here)[came]

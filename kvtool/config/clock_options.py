@@ -1,0 +1,65 @@
+"""The options of rows with a clock: what requests are to be served within, and how fast they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.config import bounds
+from kvtool.config.option import Option
+from kvtool.errors import KvtoolError
+
+if TYPE_CHECKING:
+    from kvtool.engine.fleet.fleet_figures import Slo
+
+_EXAMPLE = "write it like ttft=2s,tpot=50ms or ttft=2s,share=99%"
+
+
+def parse_objectives(flag: str, value: str) -> Slo:
+    """`ttft=2s,tpot=50ms`, and with `share=99%` the part of all requests that is to be served so; KvtoolError for else."""
+    from kvtool.engine.fleet.fleet_figures import Slo
+    from kvtool.text.quantities import parse_duration, parse_share
+
+    found: dict[str, float] = {}
+    for part in value.split(","):
+        name, _, amount = (each.strip() for each in part.partition("="))
+        name = name.lower()
+        if name not in ("ttft", "tpot", "share"):
+            raise KvtoolError(f"{flag}: {name[:40]!a} is no objective", hint=_EXAMPLE)
+        if name in found:
+            raise KvtoolError(f"{flag} says {name} twice", hint=_EXAMPLE)
+        try:
+            found[name] = parse_share(amount) if name == "share" else parse_duration(amount)
+        except ValueError as error:
+            raise KvtoolError(f"{flag}: {name}: {error}", hint=_EXAMPLE) from error
+        if not found[name] > 0:
+            raise KvtoolError(f"{flag}: {name} is above 0, not {amount[:40]}", hint=_EXAMPLE)
+    if "ttft" not in found and "tpot" not in found:
+        raise KvtoolError(f"{flag} has neither ttft nor tpot", hint=_EXAMPLE)
+    return Slo(**found)
+
+
+def objectives(flag: str, value: str) -> None:
+    """Refuse what `parse_objectives` refuses."""
+    parse_objectives(flag, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clocking:
+    """What rows with a clock are told beside the model and the accelerator."""
+
+    slo: Annotated[
+        str | None,
+        Option(
+            "What a request is to be served within, and share=90% of all of them.",
+            "ttft=2s,tpot=50ms",
+            check=objectives,
+        ),
+    ] = None
+    speedup: Annotated[
+        float, Option("Requests arrive so many times as fast as in the log.", "X", check=bounds.some_times)
+    ] = 1.0
+
+    def objectives(self) -> Slo | None:
+        """As numbers; None where none are given."""
+        return None if self.slo is None else parse_objectives("--slo", self.slo)

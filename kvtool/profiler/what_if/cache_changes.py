@@ -1,0 +1,221 @@
+"""Changes of one server's cache: its size, its blocks, who leaves it, and what else the memory of the accelerators could hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.policies.known_policies import POLICIES
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.kv_dtype import find_kv_dtype
+from kvtool.engine.prediction.sizing import block_bytes
+from kvtool.errors import KvtoolError
+from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting, holding_all, with_blocks
+from kvtool.results.documents.what_if import MissingRow
+from kvtool.text.terminal.numbers import size
+from kvtool.workload.block_trace import BlockTrace
+
+_FP8 = "fp8_e4m3"
+_BLOCK_SIZES = (16, 32, 64, 128, 256, 512)
+_MOST_BLOCKS = 10_000_000
+_NO_CAPACITY = "the size of the cache is not known, so it is unlimited here: say --gpu-memory 80GiB, or --capacity"
+POLICY_NAMES = {
+    "lru": "LRU",
+    "fifo": "FIFO",
+    "lfu": "LFU",
+    "sieve": "SIEVE",
+    "s3fifo": "S3-FIFO",
+    "arc": "ARC",
+    "opt": "OPT",
+}
+
+Replanned = Callable[..., Plan]
+"""The plan with other options of the engine; KvtoolError or EngineError where it cannot be."""
+
+
+@dataclass(slots=True)
+class CacheChanges:
+    """Finds the changes; `missing` has those that cannot be had, with why."""
+
+    today: PlannedChange
+    fine: BlockTrace
+    """The same requests in blocks of which those of today are multiples."""
+    replanned: Replanned
+    memory_said: bool
+    """Whether today's capacity is what the model leaves of a memory that was said."""
+    missing: list[MissingRow] = field(default_factory=list)
+
+    def found(self) -> Iterator[PlannedChange]:
+        """All of them, each to be counted."""
+        yield from self._caching()
+        yield from self._capacities()
+        yield from self._block_sizes()
+        yield from self._policies()
+        yield from self._dtype()
+        yield from self._parallel()
+
+    def _lack(self, change: str, why: str) -> None:
+        self.missing.append(MissingRow(change=change, why=why))
+
+    def _caching(self) -> Iterator[PlannedChange]:
+        plan = self.today.plan
+        if plan.engine.enable_prefix_caching:
+            return
+        on = replace(plan, engine=replace(plan.engine, enable_prefix_caching=True))
+        yield replace(
+            self.today,
+            kind="prefix-caching",
+            name="prefix caching on",
+            does="switch prefix caching on",
+            plan=on,
+            flags=(("--enable-prefix-caching", ""),),
+        )
+
+    def _capacities(self) -> Iterator[PlannedChange]:
+        today, blocks = self.today, self.today.capacity
+        if blocks is None:
+            self._lack("cache x 2", _NO_CAPACITY)
+            return
+        token_bytes = today.plan.bytes_per_block
+        for times in (2, 4):
+            yield replace(
+                today,
+                kind="capacity",
+                name=f"cache x {times}",
+                does=f"give the cache {times * blocks:,} blocks in place of {blocks:,}: "
+                f"{size((times - 1) * blocks * token_bytes)} more",
+                plan=with_blocks(today.plan, times * blocks),
+                flags=_capacity_flags(times * blocks),
+                more_hardware=True,
+            )
+        everything = holding_all(today.trace)
+        yield replace(
+            today,
+            kind="capacity",
+            name="cache without limit",
+            does="no cache hits more of these prompts, however large",
+            plan=with_blocks(today.plan, None),
+            flags=_capacity_flags(everything) if everything <= _MOST_BLOCKS else None,
+            sure="bound",
+            more_hardware=True,
+        )
+
+    def _block_sizes(self) -> Iterator[PlannedChange]:
+        today = self.today
+        own = today.trace.block_size
+        if today.trace.traced:
+            self._lack("block size", f"a trace of block ids cannot be cut into blocks of less than its {own} tokens")
+            return
+        best: PlannedChange | None = None
+        for size_ in _BLOCK_SIZES:
+            if size_ == own or size_ % self.fine.block_size:
+                continue
+            room = None if today.capacity is None else max(today.capacity * own // size_, 1)
+            tried = replace(
+                today,
+                kind="block-size",
+                name=f"blocks of {size_}",
+                does=f"cut the cache into blocks of {size_} tokens in place of {own}, in the same memory",
+                trace=self.fine.coarser(size_ // self.fine.block_size),
+                plan=with_blocks(today.plan, room, size_),
+                flags=(("--block-size", str(size_)), *(_capacity_flags(room) if room is not None else ())),
+            )
+            if _all_fit(tried) and tried.hits.computed < (best or today).hits.computed:
+                best = tried
+        if best is not None:
+            yield best
+
+    def _policies(self) -> Iterator[PlannedChange]:
+        today = self.today
+        if today.capacity is None:
+            return
+        rules: Flags = (("--rules", today.plan.rules), ("--policies", None))
+        capacity: Flags = (*_capacity_flags(None), ("--capacities", str(today.capacity)))
+        if today.plan.rules != "block-lru":
+            self._lack(
+                "policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six"
+            )
+        else:
+            tried = [replace(today, kind="policy", policy=name) for name in POLICIES if name != today.policy]
+            best = min(tried, key=lambda each: each.hits.computed)
+            if best.hits.computed < today.hits.computed:
+                yield replace(
+                    best,
+                    name=f"policy {POLICY_NAMES[best.policy]}",
+                    does=f"evict by {POLICY_NAMES[best.policy]}, the best of {len(POLICIES)} that were tried",
+                    flags=(("--sweep", "policy"), *rules[:1], ("--policies", best.policy), *capacity),
+                )
+        yield replace(
+            today,
+            kind="policy",
+            policy="opt",
+            name="policy OPT",
+            does="knows what comes: no policy hits more in a cache of this size",
+            flags=(("--sweep", "policy"), *rules[:1], ("--policies", "opt"), *capacity),
+            sure="bound",
+        )
+
+    def _dtype(self) -> Iterator[PlannedChange]:
+        today, plan = self.today, self.today.plan
+        name = "KV cache in fp8"
+        if today.capacity is None:
+            self._lack(name, _NO_CAPACITY)
+            return
+        if find_kv_dtype(plan.kv_cache_dtype).quantized:
+            return
+        try:
+            changed = self.replanned(kv_cache_dtype=_FP8)
+        except (KvtoolError, EngineError) as error:
+            self._lack(name, error.message)
+            return
+        flags: Flags = (("--kv-cache-dtype", _FP8),)
+        if self.memory_said:
+            blocks = (changed.engine.num_blocks or 1) - 1
+        else:
+            small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
+            blocks = today.capacity * plan.bytes_per_block // small
+            flags += _capacity_flags(blocks)
+        yield replace(
+            today,
+            kind="kv-cache-dtype",
+            name=name,
+            does=f"keep keys and values in fp8: {blocks:,} blocks in the memory of {today.capacity:,}; "
+            "logits change a little, kvtool profile --audit compares them",
+            plan=with_blocks(changed, blocks),
+            flags=flags,
+        )
+
+    def _parallel(self) -> Iterator[PlannedChange]:
+        today = self.today
+        ways = 2 * today.accelerators
+        name = f"tensor parallel {ways}"
+        if not self.memory_said:
+            self._lack(name, "what a model leaves of the memory of more accelerators is known with --gpu-memory only")
+            return
+        try:
+            changed = self.replanned(tensor_parallel=ways)
+        except (KvtoolError, EngineError) as error:
+            self._lack(name, error.message)
+            return
+        blocks = (changed.engine.num_blocks or 1) - 1
+        yield replace(
+            today,
+            kind="tensor-parallel",
+            name=name,
+            does=f"share the model among {ways} accelerators: {blocks:,} blocks in place of {today.capacity:,}",
+            plan=changed,
+            flags=(("--tensor-parallel", str(ways)),),
+            more_hardware=True,
+        )
+
+
+def _all_fit(change: PlannedChange) -> bool:
+    """Whether the longest request still has room where blocks are of another size."""
+    return bool(fitting(change.trace, change.plan).all())
+
+
+def _capacity_flags(blocks: int | None) -> Flags:
+    """The capacity said in blocks, and in no other way; None: not at all."""
+    others = ("--gpu-memory", "--gpu-memory-utilization", "--num-gpu-blocks")
+    return (*((flag, None) for flag in others), ("--capacity", None if blocks is None else str(blocks)))

@@ -1,0 +1,277 @@
+"""The table of `kvtool what-if`: today's row, one for each change, the best first, and what is missing with why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import gcd, inf
+
+import numpy as np
+
+from kvtool.accounting.plan import Plan
+from kvtool.engine.fleet.gpu_search import MOST_REPLICAS
+from kvtool.errors import KvtoolError
+from kvtool.fixes.fix import Fix
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.planned_run import PlannedRun
+from kvtool.profiler.what_if.arrival_times import check_arrivals
+from kvtool.profiler.what_if.cache_changes import CacheChanges
+from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
+from kvtool.profiler.what_if.planning_pass import block_trace
+from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
+from kvtool.profiler.what_if.table_answer import answer
+from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
+from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
+from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.block_trace import BlockTrace
+from kvtool.workload.yaml.yaml_source import YamlSource
+
+_FINE = 16
+"""Tokens of the blocks in which prompts are read, or a part of today's where that is none of it: other sizes are made of them."""
+
+CommandOf = Callable[[Flags], str]
+"""The command line that was given with these flags in place of what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTable:
+    """What is asked of the table: `fixed` names fixes that are made in the prompts of all rows, `advice` looks for some."""
+
+    command_of: CommandOf
+    fixed: Sequence[str] = ()
+    advice: bool = True
+    fleet: TableFleet | None = None
+    """None: no clock is asked for."""
+
+
+@dataclass(slots=True)
+class WhatIfTable:
+    """Reads the requests once, and counts every change on their blocks."""
+
+    opened: Opened
+    asked: AskedTable
+    progress: Progress
+    missing: list[MissingRow] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def document(self) -> WhatIfDocument:
+        """All of it; KvtoolError for what cannot be planned."""
+        plan = self.opened.planned.plan
+        _check(self.opened)
+        found = self._fixes()
+        made = found.chosen(self.asked.fixed) if found is not None and self.asked.fixed else ()
+        fine, self.notes[:] = block_trace(self.opened, self.progress, block_size=self._fine_size(plan), fixes=made)
+        fine = self._without_refused(fine, plan)
+        today = PlannedChange("today", "today", "", _in_blocks_of(fine, plan), plan)
+        clock = self._clock(today)
+        changes = list(self._changes(today, fine, None if made else found))
+        if clock is not None:
+            changes += clock.changes(today, self.missing)
+        rows = [self._row(change, clock) for change in (today, *changes)]
+        first, *others = rows
+        rows = [first, *sorted(others, key=_order)]
+        blocks = today.trace.of_studies() if plan.rules == "block-lru" else today.trace.of_engine()
+        return WhatIfDocument(
+            schema="kvtool.what-if/1",
+            input=self.opened.name,
+            rules=plan.rules,
+            block_size=plan.engine.block_size,
+            requests=len(today.trace),
+            references=blocks.references,
+            distinct_blocks=today.trace.distinct,
+            reachable_blocks=blocks.reachable,
+            reachable_hit_rate=blocks.reachable / blocks.references if blocks.references else 0.0,
+            capacity=today.capacity,
+            bytes_per_block=plan.bytes_per_block,
+            sampled=1.0,
+            notes=self.notes,
+            answer=answer(rows, self.missing, prompts_hint="" if found is None else self._prompts_hint(found)),
+            rows=rows,
+            missing=self.missing,
+        )
+
+    @staticmethod
+    def _fine_size(plan: Plan) -> int:
+        size = plan.engine.block_size
+        return size if plan.traced else gcd(size, _FINE)
+
+    def _without_refused(self, fine: BlockTrace, plan: Plan) -> BlockTrace:
+        """The requests that today's engine would run at all; all rows are about these."""
+        fits = fitting(_in_blocks_of(fine, plan), plan)
+        if fits.all():
+            return fine
+        left = len(fine) - int(fits.sum())
+        if left == len(fine):
+            raise KvtoolError(
+                "every request is longer than the cache, or than the model takes", hint="a larger --capacity"
+            )
+        self.notes.append(f"{plural(left, 'request')} longer than today's cache or model takes left out of all rows")
+        return fine.only(fits)
+
+    def _changes(self, today: PlannedChange, fine: BlockTrace, found: PromptFixes | None) -> Iterator[PlannedChange]:
+        caches = CacheChanges(today, fine, self._replanned, self._memory_said(), self.missing)
+        yield from caches.found()
+        if found is not None:
+            yield from self._of_prompts(found, today)
+
+    def _of_prompts(self, found: PromptFixes, today: PlannedChange) -> Iterator[PlannedChange]:
+        plan = today.plan
+
+        def rewritten(fixes: Sequence[Fix]) -> BlockTrace:
+            read, _ = block_trace(self.opened, self.progress, fixes=fixes)
+            return read.only(fitting(read, plan))
+
+        for change in prompt_changes(found, today, rewritten):
+            if len(change.trace) == len(today.trace):
+                yield change
+            else:
+                self._lack(change.name, "some prompts get longer than the cache, or than the model takes")
+
+    def _fixes(self) -> PromptFixes | None:
+        """What the advisor would change; None where it is not asked, or there is no text to change."""
+        name = "prompts' fixes"
+        if self.opened.planned.plan.traced:
+            why = "a trace of block ids has no text: they need the prompts"
+        elif not (self.asked.advice or self.asked.fixed):
+            why = "--no-advice"
+        else:
+            found = prompt_fixes(self.opened, self.progress)
+            if found.together:
+                return found
+            why = "no change of the prompts that was tried wins hits"
+        if self.asked.fixed:
+            raise KvtoolError(f"--fixed: {why}", hint="leave --fixed out")
+        self._lack(name, why)
+        return None
+
+    def _lack(self, change: str, why: str) -> None:
+        self.missing.append(MissingRow(change=change, why=why))
+
+    def _replanned(self, **serving: object) -> Plan:
+        opened = self.opened
+        options = replace(opened.options, serving=replace(opened.options.serving, **serving))  # type: ignore[arg-type]  # fields of it
+        return PlannedRun(options, opened.planned.asked, opened.source).plan
+
+    def _memory_said(self) -> bool:
+        """Whether it is the memory of accelerators that says how large the cache is."""
+        serving, asked = self.opened.options.serving, self.opened.planned.asked
+        said = serving if any((serving.capacity, serving.num_gpu_blocks, serving.gpu_memory)) else asked
+        return said.gpu_memory is not None and said.capacity is None and said.num_gpu_blocks is None
+
+    def _prompts_hint(self, found: PromptFixes) -> str:
+        """The command that names the places in prompts, or edits them."""
+        opened = self.opened
+        if len(opened.options.inputs) > 1:
+            return ""
+        if not isinstance(opened.source, YamlSource):
+            return f"kvtool profile {opened.name} shows the lines."
+        allowed = ",".join(sorted({fix.tier for fix in found.together} - {"P0", "P1"}))
+        return f"kvtool optimize {opened.name}{f' --allow {allowed}' if allowed else ''} shows the edits."
+
+    def _clock(self, today: PlannedChange) -> TableClock | None:
+        """None where there are no times or none are asked for; KvtoolError for times that cannot be."""
+        fleet, untimed = self.asked.fleet, int(np.isnan(today.trace.arrivals).sum())
+        if untimed:
+            none = untimed == len(today.trace)
+            why = "no request has an arrival time" if none else f"{plural(untimed, 'request')} have no arrival time"
+        elif fleet is None:
+            why = "the requests have arrival times: --use-timestamps puts them on a clock"
+        elif today.plan.rules == "block-lru":
+            why = "the block list of trace studies has no clock: leave --rules out"
+        else:
+            check_arrivals(today.trace, "a clock")
+            latency = today.plan.latency
+            made = TableClock(fleet, today.plan.seed)
+            self.notes.append(
+                f"times of {latency.geometry.name} on {latency.accelerator.name}, predicted; today "
+                f"{plural(fleet.replicas, 'replica')}" + (f" by {made.today}" if fleet.replicas > 1 else "")
+            )
+            return made
+        self._lack("TTFT, TPOT, goodput, GPUs, replicas, routers, tiers, prefill/decode split", why)
+        return None
+
+    def _row(self, change: PlannedChange, clock: TableClock | None) -> SweepRow:
+        row = SweepRow(
+            kind=change.kind,
+            change=change.name,
+            does=change.does,
+            more_hardware=change.more_hardware,
+            policy=change.policy if change.kind == "policy" else None,
+            capacity=change.capacity,
+            block_size=change.trace.block_size,
+            hit_blocks=0,
+            references=0,
+            hit_rate=0.0,
+            command=None if change.flags is None else self.asked.command_of(change.flags),
+            sure=change.sure,
+        )
+        if clock is None or change.kind == "policy":
+            hits = change.hits
+            told: dict[str, object] = {
+                "hit_blocks": hits.blocks,
+                "references": hits.references,
+                "hit_rate": hits.rate,
+                "computed_tokens": hits.computed,
+            }
+        else:
+            told = self._clocked(change, clock.served(change)) | {"routing": change.routing or clock.today}
+        return row.model_copy(update=told)
+
+    def _clocked(self, change: PlannedChange, served: Clocked) -> dict[str, object]:
+        """The fields of a row on the clock."""
+        run, figures, search = served.run, served.figures, served.search
+        answered = run.replica >= 0
+        hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[answered].sum())
+        if search is not None and search.replicas is None and change.kind == "today":
+            best = percent(search.attainable if not search.shares else search.best)
+            self.notes.append(
+                f"no fleet of up to {MOST_REPLICAS} replicas meets the objectives: at best {best} of the requests"
+            )
+        return {
+            "hit_blocks": hits,
+            "references": int(run.asked_blocks[answered].sum()),
+            "hit_rate": hits * change.trace.block_size / prompts if prompts else 0.0,
+            "computed_tokens": int(run.computed_tokens.sum()),
+            "replicas": run.replicas,
+            "imbalance": figures.imbalance,
+            "request_imbalance": figures.request_imbalance,
+            "ttft_p50": figures.ttft_p50,
+            "ttft_p99": figures.ttft_p99,
+            "tpot_p50": figures.tpot_p50,
+            "tpot_p99": figures.tpot_p99,
+            "goodput": figures.goodput,
+            "within_slo": figures.within_slo,
+            "gpus": None if search is None or search.replicas is None else search.replicas * change.accelerators,
+            "sure": "predicted" if change.sure == "exact" else change.sure,
+        }
+
+
+def _in_blocks_of(fine: BlockTrace, plan: Plan) -> BlockTrace:
+    return fine.coarser(plan.engine.block_size // fine.block_size)
+
+
+def _order(row: SweepRow) -> tuple[bool, float, float, float]:
+    """By accelerators for the objectives, then by TTFT p99, then by what is computed; bounds behind all that can be done."""
+    gpus = inf if row.gpus is None else row.gpus
+    late = inf if row.ttft_p99 is None else row.ttft_p99
+    return row.sure == "bound", gpus, late, row.computed_tokens or 0
+
+
+def _check(opened: Opened) -> None:
+    """KvtoolError for what this table does not plan."""
+    plan = opened.planned.plan
+    if plan.engine.plan is not None:
+        raise KvtoolError(
+            f"{plan.latency.geometry.name} has several groups of layers, which are not planned for here",
+            hint="kvtool profile --model follows windows and states; leave --model out for one group",
+        )
+    if plan.cache is not None and plan.cache.hosted:
+        raise KvtoolError(
+            "the cache of a provider is not for you to change",
+            hint="kvtool profile tells what its rules and prompts cost",
+        )
+    if plan.cache is not None and plan.cache.ttl is not None:
+        raise KvtoolError("a time to live is planned for with --sweep ttl", hint="leave `ttl` out of the file")
+    if plan.cache is not None and plan.cache.replicas > 1:
+        raise KvtoolError("say the replicas of a plan as --replicas N", hint="leave `replicas` out of the file")

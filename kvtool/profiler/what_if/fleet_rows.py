@@ -1,0 +1,135 @@
+"""Rows with a clock: the requests of a trace served by a fleet, as the latency model says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.fleet.fleet import serve
+from kvtool.engine.fleet.fleet_figures import Slo, fleet_figures
+from kvtool.engine.fleet.fleet_ledger import FleetLedger
+from kvtool.engine.fleet.fleet_request import FleetRequest
+from kvtool.engine.fleet.fleet_router import FleetRouter, RouterView
+from kvtool.engine.fleet.fleet_run import FleetRun
+from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
+from kvtool.engine.fleet.replica import Replica
+from kvtool.engine.prediction.latency import LatencyModel
+from kvtool.errors import KvtoolError
+from kvtool.profiler.planned_run import PlannedRun
+from kvtool.profiler.what_if.arrival_times import check_arrivals
+from kvtool.results.choices import Axis
+from kvtool.results.documents.what_if import SweepRow
+from kvtool.workload.block_trace import BlockTrace
+
+
+def fleet_requests(trace: BlockTrace, speedup: float = 1.0) -> list[FleetRequest]:
+    """The requests of a trace, their full blocks, and when they come, `speedup` times as fast as they did.
+
+    KvtoolError where the trace does not say when. An answer has at least one token.
+    """
+    check_arrivals(trace, "a clock")
+    asked = trace.of_engine()
+    numbers, bounds = asked.numbers.tolist(), pairwise(asked.starts.tolist())
+    start = float(trace.arrivals[0]) if len(trace) else 0.0
+    rows = zip(
+        ((trace.arrivals - start) / speedup).tolist(),
+        bounds,
+        asked.asked.tolist(),
+        trace.prompt_tokens.tolist(),
+        trace.output_tokens.tolist(),
+        trace.sessions.tolist(),
+        trace.salts.tolist(),
+        strict=True,
+    )
+    return [
+        FleetRequest(number, arrival, numbers[first:stop], may_hit, prompt, max(output, 1), session, salt)
+        for number, (arrival, (first, stop), may_hit, prompt, output, session, salt) in enumerate(rows)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan:
+    """What rows with a clock are made of: the requests, one replica's engine, how long its steps take, and the objectives."""
+
+    requests: list[FleetRequest]
+    config: EngineConfig
+    latency: LatencyModel
+    slo: Slo | None = None
+
+    @classmethod
+    def of(cls, trace: BlockTrace, planned: PlannedRun, *, slo: Slo | None = None, speedup: float = 1.0) -> FleetPlan:
+        """As the options of a run say. KvtoolError for what cannot be told with a clock."""
+        config = planned.plan.engine
+        if config.plan is not None:
+            raise KvtoolError(
+                "a clock follows one group of layers with full attention, and this model has others",
+                hint="name a model whose layers all have full attention, or another axis: --sweep capacity",
+            )
+        if config.block_size != trace.block_size:
+            raise KvtoolError(f"the trace has blocks of {trace.block_size} tokens, the engine {config.block_size}")
+        return cls(fleet_requests(trace, speedup), config, planned.plan.latency, slo)
+
+    @property
+    def gpus_each(self) -> int:
+        """Accelerators of a replica."""
+        return self.latency.tensor_parallel
+
+    def replica(self, number: int, ledger: FleetLedger) -> Replica:
+        """An engine of the fleet."""
+        return Replica(number, self.config, self.latency, ledger)
+
+    def serve(
+        self, router: FleetRouter, replicas: int, *, view: RouterView = "events", index_blocks: int | None = None
+    ) -> FleetRun:
+        """The requests through so many replicas. EngineError for a request that could never run."""
+        return serve(self.requests, self.replica, replicas, router, view=view, index_blocks=index_blocks)
+
+    def smallest(
+        self,
+        make_router: Callable[[], FleetRouter],
+        *,
+        view: RouterView = "events",
+        index_blocks: int | None = None,
+        most: int = MOST_REPLICAS,
+    ) -> FleetSearch:
+        """The smallest fleet that meets the objectives, which are asked for; each size gets a router of its own."""
+        slo = self.slo
+        assert slo is not None, "a search has an objective"
+        config = self.config
+        best = attainable(self.requests, self.latency, slo, config.block_size, config.max_num_batched_tokens)
+        if best < slo.share:
+            return FleetSearch(None, {}, 0, best)
+
+        def share_of(replicas: int) -> float:
+            run = self.serve(make_router(), replicas, view=view, index_blocks=index_blocks)
+            return fleet_figures(run, slo).within_slo or 0.0
+
+        return smallest_fleet(share_of, slo.share, most=most, attainable=best)
+
+    def row(
+        self, axis: Axis, run: FleetRun, *, routing: str | None = None, search: FleetSearch | None = None
+    ) -> SweepRow:
+        """A run's row; `search` says how many accelerators the objectives need."""
+        figures = fleet_figures(run, self.slo, gpus_each=self.gpus_each)
+        found = None if search is None else search.replicas
+        return SweepRow(
+            axis=axis,
+            capacity=None if self.config.num_blocks is None else self.config.num_blocks - 1,
+            routing=routing,
+            replicas=run.replicas,
+            hit_blocks=int(run.hit_blocks.sum()),
+            references=int(run.asked_blocks[run.replica >= 0].sum()),
+            hit_rate=figures.hit_rate,
+            imbalance=figures.imbalance,
+            request_imbalance=figures.request_imbalance,
+            ttft_p50=figures.ttft_p50,
+            ttft_p99=figures.ttft_p99,
+            tpot_p50=figures.tpot_p50,
+            tpot_p99=figures.tpot_p99,
+            goodput=figures.goodput,
+            within_slo=figures.within_slo,
+            gpus=None if found is None else found * self.gpus_each,
+            sure="predicted",
+        )

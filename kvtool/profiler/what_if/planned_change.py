@@ -1,0 +1,90 @@
+"""One change of how requests are served, or of what they say, as a row of the table is counted for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.accounting.curves.engine_hits import BlockHits, best_hits, engine_hits, policy_hits
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.policies.known_policies import POLICIES
+from kvtool.results.choices import ChangeKind, Policy, Sure
+from kvtool.workload.block_trace import BlockTrace
+
+Flags = tuple[tuple[str, str | None], ...]
+"""What a command line says instead: flags with their values; None: the flag is not said."""
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """Requests in blocks of their size, and the plan of the engine that serves them. `flags` is what gives the row again."""
+
+    kind: ChangeKind
+    name: str
+    """For a table: a few words, no text of a prompt."""
+    does: str
+    """What to do, as a sentence goes on behind a colon."""
+    trace: BlockTrace
+    plan: Plan
+    flags: Flags | None = ()
+    """None: no command line says it."""
+    sure: Sure = "exact"
+    policy: Policy = "lru"
+    more_hardware: bool = False
+    """Whether somebody has to buy something for it."""
+    replicas: int | None = None
+    """None: as many as today."""
+    routing: str | None = None
+    """None: today's router."""
+
+    @property
+    def capacity(self) -> int | None:
+        """Usable blocks; None: unlimited."""
+        blocks = self.plan.engine.num_blocks
+        return None if blocks is None else blocks - 1
+
+    @property
+    def accelerators(self) -> int:
+        """Of one replica."""
+        return self.plan.latency.tensor_parallel
+
+    @cached_property
+    def hits(self) -> BlockHits:
+        """Of requests that are served whole, one after the other."""
+        trace, studied = self.trace, self.plan.rules == "block-lru"
+        most = self.capacity if self.capacity is not None else holding_all(trace)
+        if self.policy == "opt":
+            return best_hits(trace, trace.of_studies() if studied else trace.of_engine(), most)
+        if studied:
+            return policy_hits(trace, POLICIES[self.policy](most))
+        return engine_hits(trace, self.plan.engine)
+
+
+def with_blocks(plan: Plan, blocks: int | None, block_size: int | None = None) -> Plan:
+    """The plan with so many usable blocks, of another size where one is said."""
+    size = plan.engine.block_size if block_size is None else block_size
+    num_blocks = None if blocks is None else blocks + 1  # vLLM's null block is one of them
+    return replace(plan, engine=replace(plan.engine, num_blocks=num_blocks, block_size=size))
+
+
+def holding_all(trace: BlockTrace) -> int:
+    """Blocks in which nothing ever has to make room: those of all prompts and answers."""
+    size = trace.block_size
+    return int((-(-(trace.prompt_tokens + np.maximum(trace.output_tokens, 1)) // size)).sum()) + 1
+
+
+def fitting(trace: BlockTrace, plan: Plan) -> npt.NDArray[np.bool_]:
+    """Which requests the engine would ever run, by its scheduler's rule; block lists of studies take all."""
+    engine = plan.engine
+    if plan.rules == "block-lru":
+        return np.ones(len(trace), dtype=np.bool_)
+    most = np.minimum(trace.prompt_tokens + np.maximum(trace.output_tokens, 1) - 1, engine.max_model_len)
+    fits: npt.NDArray[np.bool_] = (trace.prompt_tokens >= 1) & (trace.prompt_tokens < engine.max_model_len)
+    if engine.num_blocks is not None:
+        fits &= -(-most // engine.block_size) <= engine.num_blocks - 1
+    if not engine.enable_chunked_prefill:
+        fits &= most <= engine.max_num_batched_tokens
+    return fits

@@ -1,0 +1,114 @@
+"""What the advisor would change in the prompts, as changes beside those of hardware: each requests' own blocks, rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kvtool.diagnose.codes import entry_of
+from kvtool.diagnose.findings import place_of
+from kvtool.errors import KvtoolError
+from kvtool.fixes.fix import Fix
+from kvtool.profiler.advice.advisor import KeptFix
+from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.what_if.planned_change import PlannedChange
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.block_trace import BlockTrace
+from kvtool.workload.logs.logs import locate
+
+ALL_FIXES = "all"
+_SHOWN = 3
+"""Fixes with rows of their own: those that win most by themselves. All together always have one."""
+
+Rewritten = Callable[[Sequence[Fix]], BlockTrace]
+"""The requests with these fixes, in blocks of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFixes:
+    """The advice on a workload's prompts, and how many requests of each group it is about."""
+
+    steps: tuple[KeptFix, ...]
+    together: tuple[Fix, ...]
+    """In the order in which they are made."""
+    prompt_tokens: dict[str, int]
+    """By group."""
+    places: dict[str, str]
+    """By the key of a fix, the file and the line of what it mends."""
+
+    def name(self, fix: Fix) -> str:
+        """What a table calls it."""
+        entry = entry_of(fix.code)
+        of = f" in {fix.group}" if len(self.prompt_tokens) > 1 and fix.group else ""
+        return f"prompts: {fix.code}" + (f" {entry.name}" if entry is not None else "") + of
+
+    def does(self, fix: Fix) -> str:
+        """Where and what to change."""
+        return f"{self.places[fix.key]} ({fix.code}): {fix.what}"
+
+    def chosen(self, names: Collection[str]) -> tuple[Fix, ...]:
+        """The fixes of these names, or `all`; KvtoolError for a name that none has."""
+        if ALL_FIXES in names:
+            return self.together
+        known = {fix.name for fix in self.together}
+        for name in names:
+            if name not in known:
+                raise KvtoolError(
+                    f"--fixed: no fix {name[:40]!a} was found",
+                    hint="kvtool what-if names those that win; or say --fixed all",
+                )
+        return tuple(fix for fix in self.together if fix.name in names)
+
+
+def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
+    """What the advisor proposes for the prompts and proves by running them again."""
+    profiler = opened.profiler(ReportOptions(), progress)
+    profiler.plan = replace(
+        profiler.plan, use_arrivals=False, concurrency=None
+    )  # requests whole, as in rows without a clock
+    try:
+        result = profiler.explained()
+        groups = {group.name: group.prompt_tokens for group in result.ledger.totals()}
+        advice = profiler.advised(result)
+    except TrialInterruptedError:
+        raise KeyboardInterrupt from None
+    steps = tuple(step for chain in advice.kept.values() for step in chain)
+    places = {step.fix.key: _place(step, opened.name) for step in steps}
+    return PromptFixes(steps, tuple(advice.fixes), groups, places)
+
+
+def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritten) -> Iterator[PlannedChange]:
+    """A row for each fix that wins most by itself, and one for all together."""
+    if len(found.together) > 1:
+        ordered = sorted(found.steps, key=lambda step: -_alone(step, found))
+        for step in ordered[:_SHOWN]:
+            if _alone(step, found) > 0:
+                yield _changed(today, found.name(step.fix), found.does(step.fix), rewritten([step.fix]), step.fix.name)
+    if found.together:
+        first, *others = found.together
+        name, does = found.name(first), found.does(first)
+        if others:
+            name = f"prompts: all {len(found.together)} fixes together"
+            told = [f"{found.places[fix.key]} ({fix.code})" for fix in found.together[:_SHOWN]]
+            more = f" and {len(found.together) - _SHOWN:,} more" if len(found.together) > _SHOWN else ""
+            does = f"change what the profile names in the prompts: {', '.join(told)}{more}"
+        yield _changed(today, name, does, rewritten(found.together), ALL_FIXES)
+
+
+def _changed(today: PlannedChange, name: str, does: str, trace: BlockTrace, fixed: str) -> PlannedChange:
+    return replace(today, kind="prompts", name=name, does=does, trace=trace, flags=(("--fixed", fixed),))
+
+
+def _place(step: KeptFix, path: str) -> str:
+    """The file and the line of what a fix is about."""
+    where, line, _ = place_of(step.cause, locate, path)
+    return f"{where}:{line}" if line else where
+
+
+def _alone(step: KeptFix, found: PromptFixes) -> float:
+    """Tokens that a fix wins by itself."""
+    group = step.cause.group
+    first = next(each.before for each in found.steps if each.cause.group == group)
+    return (step.alone - first) * found.prompt_tokens.get(group, 0)

@@ -1,0 +1,86 @@
+"""What the table comes to, in words: what to change first, by how much it helps, and what to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvtool.results.documents.what_if import MissingRow, SweepRow
+from kvtool.text.terminal.numbers import duration, percent
+
+_WORTH = 0.01
+"""Part of what today takes that a change must save to be named first."""
+
+_HALF = 0.5
+"""Part of the most that can be saved from which on what needs no hardware goes first."""
+
+
+def answer(rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_hint: str) -> list[str]:
+    """`rows` as the table has them, today's first; `prompts_hint` says where prompts are changed."""
+    today, *others = rows
+    can = [row for row in others if row.sure != "bound" and _saved(row, today) >= _WORTH]
+    if not can:
+        return [_nothing(rows), *_ask_for(missing)]
+    best = can[0]
+    free = next((row for row in can if not row.more_hardware), None)
+    first = free if free is not None and _saved(free, today) >= _HALF * _saved(best, today) else best
+    other = best if first is not best else free if free is not best else None
+    lines = [_told("Change first", first, today, prompts_hint)]
+    if other is not None:
+        lines.append(
+            _told("With more hardware" if other.more_hardware else "Without more hardware", other, today, prompts_hint)
+        )
+    if first.command is not None:
+        lines.append(f"Run: {first.command}")
+    return [*lines, *_ask_for(missing)]
+
+
+def _told(head: str, row: SweepRow, today: SweepRow, prompts_hint: str) -> str:
+    hint = f" {prompts_hint}" if row.kind == "prompts" and prompts_hint else ""
+    return f"{head}: {row.does}. {_gain(row, today)}{hint}"
+
+
+def _gain(row: SweepRow, today: SweepRow) -> str:
+    """What it wins where it counts most: accelerators for the objectives, waiting, computed tokens."""
+    rates = f"hit rate {percent(today.hit_rate)} -> {percent(row.hit_rate)}"
+    if row.ttft_p99 is None or today.ttft_p99 is None:
+        return f"It computes {percent(_fewer(row, today))} fewer prompt tokens: {rates}."
+    waits = f"TTFT p99 {duration(today.ttft_p99)} -> {duration(row.ttft_p99)}"
+    if row.gpus is not None and row.gpus != today.gpus:
+        before = "none that was tried" if today.gpus is None else f"{today.gpus:,}"
+        return f"GPUs for the SLO {before} -> {row.gpus:,}; {waits}, {rates}."
+    return f"{waits}; {rates}."
+
+
+def _saved(row: SweepRow, today: SweepRow) -> float:
+    """Part of what counts that a row saves: accelerators where they differ, else waiting, else computed tokens."""
+    if row.gpus != today.gpus:
+        if row.gpus is None or today.gpus is None:
+            return -1.0 if row.gpus is None else 1.0
+        return (today.gpus - row.gpus) / today.gpus
+    if row.ttft_p99 is not None and today.ttft_p99:
+        return (today.ttft_p99 - row.ttft_p99) / today.ttft_p99
+    return _fewer(row, today)
+
+
+def _fewer(row: SweepRow, today: SweepRow) -> float:
+    """Part of today's computed tokens that a row does not compute; negative where it computes more."""
+    before = today.computed_tokens or 0
+    return (before - (row.computed_tokens or 0)) / before if before else 0.0
+
+
+def _nothing(rows: Sequence[SweepRow]) -> str:
+    today, *others = rows
+    what = "computes 1 % fewer prompt tokens" if today.ttft_p99 is None else "saves accelerators, or 1 % of TTFT p99"
+    told = f"Nothing that was tried {what}"
+    bound = next((row for row in others if row.kind == "capacity" and row.sure == "bound"), None)
+    if bound is None:
+        return f"{told}: the hit rate is {percent(today.hit_rate)}."
+    if bound.computed_tokens == today.computed_tokens:
+        return f"{told}: the hit rate of {percent(today.hit_rate)} is all that these prompts have in any cache."
+    return f"{told}: the hit rate is {percent(today.hit_rate)}, in a cache without limit {percent(bound.hit_rate)}."
+
+
+def _ask_for(missing: Sequence[MissingRow]) -> list[str]:
+    """What to say for the rows that matter most of those that are missing."""
+    lack = next((row for row in missing if row.change == "cache x 2"), None)
+    return [] if lack is None else [f"Not compared: {lack.change}: {lack.why}."]

@@ -1,0 +1,156 @@
+"""The clock of the table's rows: each change served by a fleet behind a router, as its requests came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, fleet_figures
+from kvtool.engine.fleet.fleet_request import FleetRequest
+from kvtool.engine.fleet.fleet_router import FleetRouter, RouterView
+from kvtool.engine.fleet.fleet_run import FleetRun
+from kvtool.engine.fleet.gpu_search import FleetSearch
+from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.routers.known_routers import ROUTERS
+from kvtool.errors import KvtoolError
+from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
+from kvtool.profiler.what_if.planned_change import PlannedChange
+from kvtool.results.documents.what_if import MissingRow
+from kvtool.workload.block_trace import BlockTrace
+
+ROUND_ROBIN = "round-robin"
+"""What a load balancer does that knows nothing of caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFleet:
+    """Today's fleet, what requests are to be served within, and how many times as fast as in the log they come.
+
+    `routing` has the routers that are tried, None: those that there are; the first of one alone is today's.
+    """
+
+    replicas: int = 1
+    routing: Sequence[str] | None = None
+    view: RouterView | None = None
+    slo: Slo | None = None
+    speedup: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A change on the clock. `search` is there where there are objectives."""
+
+    run: FleetRun
+    figures: FleetFigures
+    search: FleetSearch | None
+
+
+@dataclass(slots=True)
+class TableClock:
+    """Serves changes; requests of a trace are made once for all changes that leave them as they are."""
+
+    asked: TableFleet
+    seed: int
+    _requests: dict[int, tuple[BlockTrace, list[FleetRequest]]] = field(default_factory=dict)
+    """By the identity of a trace, which is kept with them."""
+
+    @property
+    def today(self) -> str:
+        """The router as things are."""
+        named = self.asked.routing
+        return named[0] if named is not None and len(named) == 1 else ROUND_ROBIN
+
+    def served(self, change: PlannedChange) -> Clocked:
+        """The change's requests through its fleet. KvtoolError for a request that could never run, and for a router unknown."""
+        plan, router = self._plan(change), self.router(change.routing or self.today)
+        run = self._run(plan, router, change.replicas or self.asked.replicas)
+        search = None
+        if self.asked.slo is not None:
+            view, index = self._view(router), router.kind.index_blocks
+            search = plan.smallest(lambda: _made(router, self.seed), view=view, index_blocks=index)
+        return Clocked(run, fleet_figures(run, self.asked.slo, gpus_each=plan.gpus_each), search)
+
+    def _run(self, plan: FleetPlan, router: AskedRouter, replicas: int) -> FleetRun:
+        made, index = _made(router, self.seed), router.kind.index_blocks
+        try:
+            return plan.serve(made, replicas, view=self._view(router), index_blocks=index)
+        except EngineError as error:
+            raise KvtoolError(error.message, hint=error.hint) from error
+
+    def _view(self, router: AskedRouter) -> RouterView:
+        return self.asked.view or router.kind.view
+
+    def changes(self, today: PlannedChange, missing: list[MissingRow]) -> Iterator[PlannedChange]:
+        """A replica more, and the router of those tried whose requests wait least."""
+        more = self.asked.replicas + 1
+        yield replace(
+            today,
+            kind="replicas",
+            name="+ 1 replica",
+            does=f"serve with {more:,} replicas in place of {more - 1:,}, by {self.today}",
+            replicas=more,
+            flags=(("--replicas", str(more)),),
+            more_hardware=True,
+        )
+        if self.asked.replicas == 1:
+            missing.append(MissingRow(change="router", why="one replica leaves nothing to choose: say --replicas N"))
+            return
+        sessions = bool((today.trace.sessions >= 0).any() or (today.trace.salts >= 0).any())
+        if not sessions:
+            missing.append(
+                MissingRow(
+                    change="router session-ring",
+                    why="no request names a session or a tenant: it would be another router",
+                )
+            )
+        best = self._best_router(today, sessions=sessions)
+        if best is not None:
+            yield best
+
+    def _best_router(self, today: PlannedChange, *, sessions: bool) -> PlannedChange | None:
+        named = self.asked.routing
+        names = list(ROUTERS) if named is None or len(named) == 1 else named
+        routers = [
+            router for name in names if name != self.today and (router := self.router(name)).settings is not None
+        ]
+        tried = [router for router in routers if sessions or not router.kind.needs_sessions]
+        if not tried:
+            return None
+        plan = self._plan(today)
+        best = min(tried, key=lambda router: _waiting(self._run(plan, router, self.asked.replicas)))
+        version = f" {best.kind.version}" if best.kind.version else ""
+        return replace(
+            today,
+            kind="routing",
+            name=f"router {best.name}",
+            does=f"route by {best.name}{version}, the best of {len(tried)} that were tried, in place of {self.today}",
+            routing=best.name,
+            flags=(("--routing", best.name),),
+        )
+
+    def _plan(self, change: PlannedChange) -> FleetPlan:
+        known = self._requests.get(id(change.trace))
+        if known is None:
+            known = self._requests[id(change.trace)] = change.trace, fleet_requests(change.trace, self.asked.speedup)
+        return FleetPlan(known[1], change.plan.engine, change.plan.latency, self.asked.slo)
+
+    def router(self, name: str) -> AskedRouter:
+        """The router of a name; KvtoolError where there is none."""
+        try:
+            return asked_router(name)
+        except EngineError as error:
+            raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
+
+
+def _made(router: AskedRouter, seed: int) -> FleetRouter:
+    if router.settings is None:
+        raise KvtoolError(f"--routing: {router.name} is a bound, and no router", hint="--sweep routing shows it")
+    return router.settings.router(seed)
+
+
+def _waiting(run: FleetRun) -> tuple[bool, float, float]:
+    """What the table sorts routers by: who turns requests away comes last."""
+    figures = fleet_figures(run)
+    return run.refused > 0, figures.ttft_p99 or inf, figures.ttft_p50 or inf

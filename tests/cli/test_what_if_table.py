@@ -1,0 +1,273 @@
+"""The table of `kvtool what-if`: its figures are those of runs, its commands give them again, and what is missing is said."""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvtool.cli.app import run
+from tests.files import write
+
+SUPPORT = """\
+version: 1
+vars: {now: {datetime: 1m}, n: {counter: 1}, id: {uuid: 4}}
+groups:
+  - name: support
+    requests: 12
+    messages:
+      - {role: system, text: "Now: {{ now }}. You are the agent of a shop; be short, be kind, be right, and be quick. Do all that."}
+      - {role: user, text: "Question {{ n }} about the shop?"}
+  - name: other
+    requests: 9
+    messages:
+      - {role: system, text: "Request {{ id }}. You translate what you are given, word by word, and say nothing else about it."}
+      - {role: user, text: "Translate {{ n }}."}
+"""
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["what-if", *arguments, "--json"]) == 0, capsys.readouterr().err
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def trace_of(path: Path, seed: int, requests: int = 60, **more: object) -> str:
+    """Chains that grow out of each other by chance, with lengths that end anywhere in a block."""
+    rng = random.Random(seed)
+    chains: list[list[int]] = [[]]
+    rows = []
+    for at in range(requests):
+        chain = [*rng.choice(chains)[: rng.randint(0, 6)], *(1000 * at + each for each in range(rng.randint(1, 5)))]
+        chains.append(chain)
+        length = 512 * len(chain) - rng.choice((0, 0, 1, 300, 511))
+        row = {
+            "timestamp": 700 * at,
+            "input_length": length,
+            "output_length": rng.choice((1, 40, 900)),
+            "hash_ids": chain,
+        }
+        rows.append(json.dumps(row | more))
+    path.write_text("\n".join(rows) + "\n")
+    return str(path)
+
+
+def workload(path: Path) -> str:
+    path.write_text(SUPPORT)
+    return str(path)
+
+
+def chat_log(path: Path) -> str:
+    """A log of prompts whose clock stands before what they share, and sessions that grow."""
+    head = "You are the agent of a shop. Be short and kind, and be right about what it sells. " * 6
+    rows = []
+    for at in range(14):
+        system = {"role": "system", "content": f"It is 2026-03-0{1 + at % 9}T10:{10 + at}:00Z.\n{head}"}
+        rows.append(json.dumps({"model": "own", "messages": [system, {"role": "user", "content": f"question {at}"}]}))
+    path.write_text("\n".join(rows) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rules", ["vllm", "block-lru"])
+def test_today_is_what_a_profile_hits(
+    seed: int, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trace_of(tmp_path / "t.jsonl", seed)
+    for capacity in ("14", "40", "100000"):
+        flags = [path, "--capacity", capacity, "--rules", rules]
+        first = told(capsys, *flags)["rows"][0]
+        assert run(["profile", *flags, "--dry-run", "--no-advice", "--json"]) == 0
+        totals = json.loads(capsys.readouterr().out)["totals"]
+        assert first["computed_tokens"] == totals["prompt_tokens"] - totals["hit_tokens"], capacity
+        assert first["hit_rate"] == totals["hit_rate"]
+
+
+@pytest.mark.parametrize("kind", ["trace", "studied", "workload", "log"])
+def test_the_command_of_each_row_gives_it_again(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    made = {
+        "trace": lambda: [trace_of(tmp_path / "t.jsonl", 1), "--capacity", "20"],
+        "studied": lambda: [trace_of(tmp_path / "t.jsonl", 2), "--capacity", "20", "--rules", "block-lru"],
+        "workload": lambda: [workload(tmp_path / "w.yaml"), "-b", "8", "-t", bytes_json, "--gpu-memory", "20GiB"],
+        "log": lambda: [chat_log(tmp_path / "a log.jsonl"), "-t", bytes_json, "--capacity=120"],
+    }
+    found = told(capsys, *made[kind]())
+    kinds = [row["kind"] for row in found["rows"]]
+    assert kinds[0] == "today"
+    assert {"capacity", "kv-cache-dtype", "policy"} <= set(kinds)
+    assert ("prompts" in kinds) == (kind in ("workload", "log"))
+    for row in found["rows"]:
+        tool, command, *words = shlex.split(row["command"])
+        assert (tool, command) == ("kvtool", "what-if")
+        again = told(capsys, *words)["rows"][0]
+        assert again["hit_blocks"] == row["hit_blocks"], row["change"]
+        if again["kind"] == "today":
+            for key in ("hit_rate", "computed_tokens", "block_size"):
+                assert again[key] == row[key], (row["change"], key)
+            assert row["capacity"] in (again["capacity"], None)
+
+
+def test_fixes_of_prompts_stand_beside_hardware_with_what_they_win(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    arguments = [workload(tmp_path / "w.yaml"), "-t", bytes_json, "--capacity", "300"]
+    found = told(capsys, *arguments)
+    assert run(["profile", *arguments, "--dry-run", "--json"]) == 0
+    profile = json.loads(capsys.readouterr().out)
+    proven = {each["rerun"]["total_after"] for each in profile["findings"] if each["rerun"]}
+    together = next(row for row in found["rows"] if "together" in (row["change"] or ""))
+    assert together["hit_rate"] == pytest.approx(max(proven))
+    alone = [row for row in found["rows"] if row["kind"] == "prompts" and row is not together]
+    assert {row["change"].split()[1] for row in alone} == {"KV101", "KV102"}
+    assert all(row["computed_tokens"] >= together["computed_tokens"] for row in alone)
+    assert found["rows"][1] is together
+    assert found["answer"][0].startswith("Change first")
+    assert "w.yaml" in found["answer"][0]
+    assert together["command"] in found["answer"][1]
+
+
+def test_rows_stand_by_what_they_compute_and_bounds_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = told(capsys, trace_of(tmp_path / "t.jsonl", 3), "--capacity", "20")["rows"]
+    assert rows[0]["kind"] == "today"
+    can = [row for row in rows[1:] if row["sure"] != "bound"]
+    bounds = [row for row in rows[1:] if row["sure"] == "bound"]
+    assert rows[1:] == [*can, *bounds]
+    assert [row["computed_tokens"] for row in can] == sorted(row["computed_tokens"] for row in can)
+    assert {row["change"] for row in bounds} == {"cache without limit", "policy OPT"}
+    best = min(row["computed_tokens"] for row in bounds)
+    assert all(row["computed_tokens"] >= best for row in rows)
+
+
+def test_what_cannot_be_had_is_listed_with_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace_of(tmp_path / "t.jsonl", 1)
+    lack = {row["change"]: row["why"] for row in told(capsys, path)["missing"]}
+    assert "has no text" in lack["prompts' fixes"]
+    assert "block ids" in lack["block size"]
+    assert "--gpu-memory" in lack["cache x 2"]
+    assert "--gpu-memory" in lack["tensor parallel 2"]
+    lack = {row["change"]: row["why"] for row in told(capsys, path, "--capacity", "20")["missing"]}
+    assert "LRU" in lack["policy"]
+    assert "cache x 2" not in lack
+    assert run(["what-if", path]) == 0
+    shown = capsys.readouterr().out
+    assert "Not in the table:" in shown
+    assert "has no text" in shown
+
+
+def test_more_accelerators_and_smaller_types_by_the_memory_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trace_of(tmp_path / "t.jsonl", 1)
+    rows = {row["kind"]: row for row in told(capsys, path, "--gpu-memory", "20GiB")["rows"]}
+    today, two, small = rows["today"], rows["tensor-parallel"], rows["kv-cache-dtype"]
+    assert two["capacity"] > 2 * today["capacity"]  # the weights are shared, too
+    assert small["capacity"] == pytest.approx(2 * today["capacity"], abs=2)
+    assert (two["more_hardware"], small["more_hardware"]) == (True, False)
+
+
+def test_a_cache_below_the_longest_request_leaves_it_out_of_all_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trace_of(tmp_path / "t.jsonl", 5)
+    found = told(capsys, path, "--capacity", "6")
+    assert found["requests"] < 60
+    assert "longer than today's cache" in found["notes"][0]
+    assert run(["profile", path, "--capacity", "6", "--dry-run", "--no-advice", "--json"]) == 0
+    totals = json.loads(capsys.readouterr().out)["totals"]
+    assert totals["requests"] == found["requests"]
+    assert found["rows"][0]["hit_rate"] == totals["hit_rate"]
+    assert run(["what-if", path, "--capacity", "6", "--max-model-len", "1"]) == 2
+    assert "every request" in capsys.readouterr().err
+
+
+def test_smaller_blocks_where_they_help(tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str) -> None:
+    arguments = [chat_log(tmp_path / "l.jsonl"), "-t", bytes_json, "-b", "256", "--no-advice"]
+    rows = {row["kind"]: row for row in told(capsys, *arguments)["rows"]}
+    assert rows["block-size"]["block_size"] == 16
+    assert rows["block-size"]["computed_tokens"] < rows["today"]["computed_tokens"]
+
+
+def test_caching_that_is_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [trace_of(tmp_path / "t.jsonl", 1), "--capacity", "50", "--no-enable-prefix-caching"]
+    found = told(capsys, *arguments)
+    rows = {row["kind"]: row for row in found["rows"]}
+    assert (rows["today"]["hit_blocks"], found["rows"][1]["kind"]) == (0, "prefix-caching")
+    again = told(capsys, *shlex.split(rows["prefix-caching"]["command"])[2:])["rows"][0]
+    assert again["hit_blocks"] == rows["prefix-caching"]["hit_blocks"] > 0
+
+
+def test_a_log_of_hosted_models_is_planned_for_as_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = "You are the agent of a shop. Be short and kind, and be right about what it sells. " * 90
+    rows = [
+        json.dumps(
+            {
+                "model": "gpt-4o",
+                "messages": [{"role": "system", "content": head}, {"role": "user", "content": f"q {at}"}],
+            }
+        )
+        for at in range(5)
+    ]
+    path = write(str(tmp_path / "l.jsonl"), "\n".join(rows) + "\n")
+    found = told(capsys, str(path or tmp_path / "l.jsonl"), "--no-advice", "--capacity", "300")
+    assert found["block_size"] == 16
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(
+    width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    for arguments in (
+        [trace_of(tmp_path / "t.jsonl", 1), "--capacity", "20"],
+        [workload(tmp_path / "w.yaml"), "-t", bytes_json, "--capacity", "300"],
+    ):
+        assert run(["what-if", *arguments, "--width", str(width)]) == 0
+        shown = capsys.readouterr().out
+        assert "Change first" in shown
+        assert max(map(len, shown.splitlines())) <= width
+
+
+def test_plain_is_a_record_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["what-if", trace_of(tmp_path / "t.jsonl", 1), "--capacity", "20", "--plain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (record,) = [line for line in lines if line.startswith("change cache x 2:")]
+    assert "hit rate" in record
+    assert record.endswith("--capacity 40")
+
+
+def test_hostile_names_reach_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str) -> None:
+    path = tmp_path / "w\x1b]0;x\x07.yaml"
+    path.write_text(SUPPORT.replace("name: support", 'name: "[red]"'))
+    assert run(["what-if", str(path), "-t", bytes_json, "--capacity", "300"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "\x07" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--fixed", "all"], "has no text"),
+        (["--fixed", "all", "--sweep", "capacity"], "--fixed is for the table"),
+        (["--model", "gpt-oss-20b"], ""),
+    ],
+)
+def test_what_the_table_cannot_plan_is_refused(
+    arguments: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["what-if", trace_of(tmp_path / "t.jsonl", 1), *arguments])
+    assert code == (2 if problem else 0)
+    assert problem in capsys.readouterr().err
+
+
+def test_a_fix_that_nobody_found_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    assert run(["what-if", workload(tmp_path / "w.yaml"), "-t", bytes_json, "--fixed", "nothing"]) == 2
+    assert "--fixed: no fix 'nothing'" in capsys.readouterr().err

@@ -1,0 +1,195 @@
+"""The page of what-if: well-formed, whole, harmless, each chart with its table; and in a browser, at every width."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kvtool.report.html.what_if import what_if_page
+from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from tests.made_results import HOSTILE
+from tests.report.browser_checks import OVERFLOW, OVERLAPS, QUIET, TEXTS_CUT, WEAK_TEXTS, WIDTHS
+from tests.report.html_results import Node, parse
+from tests.report.what_if_documents import CASES, capacity, document, sampled
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = os.environ.get("KVTOOL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+DRAWN = {"capacity", "sampled", "policies", "one_capacity", "ttls", "block_sizes"}
+"""Cases that have a chart."""
+EVIL = f"{HOSTILE}\"onload='alert(1)'<img src=x onerror=alert(1)><script>alert(1)</script>\u202e\x1b[31m"
+
+
+def page(made: WhatIfDocument) -> Node:
+    return parse(what_if_page(made))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_is_well_formed_and_asks_for_nothing(case: str) -> None:
+    text = what_if_page(CASES[case]())
+    found = parse(text)
+    nodes = found.all()
+    assert not {"script", "img", "link", "iframe", "form", "object", "base"} & {node.tag for node in nodes}
+    for node in nodes:
+        assert not {"src", "srcset", "style", "action", "xlink:href"} & set(node.attributes)
+        assert not [key for key in node.attributes if key.startswith("on")]
+    identities = [node.attributes["id"] for node in nodes if "id" in node.attributes]
+    assert len(identities) == len(set(identities))
+    for node in nodes:
+        assert all(word in identities for word in node.attributes.get("aria-labelledby", "").split())
+    style = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    digest = b64encode(sha256(style[0].encode()).digest()).decode()
+    [policy] = [node.attributes["content"] for node in found.all("meta") if node.attributes.get("http-equiv")]
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert "url(" not in style[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_chart_has_its_table_and_says_what_it_shows(case: str) -> None:
+    found = page(CASES[case]())
+    sections = list(found.all("section"))
+    assert bool(sections) == bool(CASES[case]().rows)
+    charts = 0
+    for section in sections:
+        images = [node for node in section.all("svg") if node.attributes.get("role") == "img"]
+        charts += len(images)
+        assert section.all("table")
+        for image in images:
+            assert image.all("title")[0].words()
+            assert len(image.all("desc")[0].words()) > 3
+    assert bool(charts) == (case in DRAWN)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_row_is_in_a_table(case: str) -> None:
+    made = CASES[case]()
+    body = [row for table in page(made).all("tbody") for row in table.all("tr")]
+    assert len(body) >= len(made.rows)
+
+
+def test_marks_and_errors_are_told() -> None:
+    words = page(capacity()).words()
+    assert "today 100 blocks, 1.6k tokens, 200.0 MiB" in words
+    assert "95 % of what can be hit 320 blocks" in words
+    assert "unlimited 40.0%" in words
+    words = page(sampled()).words()
+    assert "mean ± 2 standard errors" in words
+    assert "± 3.00 points" in words
+    assert "10.0% of the blocks" in words
+    assert "2 requests that their server refused" in words
+
+
+def test_the_bound_is_dashed_and_lines_differ_without_colour() -> None:
+    found = page(CASES["policies"]())
+    lines = [node.attributes["class"] for node in found.all("polyline")]
+    assert lines == [*(f"series look{look}" for look in range(6)), "series bound"]
+    style = found.all("style")[0].words()
+    dashes = [
+        re.search(rf"\.series\.{name} \{{[^}}]*dasharray: ([^;]*);", style) for name in ("look1", "look2", "bound")
+    ]
+    assert len({one[1] for one in dashes if one}) == 3
+    forms = {
+        (node.tag, "hollow" in node.attributes["class"])
+        for node in found.all()
+        if "form" in node.attributes.get("class", "").split()
+    }
+    assert (
+        len(forms) == 5
+    )  # circle, square, triangle and diamond, which are polygons; circle and square again without filling
+
+
+def spoiled(made: WhatIfDocument) -> WhatIfDocument:
+    """The same with every free text of it hostile."""
+    free = [name for name, field in SweepRow.model_fields.items() if field.annotation == (str | None)]
+    rows = [one.model_copy(update=dict.fromkeys(free, EVIL)) for one in made.rows]
+    lists: dict[str, Any] = {"notes": [EVIL, EVIL]}
+    return made.model_copy(update={"input": EVIL, "rules": EVIL, "rows": rows, **lists})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_hostile_gets_through(case: str) -> None:
+    text = what_if_page(spoiled(CASES[case]()))
+    found = parse(text)
+    assert not {"script", "img"} & {node.tag for node in found.all()}
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert "<img" not in text
+    assert "##[" not in text
+    assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        capacity(references=0, reachable_hit_rate=0.0, reachable_blocks=0),
+        document([one.model_copy(update={"hit_rate": 0.0}) for one in CASES["policies"]().rows]),
+        document([one.model_copy(update={"hit_rate": 1.0}) for one in CASES["ttls"]().rows]),
+        capacity(block_size=0, bytes_per_block=0, capacity=0),
+        capacity(capacity=10**15),
+        document([one.model_copy(update={"capacity": 10**18 + place}) for place, one in enumerate(capacity().rows)]),
+        document([one.model_copy(update={"capacity": 0}) for one in capacity().rows]),
+        document([one.model_copy(update={"policy": None, "capacity": None}) for one in CASES["policies"]().rows]),
+    ],
+)
+def test_odd_figures_have_a_page(made: WhatIfDocument) -> None:
+    text = what_if_page(made)
+    assert "nan" not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL).lower()
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on the PATH, nor in KVTOOL_CHROMIUM")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    root = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=[*root, *QUIET])
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_fits_and_can_be_read_at_every_width(browser: Browser, scheme: Any, tmp_path: Path) -> None:
+    context = browser.new_context(color_scheme=scheme, java_script_enabled=True)
+    shown = context.new_page()
+    problems: list[str] = []
+    shown.on("console", lambda message: problems.append(message.text))
+    for name, make in {**CASES, "hostile": lambda: spoiled(CASES["policies"]())}.items():
+        path = tmp_path / f"{name}.html"
+        path.write_text(what_if_page(make()), encoding="utf-8")
+        shown.goto(path.as_uri(), wait_until="load")
+        assert shown.evaluate(WEAK_TEXTS)["weak"] == [], name
+        for width in WIDTHS:
+            shown.set_viewport_size({"width": width, "height": 900})
+            assert shown.evaluate("document.documentElement.scrollWidth") == width, (name, width)
+            assert shown.evaluate(OVERFLOW) == [], (name, width)
+            assert shown.evaluate(TEXTS_CUT) == [], (name, width)
+            assert shown.evaluate(OVERLAPS) == [], (name, width)
+    assert problems == []
+    context.close()
+
+
+def test_print(browser: Browser, tmp_path: Path) -> None:
+    context = browser.new_context(color_scheme="dark", viewport={"width": 690, "height": 900})
+    shown = context.new_page()
+    path = tmp_path / "page.html"
+    path.write_text(what_if_page(sampled()), encoding="utf-8")
+    shown.goto(path.as_uri(), wait_until="load")
+    assert shown.pdf(format="A4").startswith(b"%PDF")
+    shown.emulate_media(media="print")
+    assert shown.evaluate("document.documentElement.scrollWidth") == 690
+    assert shown.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1a1e22"
+    assert shown.locator("section table").first.is_visible()
+    context.close()
