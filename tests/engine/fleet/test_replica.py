@@ -42,8 +42,8 @@ class Served:
     preemptions: int
 
 
-def by_engine(asked: list[Asked], config: EngineConfig) -> Served:
-    clock = VirtualClock(MODEL)
+def by_engine(asked: list[Asked], config: EngineConfig, model: LatencyModel = MODEL) -> Served:
+    clock = VirtualClock(model)
     engine = Engine(config, DryRunner(), clock)
     requests = [
         Request(
@@ -92,10 +92,10 @@ def fleet_requests(asked: list[Asked], block_size: int) -> list[FleetRequest]:
     return found
 
 
-def by_replica(asked: list[Asked], config: EngineConfig, *, looks: bool = False) -> Served:
+def by_replica(asked: list[Asked], config: EngineConfig, *, looks: bool = False, model: LatencyModel = MODEL) -> Served:
     """`looks`: a router looks at the cache at each arrival, and everything is checked."""
     ledger = FleetLedger(len(asked))
-    replica = Replica(0, config, MODEL, ledger)
+    replica = Replica(0, config, model, ledger)
     for request in fleet_requests(asked, config.block_size):
         replica.advance(request.arrival)
         if looks:
@@ -163,3 +163,17 @@ def test_as_the_engine(
         enable_chunked_prefill=chunked,
     )
     same(by_replica(asked, config, looks=looks), by_engine(asked, config))
+
+
+def test_the_longest_requests_count_where_attention_waits_for_them() -> None:
+    """FlashAttention 2 on an L4: twelve requests fill it. Runs of steps are told as lines, which they nearly are."""
+    model = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("l4"))
+    asked = [Asked(list(range(1000 * n, 1000 * n + 100)), list(range(40 + n)), True, 0.01 * n) for n in range(16)]
+    asked.append(Asked(list(range(50_000, 56_000)), list(range(60)), True, 0.2))
+    config = EngineConfig(block_size=16, num_blocks=None, max_num_batched_tokens=2048, max_num_seqs=64)
+    served, expected = by_replica(asked, config, model=model), by_engine(asked, config, model)
+    assert served.hits == expected.hits
+    assert served.first == pytest.approx(expected.first, rel=1e-4)
+    assert served.last == pytest.approx(expected.last, rel=1e-4)
+    alike = [*asked[:-1], Asked(list(range(50_000, 50_100)), list(range(60)), True, 0.2)]
+    assert by_engine(alike, config, model).last[0] < expected.last[0]
