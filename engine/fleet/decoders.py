@@ -41,10 +41,10 @@ class Decoders:
         return self._offsets + step * len(self._members)
 
     def longest(self, count: int, step: int) -> list[int]:
-        """Tokens that are computed of those of which most are, after so many steps."""
+        """The longest contexts after so many steps, at most `count`."""
         if not count:
             return []
-        return [offset + step for offset in heapq.nlargest(count, (live.offset for live in self._members))]
+        return [offset + step for offset in heapq.nlargest(count, [live.offset for live in self._members])]
 
     def add(self, live: LiveRequest, step: int) -> None:
         """A request that got a token in `step` and is to get more."""

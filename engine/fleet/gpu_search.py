@@ -63,5 +63,5 @@ def attainable(
         prompt, gaps = request.prompt_tokens, request.output_tokens - 1
         hit = min(request.asked, len(request.blocks)) * block_size
         if times.seconds(prompt, hit) <= slo.ttft:
-            met += not gaps or latency.decode_run(1, prompt).seconds(gaps) <= slo.tpot * gaps
+            met += not gaps or latency.decode_run(1, prompt, [prompt]).seconds(gaps) <= slo.tpot * gaps
     return met / len(requests) if requests else 0.0

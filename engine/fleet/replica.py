@@ -175,12 +175,9 @@ class Replica:
     def _schedule(self) -> None:
         """Begin a step, or a run of steps that only decode."""
         before = self._step
-        context = self._decoders.context(before)
         preempted = self._decode_one()
-        if preempted:
-            context = self._decoders.context(before)
-        decoding = len(self._decoders)
-        longest = self._decoders.longest(self._latency.longest, before)
+        decoding, context = len(self._decoders), self._decoders.context(before)
+        longest = self._decoders.longest(self._latency.longest_decodes, before)
         budget = self.config.max_num_batched_tokens - decoding
         chunks: list[tuple[int, int]] = []
         live = self._partial

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from math import ceil
@@ -54,43 +54,62 @@ class FlashAttention2:
     def __post_init__(self) -> None:
         object.__setattr__(self, "longest", ceil(_STREAMS / self.kv_heads))
 
-    def layer_seconds(
-        self, chunks: Sequence[tuple[int, int]], requests: int, context: int, longest: Sequence[int] = ()
-    ) -> float:
-        """Seconds of one layer: of `chunks`, each with the tokens computed before and those computed now, and of `requests` that
-        decode, which have computed `context` tokens in all, the `longest` of them so many each."""
-        moved = context + 2 * requests
-        pairs = _TILE * (context + requests)
+    def layer_seconds(self, work: Sequence[tuple[int, int]]) -> float:
+        """Seconds of one layer. `work` has, for each request, the tokens computed before and those computed now."""
+        moved = pairs = 0
         decodes = True
-        for before, new in chunks:
+        for before, new in work:
             moved += before + 2 * new
             tiles = -(-new // _TILE)
             pairs += _TILE * (tiles * before + _TILE * tiles * (tiles - 1) // 2 + new)
             decodes = decodes and new == 1
-        least = self._read_seconds(moved)
-        reading = least + (least * _RAMP / (least + _RAMP) if least else 0.0)
-        if decodes and (requests + len(chunks)) * self.kv_heads < _FILLED * self.multiprocessors:
-            return reading
-        wait = self._wait([*(before + 1 for before in longest), *(before + new for before, new in chunks)])
-        return reading + (wait if decodes else max(pairs * self.pair_flops * self.flop_seconds, wait))
+        return self._seconds(len(work), moved, pairs, (before + new for before, new in work), decodes=decodes)
 
-    def growth(self, requests: int, context: int) -> float:
-        """By how much a layer takes longer where each of `requests` that decode has one token more. None waits longer then, as
-        the longest of them grow alike."""
-        least = self._read_seconds(context + 2 * requests)
-        return self._read_seconds(requests) * (1 + (_RAMP / (least + _RAMP)) ** 2)
+    def mixed_seconds(
+        self, chunks: Sequence[tuple[int, int]], requests: int, context: int, longest: Sequence[int]
+    ) -> float:
+        """The same of `chunks` and of `requests` that decode: they have computed `context` tokens in all, and `longest` are the
+        `longest` longest contexts among them."""
+        moved, pairs, decodes = context + 2 * requests, _TILE * (context + requests), True
+        for before, new in chunks:
+            tiles = -(-new // _TILE)
+            moved += before + 2 * new
+            pairs += _TILE * (tiles * before + _TILE * tiles * (tiles - 1) // 2 + new)
+            decodes = decodes and new == 1
+        lengths = [*(each + 1 for each in longest), *(before + new for before, new in chunks)]
+        return self._seconds(requests + len(chunks), moved, pairs, lengths, decodes=decodes)
 
-    def _read_seconds(self, tokens: int) -> float:
-        return tokens * self.token_bytes / (self.bandwidth * _BANDWIDTH_EFFICIENCY)
+    def decode_growth(self, requests: int, context: int, longest: Sequence[int]) -> tuple[float, float, float]:
+        """How the time of steps that only decode grows: by `growth + bend · (1 / (at + j - 1) - 1 / (at + j))` in the j-th after
+        the first; returns these three."""
+        token = self.token_bytes / (self.bandwidth * _BANDWIDTH_EFFICIENCY)
+        each = requests * token
+        at = ((context + 2 * requests) * token + _RAMP) / each
+        growth = each
+        if self._fills(requests):
+            growth += self._alone() * (1 - min(len(longest), self.longest) / self.longest)
+        return growth, _RAMP * _RAMP / each, at
 
-    def _wait(self, lengths: Sequence[int]) -> float:
+    def _fills(self, requests: int) -> bool:
+        """Whether there are so many requests that none is cut into parts, and the longest ends last."""
+        return requests * self.kv_heads >= _FILLED * self.multiprocessors
+
+    def _seconds(self, requests: int, moved: int, pairs: int, lengths: Iterable[int], *, decodes: bool) -> float:
+        least = moved * self.token_bytes / (self.bandwidth * _BANDWIDTH_EFFICIENCY)
+        reading = least + least * _RAMP / (least + _RAMP)
+        if not decodes:
+            return reading + max(pairs * self.pair_flops * self.flop_seconds, self._wait(lengths))
+        return reading + self._wait(lengths) if self._fills(requests) else reading
+
+    def _wait(self, lengths: Iterable[int]) -> float:
         """For the longest request, beyond the time in which the memory could serve all.
 
         Blocks that read at once get equal parts of the bandwidth, and none more than it can take alone. With `n` as many as use all
         of it, lengths l₁ ≥ l₂ ≥ …, and `t` of one token alone: t · Σ (1 - m / n) · (lₘ - lₘ₊₁) for m < n, which is this.
         """
-        if not lengths:
-            return 0.0
         longest = nlargest(self.longest, lengths)
-        alone = self.token_bytes / self.kv_heads * _STREAMS / self.bandwidth
-        return alone * (longest[0] - sum(longest) / self.longest)
+        return self._alone() * (longest[0] - sum(longest) / self.longest)
+
+    def _alone(self) -> float:
+        """Seconds in which a block that runs alone reads its part of a token."""
+        return self.token_bytes / self.kv_heads * _STREAMS / self.bandwidth

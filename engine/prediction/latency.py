@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import nlargest
 from math import hypot
 
 from kvtool.engine.engine_error import EngineError
@@ -124,63 +123,60 @@ class LatencyModel:
 
     def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
         """Seconds of one step. `work` has, for each request, the tokens computed before and those computed now."""
-        if self._flash is not None:
-            known = [(before, new) for before, new in work if new]
-            decoding = [before for before, new in known if new == 1]
-            chunks = [each for each in known if each[1] > 1]
-            longest = nlargest(self._flash.longest, decoding)
-            return self.mixed_seconds(chunks, len(decoding), sum(decoding), longest) if known else 0.0
         cut = not self.whole_last_layer
         pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
         tokens = rows = 0
         attention = last_attention = 0.0
-        for before, new in work:
-            tokens += new
-            rows += 1
-            pairs = new * before + new * (new + 1) // 2
-            moved = (before + 2 * new) * kv_seconds
-            attention += hypot(pairs * pair_seconds, moved)
-            if cut:
-                last_attention += hypot((before + new) * pair_seconds, moved)
+        if self._flash is not None:
+            known = tuple(work)
+            rows, tokens = len(known), sum(new for _, new in known)
+            attention = self._flash.layer_seconds(known) if tokens else 0.0
+            last_attention = attention * cut
+        else:
+            for before, new in work:
+                tokens += new
+                rows += 1
+                pairs = new * before + new * (new + 1) // 2
+                moved = (before + 2 * new) * kv_seconds
+                attention += hypot(pairs * pair_seconds, moved)
+                if cut:
+                    last_attention += hypot((before + new) * pair_seconds, moved)
         return self._seconds(tokens, rows, attention, last_attention) if tokens else 0.0
 
     @property
-    def longest(self) -> int:
-        """Of how many requests that decode it matters how long each is: 0 where the sum of their tokens is enough."""
+    def longest_decodes(self) -> int:
+        """The contexts of how many requests, the longest of those that decode, a step's time depends on beside their sum."""
         return 0 if self._flash is None else self._flash.longest
 
     def decode_run(self, requests: int, context: int, longest: Sequence[int] = ()) -> DecodeRun:
         """Steps in which `requests` that have computed `context` tokens in all get a token each, and nothing else is computed.
 
-        `longest` has what the longest of them have computed, as many as the property of that name says. With c tokens computed
-        before, a request's attention takes hypot((c + 1) a, (c + 2) b) in a layer. That is a line in c but for at most
-        hypot(a, b) / (8 (c + 1)): an eighth of what one token more takes, divided by the context. For `FlashAttention2` it is the
-        line that touches the curve at the first step.
+        `longest` has the `longest_decodes` longest of the contexts. FlashAttention 2 is summed exactly. Elsewhere a request's
+        attention takes hypot((c + 1) a, (c + 2) b) in a layer with c tokens computed before. That is a line in c but for at most
+        hypot(a, b) / (8 (c + 1)): an eighth of what one token more takes, divided by the context.
         """
-        first = self.mixed_seconds((), requests, context, longest)
-        growth = self._token_seconds * requests if self._flash is None else self._flash.growth(requests, context)
-        return DecodeRun(first, self.geometry.num_layers * growth)
+        first, layers = self.mixed_seconds((), requests, context, longest), self.geometry.num_layers
+        if self._flash is None:
+            return DecodeRun(first, layers * self._token_seconds * requests)
+        growth, bend, at = self._flash.decode_growth(requests, context, longest)
+        return DecodeRun(first, layers * growth, layers * bend, at)
 
     def mixed_seconds(
         self, chunks: Sequence[tuple[int, int]], requests: int, context: int, longest: Sequence[int] = ()
     ) -> float:
         """`step_seconds` of `chunks` and of `requests` that decode, as in `decode_run`."""
+        tokens, rows = requests + sum(new for _, new in chunks), requests + len(chunks)
         cut = not self.whole_last_layer
         if self._flash is not None:
-            attention = self._flash.layer_seconds(chunks, requests, context, longest)
-            tokens = requests + sum(new for _, new in chunks)
-            return self._seconds(tokens, requests + len(chunks), attention, attention * cut)
+            attention = self._flash.mixed_seconds(chunks, requests, context, longest)
+            return self._seconds(tokens, rows, attention, attention * cut)
         pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
-        tokens = rows = requests
-        decode = self._token_seconds * (context + requests * self._decode_shift)
-        attention = last_attention = decode
+        attention = last_attention = self._token_seconds * (context + requests * self._decode_shift)
         for before, new in chunks:
-            tokens += new
-            rows += 1
             moved = (before + 2 * new) * kv_seconds
             attention += hypot((new * before + new * (new + 1) // 2) * pair_seconds, moved)
             last_attention += hypot((before + new) * pair_seconds, moved)
-        return self._seconds(tokens, rows, attention, last_attention if cut else 0.0)
+        return self._seconds(tokens, rows, attention, last_attention * cut)
 
     def _seconds(self, tokens: int, rows: int, attention: float, last_attention: float) -> float:
         """A step of so many tokens for so many requests, with its attention in a layer and in one that is cut."""

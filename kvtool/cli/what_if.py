@@ -12,6 +12,7 @@ from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.spread_options import Spreading
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
@@ -57,8 +58,9 @@ class WhatIfCommand(Command):
     tracing: Annotated[Tracing, only("rules", "trace_block_size")]
     reading: Annotated[
         Reading,
-        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside"),
+        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside", "jobs"),
     ]
+    spreading: Spreading
     outputs: Annotated[
         tuple[str, ...],
         Option(
@@ -101,6 +103,7 @@ class WhatIfCommand(Command):
     def _document(self) -> WhatIfDocument:
         from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
         from kvtool.profiler.what_if.planning_pass import block_trace
+        from kvtool.profiler.what_if.sweep_tasks import swept
         from kvtool.profiler.what_if.sweeps import sweep_document
 
         rules = self.tracing.rules or "vllm"
@@ -108,6 +111,7 @@ class WhatIfCommand(Command):
             raise KvtoolError(
                 f"what-if follows vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
             )
+        tasks = self.spreading.tasks(self.reading.jobs)
         axis = self._axis
         self._check_together(axis)
         asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
@@ -118,7 +122,8 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
-        return sweep_document(opened.name, rules, trace, notes, asked)
+            rows, lost = swept(trace, asked, tasks, progress)
+        return sweep_document(opened.name, rules, trace, [*notes, *lost], asked, rows)
 
     def _fleet(self) -> TableFleet | None:
         """Today's fleet, where a clock is asked for."""

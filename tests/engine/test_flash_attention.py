@@ -15,8 +15,6 @@ LLAMA = find_geometry("llama-3.1-8b")
 CARDS = [name for name, accelerator in ACCELERATORS.items() if accelerator.flash_attention_2]
 NEVER = 1e30
 
-Work = list[tuple[int, int]]
-
 
 def of(name: str) -> FlashAttention2:
     """A layer of Llama-3.1-8B."""
@@ -34,13 +32,6 @@ def of(name: str) -> FlashAttention2:
 def exact(*, bandwidth: float = NEVER, flops: float = NEVER, multiprocessors: int = 10**6) -> FlashAttention2:
     """Two K/V heads and three query heads' worth of arithmetic; 33 requests together use the bandwidth."""
     return FlashAttention2(bandwidth, 1 / flops, 3.0, 4.0, kv_heads=2, multiprocessors=multiprocessors)
-
-
-def seconds(kernel: FlashAttention2, work: Work) -> float:
-    """Of a layer; `work` has, for each request, the tokens computed before and those computed now."""
-    decoding = [before for before, new in work if new == 1]
-    chunks = [each for each in work if each[1] > 1]
-    return kernel.layer_seconds(chunks, len(decoding), sum(decoding), sorted(decoding)[-kernel.longest :])
 
 
 @pytest.mark.parametrize(
@@ -63,7 +54,7 @@ def seconds(kernel: FlashAttention2, work: Work) -> float:
 )
 def test_decoding_as_measured(name: str, requests: int, tokens: int, microseconds: float) -> None:
     """LLMServingSim's kernel times."""
-    assert 1e6 * seconds(of(name), [(tokens - 1, 1)] * requests) == pytest.approx(microseconds, rel=0.10)
+    assert 1e6 * of(name).layer_seconds([(tokens - 1, 1)] * requests) == pytest.approx(microseconds, rel=0.10)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +75,7 @@ def test_decoding_beside_a_chunk_as_measured(
 ) -> None:
     """One call for all; without the chunk 32 to 128 requests of 1,024 tokens take 119 to 405 µs on the server card."""
     work = [(tokens - 1, 1)] * requests
-    assert 1e6 * seconds(of(name), [*work, (0, chunk)]) == pytest.approx(microseconds, rel=0.30)
+    assert 1e6 * of(name).layer_seconds([*work, (0, chunk)]) == pytest.approx(microseconds, rel=0.30)
 
 
 @pytest.mark.parametrize(
@@ -92,21 +83,21 @@ def test_decoding_beside_a_chunk_as_measured(
 )
 def test_one_block_of_threads_alone_as_measured(name: str, tokens: int, microseconds: float) -> None:
     """A chunk of 16 tokens: each head has one block, which reads all that is before it."""
-    assert 1e6 * seconds(of(name), [(tokens, 16)]) == pytest.approx(microseconds, rel=0.15)
+    assert 1e6 * of(name).layer_seconds([(tokens, 16)]) == pytest.approx(microseconds, rel=0.15)
 
 
 def test_a_step_that_decodes_reads() -> None:
     """Six tokens and eleven (one is written beside those read) at 0.95 B/s, and 50 µs more."""
     reading = 4 * (4 + 2 + 9 + 2) / 0.95
-    assert seconds(exact(bandwidth=1.0), [(4, 1), (9, 1)]) == pytest.approx(reading + 50e-6, rel=1e-9)
+    assert exact(bandwidth=1.0).layer_seconds([(4, 1), (9, 1)]) == pytest.approx(reading + 50e-6, rel=1e-9)
 
 
 def test_a_chunk_has_each_token_that_is_decoded_computed_as_a_tile() -> None:
     """64 · (4 + 1) pairs for the token, 64 · (64 + 65) for two tiles of a chunk of 65, at three operations each."""
     chunk = 64 * (64 + 65)
-    assert seconds(exact(flops=1.0), [(0, 65)]) == pytest.approx(3 * chunk)
-    assert seconds(exact(flops=1.0), [(0, 65), (4, 1)]) == pytest.approx(3 * (chunk + 64 * 5))
-    assert seconds(exact(flops=1.0), [(4, 1)]) == pytest.approx(0.0, abs=1e-20)
+    assert exact(flops=1.0).layer_seconds([(0, 65)]) == pytest.approx(3 * chunk)
+    assert exact(flops=1.0).layer_seconds([(0, 65), (4, 1)]) == pytest.approx(3 * (chunk + 64 * 5))
+    assert exact(flops=1.0).layer_seconds([(4, 1)]) == pytest.approx(0.0, abs=1e-20)
 
 
 def test_the_longest_request_ends_last() -> None:
@@ -114,8 +105,8 @@ def test_the_longest_request_ends_last() -> None:
     alike, longer = [(99, 1)] * 33, [(99, 1)] * 32 + [(199, 1)]
     filled = exact(bandwidth=1.0, multiprocessors=41)  # 66 blocks for 65.6
     cut = exact(bandwidth=1.0, multiprocessors=42)
-    assert seconds(filled, alike) == seconds(cut, alike)
-    assert seconds(filled, longer) - seconds(cut, longer) == pytest.approx(130 * 100 * (1 - 1 / 33))
+    assert filled.layer_seconds(alike) == cut.layer_seconds(alike)
+    assert filled.layer_seconds(longer) - cut.layer_seconds(longer) == pytest.approx(130 * 100 * (1 - 1 / 33))
 
 
 def test_the_model_takes_it_where_vllm_does() -> None:
@@ -136,11 +127,13 @@ step_work = st.lists(decoding | st.tuples(st.integers(0, 100_000), st.integers(1
 
 @settings(deadline=None, max_examples=200)
 @given(step_work | st.lists(decoding, min_size=10, max_size=60), decoding, st.data(), st.sampled_from(CARDS))
-def test_more_attention_is_never_faster(work: Work, other: tuple[int, int], data: st.DataObject, name: str) -> None:
+def test_more_attention_is_never_faster(
+    work: list[tuple[int, int]], other: tuple[int, int], data: st.DataObject, name: str
+) -> None:
     kernel = of(name)
-    now = seconds(kernel, work)
+    seconds = kernel.layer_seconds(work)
     index = data.draw(st.integers(0, len(work) - 1))
     before, new = work[index]
     for changed in ((before + data.draw(st.integers(1, 5000)), new), (before, new + data.draw(st.integers(1, 200)))):
-        assert seconds(kernel, [*work[:index], changed, *work[index + 1 :]]) >= now
-    assert seconds(kernel, [*work, other]) > now
+        assert kernel.layer_seconds([*work[:index], changed, *work[index + 1 :]]) >= seconds
+    assert kernel.layer_seconds([*work, other]) > seconds

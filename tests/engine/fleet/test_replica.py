@@ -21,7 +21,8 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 
-MODEL = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
+MODELS = [LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator(name)) for name in ("h100", "rtx-4090")]
+"""The second attends with FlashAttention 2, which is timed in another way."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Served:
     preemptions: int
 
 
-def by_engine(asked: list[Asked], config: EngineConfig, model: LatencyModel = MODEL) -> Served:
+def by_engine(asked: list[Asked], config: EngineConfig, model: LatencyModel) -> Served:
     clock = VirtualClock(model)
     engine = Engine(config, DryRunner(), clock)
     requests = [
@@ -92,7 +93,7 @@ def fleet_requests(asked: list[Asked], block_size: int) -> list[FleetRequest]:
     return found
 
 
-def by_replica(asked: list[Asked], config: EngineConfig, *, looks: bool = False, model: LatencyModel = MODEL) -> Served:
+def by_replica(asked: list[Asked], config: EngineConfig, model: LatencyModel, *, looks: bool) -> Served:
     """`looks`: a router looks at the cache at each arrival, and everything is checked."""
     ledger = FleetLedger(len(asked))
     replica = Replica(0, config, model, ledger)
@@ -141,7 +142,7 @@ def workloads(draw: st.DrawFn) -> list[Asked]:
     return asked
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     workloads(),
     st.sampled_from([4, 8]),
@@ -150,9 +151,17 @@ def workloads(draw: st.DrawFn) -> list[Asked]:
     st.sampled_from([1, 3, 256]),
     st.booleans(),
     st.booleans(),
+    st.sampled_from(MODELS),
 )
 def test_as_the_engine(
-    asked: list[Asked], block: int, beyond: int | None, tokens: int, seqs: int, chunked: bool, looks: bool
+    asked: list[Asked],
+    block: int,
+    beyond: int | None,
+    tokens: int,
+    seqs: int,
+    chunked: bool,
+    looks: bool,
+    model: LatencyModel,
 ) -> None:
     most = max(len(each.prompt) + len(each.answer) - 1 for each in asked)
     config = EngineConfig(
@@ -162,18 +171,4 @@ def test_as_the_engine(
         max_num_seqs=seqs,
         enable_chunked_prefill=chunked,
     )
-    same(by_replica(asked, config, looks=looks), by_engine(asked, config))
-
-
-def test_the_longest_requests_count_where_attention_waits_for_them() -> None:
-    """FlashAttention 2 on an L4: twelve requests fill it. Runs of steps are told as lines, which they nearly are."""
-    model = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("l4"))
-    asked = [Asked(list(range(1000 * n, 1000 * n + 100)), list(range(40 + n)), True, 0.01 * n) for n in range(16)]
-    asked.append(Asked(list(range(50_000, 56_000)), list(range(60)), True, 0.2))
-    config = EngineConfig(block_size=16, num_blocks=None, max_num_batched_tokens=2048, max_num_seqs=64)
-    served, expected = by_replica(asked, config, model=model), by_engine(asked, config, model)
-    assert served.hits == expected.hits
-    assert served.first == pytest.approx(expected.first, rel=1e-4)
-    assert served.last == pytest.approx(expected.last, rel=1e-4)
-    alike = [*asked[:-1], Asked(list(range(50_000, 50_100)), list(range(60)), True, 0.2)]
-    assert by_engine(alike, config, model).last[0] < expected.last[0]
+    same(by_replica(asked, config, model, looks=looks), by_engine(asked, config, model))
