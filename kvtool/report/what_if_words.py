@@ -22,8 +22,8 @@ _LEGENDS: dict[Axis, str] = {
     "ttl": "unlimited room; a block that is not used for longer is gone",
     "tier": "hit rate: of the GPU's own blocks; loaded: those that come from below instead of being computed; link: from host "
     "memory to the GPU",
-    "pd": "mixed: as many replicas, which do both; the first token comes with the prefill, the second after the transfer; predicted: run on "
-    "a clock that the latency model drives",
+    "pd": "mixed: as many replicas, which do both; the first token comes with the prefill, the second after the transfer; "
+    "predicted: run on a clock that the latency model drives",
     "block-size": "hit rate: of the prompt tokens; unlimited room, or the tokens of the capacity",
     "routing": _ON_A_CLOCK,
     "replicas": _ON_A_CLOCK,
