@@ -152,7 +152,7 @@ class NumberedBlocks:
         return int(np.count_nonzero(np.frombuffer(self.contents, dtype=np.intc)))
 
     def extend(self, request: Request) -> None:
-        """Name the blocks of a request that have become full; those of its answer are nobody else's."""
+        """Name the blocks of a request that have become full; those of its answer are nobody else's unless a trace names them."""
         numbers, full = request.block_numbers, request.num_tokens // self.block_size
         if numbers is not None and full <= len(numbers):
             return
@@ -162,6 +162,7 @@ class NumberedBlocks:
             numbers.extend(map(self._number, request.block_hashes[len(numbers) : full]))
         elif numbers is None:
             numbers = request.prompt_numbers[: request.num_prompt_tokens // self.block_size]
+            numbers.extend(request.answer_numbers or ())
         if full > len(numbers):
             numbers.extend(self.numbers.unnamed(full - len(numbers)))
         missing = (numbers[-1] if numbers else 0) + 1 - len(self.cached)

@@ -140,7 +140,8 @@ def extend_hashes(request: Request, block_size: int, hasher: BlockHasher = NATIV
         return
     if request.prompt_ids is None:
         known = (request.prompt_hashes or [])[: request.num_prompt_tokens // block_size]
-        hashes.extend(known[have:])
+        known += request.answer_hashes or []
+        hashes.extend(known[have:full])
         for index in range(len(hashes), full):  # blocks of unknown output: nobody can ask for them again
             hashes.append(BlockHash(xxhash.xxh3_128_digest(f"{request.id}\0{request.order}\0{index}".encode())))
         return

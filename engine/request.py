@@ -28,7 +28,8 @@ class Request:
     """One prompt on its way through the engine.
 
     `prompt_ids` may be None for a trace that gives block hashes only; then `prompt_hashes` has the hash of each full block, or
-    `prompt_numbers` its number, with that of the last block where it is not full.
+    `prompt_numbers` its number, with that of the last block where it is not full. Where the trace names the blocks that its answer
+    fills, too, `answer_hashes` or `answer_numbers` has those behind the full blocks of the prompt.
     Outputs are forced (`output_ids`: the tokens that the model "samples", as in a recorded log) or free (`max_tokens` of what
     the runner samples). `arrival` is in seconds of the engine's clock.
     """
@@ -38,6 +39,8 @@ class Request:
     prompt_ids: Ids | None = None
     prompt_hashes: list[BlockHash] | None = None
     prompt_numbers: array[int] | None = None
+    answer_hashes: list[BlockHash] | None = None
+    answer_numbers: array[int] | None = None
     output_ids: list[int] | None = None
     max_tokens: int = 1
     cache_salt: str | None = None

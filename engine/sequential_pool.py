@@ -97,6 +97,7 @@ class SequentialPool:
         full = computed // size if caching else 0
         if full > len(names) and request.prompt_numbers is None:
             names = self._names(request)[:full]
+        del names[full:]  # what the answer had no room for
         self._hold(names, hits, blocks, full)
         request.num_computed_tokens = computed
         request.status = Status.FINISHED
@@ -132,6 +133,7 @@ class SequentialPool:
         size = self._size
         if request.prompt_numbers is not None:
             names = request.prompt_numbers[: request.num_prompt_tokens // size]
+            names.extend(request.answer_numbers or ())
         else:
             extend_hashes(request, size, self._hasher)
             names = array("i", map(self._number, request.block_hashes))

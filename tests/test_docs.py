@@ -71,7 +71,7 @@ def test_whole_files_are_current(quick: None) -> None:
 
 def test_every_format_of_logs_has_an_example() -> None:
     names = {each.name for each in RECORD_FORMATS} | {each.name for each in FILE_KINDS}
-    assert names - set(log_examples.examples()) == {"columns"}  # Parquet is no text
+    assert names - set(log_examples.examples()) == {"columns", "block-trace"}  # Parquet is no text
 
 
 def test_every_command_has_a_page() -> None:

@@ -44,6 +44,7 @@ COMMANDS = (
         "profile", "Hit rates, where the tokens went, TTFT, what to change.", "kvtool.cli.profile", "ProfileCommand"
     ),
     Listed("what-if", "What to change first: cache, accelerators, prompts.", "kvtool.cli.what_if", "WhatIfCommand"),
+    Listed("trace", "Logs as block traces without text, and for replays.", "kvtool.cli.trace", "TraceCommand"),
     Listed("replay", "Predicted beside what a server did, request by request.", "kvtool.cli.replay", "ReplayCommand"),
     Listed("logs", "What is in logs: format, requests, what is left out.", "kvtool.cli.logs", "LogsCommand"),
     Listed("diff-prompts", "Where two or more prompts part, and what it costs.", "kvtool.cli.diff", "DiffCommand"),

@@ -13,6 +13,7 @@ from kvtool.config.option import Argument, Option, check_values, only, walk
 from kvtool.config.routing_options import Routed
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.spread_options import Spreading
 from kvtool.config.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
@@ -63,8 +64,9 @@ class WhatIfCommand(Command):
     tracing: Annotated[Tracing, only("rules", "trace_block_size")]
     reading: Annotated[
         Reading,
-        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside"),
+        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside", "jobs"),
     ]
+    spreading: Spreading
     outputs: Annotated[
         tuple[str, ...],
         Option(
@@ -107,6 +109,7 @@ class WhatIfCommand(Command):
     def _document(self) -> WhatIfDocument:
         from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
         from kvtool.profiler.what_if.planning_pass import block_trace
+        from kvtool.profiler.what_if.sweep_tasks import swept
         from kvtool.profiler.what_if.sweeps import sweep_document
 
         rules = self.tracing.rules or "vllm"
@@ -114,6 +117,7 @@ class WhatIfCommand(Command):
             raise KvtoolError(
                 f"what-if follows vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
             )
+        tasks = self.spreading.tasks(self.reading.jobs)
         axis = self._axis
         self._check_together(axis)
         asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
@@ -124,12 +128,14 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
-        rows: list[SweepRow] | None = None
-        if axis in ("routing", "replicas"):
-            rows = self._routing_rows(axis, opened, trace, notes)
-        elif axis in ("tier", "pd"):
-            rows = self._fleet_rows(axis, opened, trace, notes)
-        return sweep_document(opened.name, rules, trace, notes, asked, rows)
+            lost: list[str] = []
+            if axis in ("routing", "replicas"):
+                rows = self._routing_rows(axis, opened, trace, notes)
+            elif axis in ("tier", "pd"):
+                rows = self._fleet_rows(axis, opened, trace, notes)
+            else:
+                rows, lost = swept(trace, asked, tasks, progress)
+        return sweep_document(opened.name, rules, trace, [*notes, *lost], asked, rows)
 
     def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
         """Rows of routers and replicas; `notes` get what there is to say of them."""

@@ -180,7 +180,7 @@ class Profiler:
             plan = plan if fix.plan is None else fix.plan(plan)
             source = source if fix.source is None else fix.source(source)
             renderer = renderer if fix.renderer is None else fix.renderer(renderer)
-        maker = JobMaker(renderer, seed=plan.seed, numbers=numbers)
+        maker = JobMaker(renderer, seed=plan.seed, numbers=numbers, answers=plan.rules != "block-lru")
         accountant = Pass(
             plan,
             maker,

@@ -25,6 +25,8 @@ MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 
 Axis = Literal["capacity", "policy", "ttl", "block-size", "tier", "routing", "replicas", "pd"]
 """What a sweep of `what-if` changes."""
+TraceFormat = Literal["mooncake", "bailian"]
+"""Whose format an anonymised trace has."""
 Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
 """Who leaves a full cache; `opt` is the bound that knows what comes."""
 Sure = Literal["exact", "sampled", "predicted", "bound"]
@@ -46,6 +48,9 @@ ChangeKind = Literal[
     "clock",
 ]
 """What a row of the table of `what-if` changes, or what is missing there; `clock`: all that takes times."""
+
+TaskEngine = Literal["local", "ray"]
+"""Who does tasks: processes of this machine, or actors of a Ray cluster."""
 
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

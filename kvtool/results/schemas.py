@@ -57,6 +57,7 @@ SCHEMAS = {
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
         Schema("replay", "kvtool replay --json", "kvtool.results.documents.reconciliation", "ReplayDocument"),
         Schema("what-if", "kvtool what-if --json", "kvtool.results.documents.what_if", "WhatIfDocument"),
+        Schema("trace", "kvtool trace --json", "kvtool.results.documents.traced_logs", "TraceDocument"),
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
         Schema("watch", "a line of kvtool watch --json", "kvtool.results.documents.watched", "WatchDocument"),
         Schema(

@@ -15,7 +15,7 @@ from kvtool.engine.hashing import NATIVE, BlockHash
 
 if TYPE_CHECKING:
     from kvtool.workload.jobs import Job
-    from kvtool.workload.turn import Turn
+    from kvtool.workload.turn import HashedPrompt, Turn
 
 Numbers = npt.NDArray[np.int64]
 _DENSE = 4
@@ -164,7 +164,8 @@ class BlockCollector:
         self._salts = array("i")
         self._session_numbers: dict[tuple[str, str], int] = {}
         self._salt_numbers: dict[str, int] = {}
-        self._by_hash: dict[BlockHash, int] = {}
+        self._by_hash: dict[BlockHash | int | tuple[str, int], int] = {}
+        """By hash or, in a trace, by id, with the salt where there is one."""
         self._long: dict[int, int] = {}
         self._hashed = True
 
@@ -173,6 +174,9 @@ class BlockCollector:
         hashed = turn.hashed
         assert hashed is not None
         assert hashed.block_size == self.block_size
+        if hashed.answer is not None:
+            self._add_made(turn, hashed, hashed.answer)
+            return
         try:
             self._ids.extend(hashed.hash_ids)
         except OverflowError:
@@ -181,6 +185,18 @@ class BlockCollector:
         named = len(hashed.hash_ids)
         whole = min(hashed.num_tokens // self.block_size, named)
         self._add(turn, named, whole, named, hashed.num_tokens, turn.output_tokens or 0)
+
+    def leave_out(self, turn: Turn) -> None:
+        """A request that its server did not take asks for no block."""
+
+    def _add_made(self, turn: Turn, prompt: HashedPrompt, answer: list[int]) -> None:
+        """A request of a trace that was made of tokens; its blocks are numbered as those of the tokens are."""
+        self._hashed = False
+        known, salt = self._by_hash, turn.salt
+        for block in (*prompt.hash_ids, *answer):
+            self._ids.append(known.setdefault((salt, block) if salt else block, len(known)))
+        whole = len(prompt.hash_ids)
+        self._add(turn, whole + len(answer), whole, whole, prompt.num_tokens, turn.output_tokens or 0)
 
     def _short(self, block: int) -> int:
         """A name of 64 bits for a longer one; those below -2^62 are given out."""
@@ -197,7 +213,7 @@ class BlockCollector:
         known = self._by_hash
         self._ids.extend(known.setdefault(block, len(known)) for block in hashes)
         whole = len(job.ids) // size
-        self._add(job.turn, full, whole, whole, len(job.ids), len(job.request.output_ids or ()))
+        self._add(job.turn, full, whole, whole, len(job.ids), job.request.max_tokens)
 
     def _add(self, turn: Turn, blocks: int, whole: int, named: int, tokens: int, answer: int) -> None:
         self._counts.append(blocks)
@@ -208,7 +224,8 @@ class BlockCollector:
         self._arrivals.append(float("nan") if turn.arrival is None else turn.arrival)
         session, salt = turn.session, turn.salt
         sessions, salts = self._session_numbers, self._salt_numbers
-        self._sessions.append(-1 if session is None else sessions.setdefault((turn.group, session), len(sessions)))
+        of = turn.group if turn.name is None else ""  # ids of sessions in logs are the same whatever a group is called
+        self._sessions.append(-1 if session is None else sessions.setdefault((of, session), len(sessions)))
         self._salts.append(-1 if not salt else salts.setdefault(salt, len(salts)))
 
     def trace(self) -> BlockTrace:

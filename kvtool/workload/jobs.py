@@ -38,6 +38,8 @@ class Job:
     output_text: str
     chain: Chain | None = None
     """The blocks of a trace by number, where they have any."""
+    answer_names: Sequence[int] = ()
+    """What the blocks behind those of `block_names` are called, as far as a trace knows them."""
 
     def block_names(self) -> Sequence[BlockHash] | Sequence[int]:
         """What the blocks of a trace are called among themselves, the last one included: numbers or hashes, salts apart."""
@@ -74,12 +76,17 @@ def _of_length(ids: list[int], count: int) -> list[int]:
 class JobMaker:
     """Renders turns and gives their requests an answer to be forced: the recorded one, or filler of the recorded length."""
 
-    def __init__(self, renderer: Renderer, *, seed: int, numbers: TraceNumbers | None = None) -> None:
-        """`numbers` are for the blocks of traces; without them these have hashes."""
+    def __init__(
+        self, renderer: Renderer, *, seed: int, numbers: TraceNumbers | None = None, answers: bool = True
+    ) -> None:
+        """`numbers` are for the blocks of traces; without them these have hashes. `answers`: those that a trace knows are kept."""
         self.renderer = renderer
         self.seed = seed
         self.made = 0
         self.numbers = numbers
+        self._answers = answers
+        self._apart = TraceNumbers()
+        """For blocks of traces whose answers are known, where they have hashes."""
         self._block_numbers: dict[int, int] = {}
 
     def make(self, turn: Turn) -> Job:
@@ -107,6 +114,9 @@ class JobMaker:
 
     def _traced(self, turn: Turn, hashed: HashedPrompt, name: str) -> Job:
         """The job of a prompt of which only ids of blocks are known."""
+        answer = hashed.answer if self._answers else None
+        if answer:
+            return self._with_answer(turn, hashed, answer, name)
         chain = hashed.chain
         if chain is None and self.numbers is not None:
             chain = self.numbers.number(hashed.hash_ids, turn.salt)
@@ -123,6 +133,25 @@ class JobMaker:
         known = self._block_numbers
         ids = np.asarray([known.setdefault(block, len(known)) for block in hashed.hash_ids], dtype=np.int32)
         return Job(turn, None, request, ids, hashed.block_size, "")
+
+    def _with_answer(self, turn: Turn, hashed: HashedPrompt, answer: list[int], name: str) -> Job:
+        """The same where the blocks of the answer are known, too: those that come later may ask for them."""
+        ids, named = [*hashed.hash_ids, *answer], len(hashed.hash_ids)
+        whole = (self.numbers or self._apart).number(ids, turn.salt)
+        chain = Chain(whole.numbers[:named], min(whole.own, named), whole.content[:named], min(whole.known, named))
+        hashes = hash_ids(ids, turn.salt) if self.numbers is None else None
+        request = Request(
+            id=name,
+            num_prompt_tokens=hashed.num_tokens,
+            prompt_hashes=None if hashes is None else hashes[:named],
+            prompt_numbers=chain.numbers if hashes is None else None,
+            answer_hashes=None if hashes is None else hashes[named:],
+            answer_numbers=whole.numbers[named:] if hashes is None else None,
+            max_tokens=max(turn.output_tokens or 1, 1),
+            cache_salt=turn.salt,
+        )
+        content = np.frombuffer(chain.content, dtype=np.intc)
+        return Job(turn, None, request, content, hashed.block_size, "", chain, whole.numbers[named:])
 
     def _answer(self, turn: Turn) -> tuple[str, list[int]]:
         tokenizer = self.renderer.tokenizer

@@ -18,8 +18,8 @@ _NO_ARRIVAL = float("nan")
 class KeptTrace:
     """Takes the requests of a trace in their order; gives them again, as a source, with numbers in place of ids.
 
-    Requests that belong to sessions or have salts are not kept, nor are traces that take more than `MOST_BYTES`: `complete` is
-    False then.
+    Requests that belong to sessions, have salts or name the blocks of their answers are not kept, nor are traces that take more
+    than `MOST_BYTES`: `complete` is False then.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,8 @@ class KeptTrace:
         hashed = turn.hashed
         if not self.complete:
             return
-        if hashed is None or chain is None or turn.session is not None or turn.salt or self._bytes() > MOST_BYTES:
+        apart = turn.session is not None or bool(turn.salt)
+        if hashed is None or chain is None or hashed.answer or apart or self._bytes() > MOST_BYTES:
             self.complete = False
             del self._sizes[:], self._arrivals[:], self._runs[:], self._calls[:], self._call_of[:]
             self._call_numbers.clear()

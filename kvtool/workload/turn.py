@@ -20,13 +20,18 @@ Ids = npt.NDArray[np.int32]
 
 @dataclass(slots=True)
 class HashedPrompt:
-    """A prompt that a trace gives only as ids of its blocks: `hash_ids[i]` names tokens [i*block_size, (i+1)*block_size)."""
+    """A prompt that a trace gives only as ids of its blocks: `hash_ids[i]` names tokens [i*block_size, (i+1)*block_size).
+
+    With `answer`, the trace was made of tokens: its ids are those of full blocks only, and `answer` has those of the blocks behind
+    them, as far as they are filled and computed.
+    """
 
     hash_ids: list[int]
     num_tokens: int
     block_size: int
     chain: Chain | None = None
     """The blocks by number, where they were numbered before; then the ids may be left out."""
+    answer: list[int] | None = None
 
 
 class RequestName(NamedTuple):
@@ -70,6 +75,8 @@ class Turn:
     """What the log tells of it beside the prompt."""
     epoch: float | None = None
     """The moment from which `arrival` counts, in seconds since 1970, where the log has a clock."""
+    clock: float | None = None
+    """When it arrived on the clock of the log itself, in seconds."""
 
     def with_text(self, text: Traced | None) -> Turn:
         """The same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""
@@ -93,6 +100,7 @@ class Turn:
             self.extra,
             self.call,
             self.epoch,
+            self.clock,
         )
 
     @property

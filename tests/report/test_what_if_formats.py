@@ -65,7 +65,7 @@ def test_the_command_writes_files(capsys: pytest.CaptureFixture[str]) -> None:
         "".join(json.dumps({"input_length": 1024, "output_length": 1, "hash_ids": [1, at]}) + "\n" for at in range(9))
     )
     files = [f"plan.{extension}" for extension in EXTENSIONS.values()]
-    assert run(["what-if", "t.jsonl", *(word for file in files for word in ("-o", file))]) == 0
+    assert run(["what-if", "t.jsonl", "--sweep", "capacity", *(word for file in files for word in ("-o", file))]) == 0
     said = capsys.readouterr()
     assert "An unlimited cache hits" in said.out
     for file in files:

@@ -36,6 +36,7 @@ COMMANDS = {
     "explain": ["KV101"],
     "size": ["llama-3.1-8b"],
     "what-if": ["w.yaml"],
+    "trace": ["l.jsonl", "-o", "blocks"],
     "prices": ["gpt-4o"],
     "config": ["--block-size", "8"],
     "schema": [],
@@ -44,7 +45,7 @@ COMMANDS = {
 """Of each command that prints JSON, one way to call it."""
 ELSEWHERE = {"bench", "doctor", "replay", "watch"}
 """Commands that take long, need a server, or print one line for each look; their own tests look at their JSON in the same way."""
-TOKENIZED = ("profile", "what-if", "compare-engines", "check", "lint", "optimize", "diff-prompts")
+TOKENIZED = ("profile", "what-if", "trace", "compare-engines", "check", "lint", "optimize", "diff-prompts")
 
 
 def test_every_command_that_prints_json_is_tried() -> None:

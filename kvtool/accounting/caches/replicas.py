@@ -137,7 +137,8 @@ class ReplicaCaches:
         if job.unit != 1:
             names: Blocks = job.block_names()
             partial = self.whole_prompt_may_hit and count % job.unit > 0  # a trace's last block counts, full or not
-            return names, min(most // job.unit + partial, len(names))
+            stored: Blocks = [*job.chain.numbers, *job.answer_names] if job.chain and job.answer_names else names
+            return stored, min(most // job.unit + partial, len(names))
         tokens = np.concatenate([job.ids, job.computed_output()])
         whole = len(tokens) // self.block_size * self.block_size
         hashes = NATIVE.chain(tokens[:whole], self.block_size, None, request.cache_salt, request.lora)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, Self
 
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import Fix, combined
@@ -10,7 +11,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
 from kvtool.workload.drive import NO_ANSWER, first_turns, rewritten
-from kvtool.workload.jobs import JobMaker
+from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Output, Source, Turn
 
 
@@ -29,7 +30,7 @@ def block_trace(
         source = source if fix.source is None else fix.source(source)
         renderer = renderer if fix.renderer is None else fix.renderer(renderer)
     collector = BlockCollector(block_size or plan.engine.block_size)
-    reading = _Reading(collector, JobMaker(renderer, seed=plan.seed), skips=plan.skip_refused)
+    reading = BlockReading(collector, JobMaker(renderer, seed=plan.seed), skips=plan.skip_refused)
     progress.stage("reading", None)
     conversations = rewritten(source.conversations(), combined(fixes) if fixes else None)
     for conversation in first_turns(conversations, plan.limit):
@@ -37,16 +38,34 @@ def block_trace(
         while (turn := conversation.next_turn(answer)) is not None:
             answer = reading.take(turn)
             progress.advance(1)
-    trace = reading.collector.trace()
+    trace = collector.trace()
     if not len(trace):
         raise KvtoolError(f"{opened.name}: no request could be read", hint=reading.refusal or None)
     return trace, reading.notes()
 
 
-class _Reading:
+class Collector(Protocol):
+    """Who gets requests as blocks."""
+
+    block_size: int
+
+    def add_hashed(self, turn: Turn) -> None:
+        """A request of which a trace gives the ids of its blocks."""
+        ...
+
+    def add(self, job: Job) -> None:
+        """A request of tokens."""
+        ...
+
+    def leave_out(self, turn: Turn) -> None:
+        """A request that its server did not take."""
+        ...
+
+
+class BlockReading:
     """Takes turns; requests that their server failed, or whose messages are refused, are left out and counted."""
 
-    def __init__(self, collector: BlockCollector, maker: JobMaker, *, skips: bool) -> None:
+    def __init__(self, collector: Collector, maker: JobMaker, *, skips: bool) -> None:
         """`skips`: what the chat template refuses is left out, not an error."""
         self.collector = collector
         self.refusal = ""
@@ -54,17 +73,29 @@ class _Reading:
         self._skips = skips
         self._failed = 0
         self._refused = 0
-        self._kinds: set[bool] = set()
+        self._kinds: set[tuple[bool, bool]] = set()
+        """Of the requests: whether a trace gives their blocks, and whether those of their answers, too."""
+
+    @classmethod
+    def of(cls, opened: Opened, collector: Collector) -> Self:
+        """As the workload itself is read, without changes."""
+        plan = opened.planned.plan
+        return cls(collector, JobMaker(opened.renderer, seed=plan.seed), skips=plan.skip_refused)
 
     def take(self, turn: Turn) -> Output:
+        """Hand a request on; returns its answer."""
         status = turn.call.status
         if status is not None and status >= 400:
             self._failed += 1
+            self.collector.leave_out(turn)
             return NO_ANSWER
-        self._kinds.add(turn.hashed is not None)
+        self._kinds.add((turn.hashed is not None, turn.hashed is not None and turn.hashed.answer is not None))
         if len(self._kinds) > 1:
+            both = "traces that name their blocks themselves and those that kvtool made of tokens"
             raise KvtoolError(
-                "a trace of block ids and prompts with text share no blocks",
+                f"{both} share no blocks"
+                if all(kind[0] for kind in self._kinds)
+                else "a trace of block ids and prompts with text share no blocks",
                 hint="plan for them apart",
                 place=turn.place,
             )
@@ -89,6 +120,7 @@ class _Reading:
         return job.output()
 
     def notes(self) -> list[str]:
+        """What was left out."""
         found = []
         if self._failed:
             found.append(f"{self._failed:,} requests that their server refused or failed are left out")

@@ -67,7 +67,7 @@ class ChatTemplate:
         """The template of a file, else the tokenizer's own, else one of ours: for Tekken's control tokens, or ChatML."""
         tokens = tokenizer.special_tokens
         if path is not None:
-            return cls(path, _read(path), tokens)
+            return cls(path, template_text(path), tokens)
         if tokenizer.chat_template is not None:
             return cls(f"{tokenizer.name} chat template", tokenizer.chat_template, tokens)
         return cls.own(tokenizer)
@@ -154,7 +154,8 @@ def _moment(seconds: float) -> datetime:
         return _EPOCH
 
 
-def _read(path: str) -> str:
+def template_text(path: str) -> str:
+    """What stands in the file of a template; KvtoolError where it cannot be read."""
     try:
         data = Path(path).expanduser().read_bytes()
     except OSError as error:

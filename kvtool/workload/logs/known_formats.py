@@ -180,6 +180,7 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         trace_records.bailian,
         "s",
     ),
+    RecordFormat("block-trace", "a file of kvtool trace", lambda f: "kvtool_requests" in f, "block_traces.read"),
     RecordFormat("mooncake", "hash_ids + input_length", lambda f: "hash_ids" in f, trace_records.mooncake, "ms"),
     RecordFormat(
         "weka",

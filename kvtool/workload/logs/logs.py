@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -59,6 +59,15 @@ class LogOptions:
     """Whether records are put in the order of time and joined, for which all of them are looked at first."""
 
 
+@dataclass(frozen=True)
+class Apart:
+    """What tells the records of a source's files from those of others: `names` by path, what a file is called in short, and the
+    number from which its records are counted."""
+
+    names: Mapping[str, str]
+    first_record: int = 1
+
+
 class LogSource:
     """The requests of log files; can be read again and again.
 
@@ -75,9 +84,10 @@ class LogSource:
         *,
         grouping: Grouping | None = None,
         keep_going: bool = False,
+        apart: Apart | None = None,
     ) -> None:
         """`group` names the group of a file, which `grouping` divides further, or otherwise (None: by file); `keep_going`: a file
-        that cannot be read does not hide the others."""
+        that cannot be read does not hide the others; `apart`: there are more files, which are read by others."""
         from kvtool.workload.logs.grouping import BY_FILE
         from kvtool.workload.logs.input_files import InputFiles
         from kvtool.workload.logs.known_formats import format_named
@@ -98,7 +108,7 @@ class LogSource:
         """What all of it looks like; None until somebody looked."""
         self._epoch: float | None = None
         self._text_logs: dict[str, bool] = {}
-        self._file_names = session_names(self._paths)
+        self._apart = apart or Apart(session_names(self._paths))
         self._open: set[LogFile] = set()
         self._read_before = 0
         """Bytes of the files that this pass is done with."""
@@ -120,6 +130,10 @@ class LogSource:
 
     def conversations(self) -> Iterator[Conversation]:
         """One conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at all."""
+        return (conversation for _, conversation in self.calls())
+
+    def calls(self) -> Iterator[tuple[LogEntry, Conversation]]:
+        """The same, each with what it was made of."""
         state = self._begin()
         ids: dict[int, str] = {}
         sessions: dict[str, int] = {}  # how many turns each has had
@@ -147,7 +161,7 @@ class LogSource:
             placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
             if tenants is not None:
                 placed = _of_tenant(tenants.tenant_of(found.value), placed)
-            yield Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
+            yield found, Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
             if requests == self.options.limit:
                 break
         self._outcome = state.outcome(self._order())
@@ -293,7 +307,7 @@ class LogSource:
     ) -> Iterator[LogEntry | KvtoolError]:
         from kvtool.workload.logs.source_survey import UNREADABLE
 
-        counter = itertools.count(1)
+        counter = itertools.count(self._apart.first_record)
         if len(self._paths) > 1 and self._epoch is None:
             self._epoch = min((time for time in survey.firsts if time is not None and time != UNREADABLE), default=None)
         if self.merged:
@@ -361,7 +375,7 @@ class LogSource:
             values=values,
             parked=len(self._paths) > _MOST_OPEN,
             skip=self.options.on_bad_line != "error",
-            file_name=self._file_names[path],
+            file_name=self._apart.names[path],
         )
 
     def _surveyed(self) -> SourceSurvey:
@@ -370,7 +384,9 @@ class LogSource:
 
         if self._survey is None:
             logs = [
-                None if self._is_plain(path) else self._opener(path, itertools.count(1), values=False)
+                None
+                if self._is_plain(path)
+                else self._opener(path, itertools.count(self._apart.first_record), values=False)
                 for path in self._paths
             ]
             self._survey = SourceSurvey(logs, whole=self.options.by_time)
@@ -474,6 +490,7 @@ def _placed(
         turn.group = group
         turn.index = base + index
         turn.epoch = epoch
+        turn.clock = turn.arrival
         if turn.arrival is not None:
             turn.arrival -= epoch or 0.0
         if entry.before is not None and turn.name is not None:

@@ -10,6 +10,8 @@ from typing import Any
 from kvtool.errors import INSTALL_PARQUET, KvtoolError, Place
 from kvtool.text.files.compressed import is_plain
 from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.block_files.block_file import block_facts
+from kvtool.workload.logs.formats import block_traces
 from kvtool.workload.logs.formats.table_rows import column_name, holds_prompts, record_of
 
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
@@ -36,6 +38,11 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
     if not is_plain(reader):
         raise KvtoolError(f"{what} that is compressed as a whole", hint="decompress it first", place=Place(path))
     try:
+        if head.startswith(_PARQUET):
+            with import_module("pyarrow.parquet").ParquetFile(file, memory_map=True) as source:
+                if (facts := block_facts(source.metadata.metadata, path)) is not None:
+                    yield from block_traces.records(source, facts, path)
+                    return
         number = 0
         for names, rows in _batches(head, file):
             if not holds_prompts(names):

@@ -1,0 +1,156 @@
+"""One log becomes one block trace; nothing is shared with other logs, so that any process can do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import xxhash
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.profiler.opening import Opened, open_workload
+from kvtool.profiler.tracing.log_print import source_print
+from kvtool.profiler.what_if.planning_pass import BlockReading
+from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.streams import STDIN
+from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
+from kvtool.version import __version__
+from kvtool.workload.block_files.block_file import BLOCKS, BlockFacts, BlockWriter, written_trace
+from kvtool.workload.block_files.block_row import made_row, named_row, refused_row
+from kvtool.workload.jobs import Job
+from kvtool.workload.logs.logs import Apart, LogOptions, LogSource
+from kvtool.workload.turn import Output, Turn
+
+_APART = 24
+"""Bits of the number of a record in its file, below those that tell the file from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceAsked:
+    """What is made of every log; `digest` tells it from what else could be asked."""
+
+    options: RunOptions
+    digest: str
+    offline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogToTrace:
+    """A log, what it is called in short among those that are traced together, and where its trace goes."""
+
+    path: str
+    name: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class TracedFile:
+    """A trace that is there; `kept`: it was before. `notes` say what of the log is not in it."""
+
+    path: str
+    target: str
+    requests: int = 0
+    blocks: int = 0
+    kept: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class LogTracer:
+    """Traces logs of one kind, one at a time; what it has loaded for one serves the next. It can be sent to another process."""
+
+    def __init__(self, asked: TraceAsked) -> None:
+        self.asked = asked
+        self._load = Tokenizers(offline=asked.offline)
+
+    def __call__(self, log: LogToTrace) -> TracedFile:
+        """As `trace_file`."""
+        return trace_file(self.asked, log, self._load)
+
+
+def trace_file(asked: TraceAsked, log: LogToTrace, load: Callable[[str | None], Tokenizer]) -> TracedFile:
+    """Write the trace of a log, or leave the one that is there where it is of the same log and options. `load` gives tokenizers.
+
+    KvtoolError for a log that cannot be read, NotWrittenError for a trace that cannot be written; there is no half of a trace then.
+    """
+    digest = "" if log.path == STDIN else source_print(log.path, asked.digest, log.name)
+    there = written_trace(log.target) if digest else None
+    if there is not None and there.facts.source == digest:
+        return TracedFile(log.path, log.target, there.requests, there.facts.blocks, kept=True)
+    options = asked.options
+    source = LogSource(
+        [log.path],
+        LogOptions(
+            on_bad_line=options.reading.on_bad_line,
+            trace_block_size=options.tracing.trace_block_size,
+            format=options.log_format,
+            tenant=options.tenant,
+        ),
+        apart=Apart({log.path: log.name}, 1 + (file_number(log.name) << _APART)),
+    )
+    opened = open_workload(options, load, source=source)
+    with BlockWriter(log.target) as writer:
+        notes = _write(opened, source, writer)
+        writer.close(_facts(opened, digest, writer.blocks))
+    return TracedFile(log.path, log.target, writer.requests, writer.blocks, notes=tuple(notes))
+
+
+def file_number(name: str) -> int:
+    """A number that no other file of a fleet has, for ids that hold within one record only."""
+    return xxhash.xxh3_64_intdigest(name.encode(errors="surrogatepass"))
+
+
+def _write(opened: Opened, source: LogSource, writer: BlockWriter) -> list[str]:
+    """All requests of a log; returns what there is to say of it."""
+    rows = _Rows(opened.planned.plan.engine.block_size, writer)
+    reading = BlockReading.of(opened, rows)
+    for entry, conversation in source.calls():
+        rows.begin(entry.identity, weak=entry.weak)
+        answer: Output | None = None
+        while (turn := conversation.next_turn(answer)) is not None:
+            answer = reading.take(turn)
+    notes = [*reading.notes(), *source.outcome.notes]
+    if source.skipped:
+        notes.append(f"{plural(source.skipped, 'bad record')} left out")
+    return notes
+
+
+class _Rows:
+    """Makes rows of requests."""
+
+    def __init__(self, block_size: int, writer: BlockWriter) -> None:
+        self.block_size = block_size
+        self._writer = writer
+        self._identity: str | None = None
+        self._weak = False
+        self._index = 0
+
+    def begin(self, identity: str | None, *, weak: bool) -> None:
+        """The next conversation."""
+        self._identity, self._weak, self._index = identity, weak, 0
+
+    def add_hashed(self, turn: Turn) -> None:
+        self._writer.add(named_row(turn, self._next(), self._identity, weak=self._weak))
+
+    def add(self, job: Job) -> None:
+        self._writer.add(made_row(job, job.turn, self._next(), self.block_size, self._identity, weak=self._weak))
+
+    def leave_out(self, turn: Turn) -> None:
+        self._writer.add(refused_row(turn, self._next()))
+
+    def _next(self) -> int:
+        self._index += 1
+        return self._index - 1
+
+
+def _facts(opened: Opened, digest: str, blocks: int) -> BlockFacts:
+    renderer = opened.renderer
+    tokenizer = renderer.tokenizer if renderer.loaded("tokenizer") else None
+    return BlockFacts(
+        schema=BLOCKS,
+        kvtool=__version__,
+        block_size=opened.planned.plan.engine.block_size,
+        source=digest,
+        tokenizer=None if tokenizer is None else f"{tokenizer.name} {tokenizer.fingerprint}",
+        chat_template=renderer.chat_template.name if renderer.loaded("chat_template") else None,
+        blocks=blocks,
+    )
