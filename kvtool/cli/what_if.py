@@ -135,7 +135,7 @@ class WhatIfCommand(Command):
                 rows = self._fleet_rows(axis, opened, trace, notes)
             else:
                 rows, lost = swept(trace, asked, tasks, progress)
-        return sweep_document(opened.name, rules, trace, [*notes, *lost], asked, rows)
+        return sweep_document(opened, trace, [*notes, *lost], asked, rows)
 
     def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
         """Rows of routers and replicas; `notes` get what there is to say of them."""

@@ -28,7 +28,7 @@ class RowColumn:
 
     head: str
     cell: Callable[[SweepRow], str]
-    kind: Literal["number", "word", "command"] = "number"
+    kind: Literal["number", "word", "text", "command"] = "number"
     keep: int | None = None
 
 
@@ -38,7 +38,9 @@ def columns(rows: Sequence[SweepRow]) -> list[RowColumn]:
 
 
 def settings(rows: Sequence[SweepRow]) -> list[RowColumn]:
-    """What is changed; what is the same in all rows of a fleet that is built otherwise stands in its notes."""
+    """What is changed, in the table its own words; what all rows of a fleet that is built otherwise share stands in its notes."""
+    if any(row.change for row in rows):
+        return [_CHANGE]
     shown = _said(_SETTINGS, rows)
     if len(rows) < 2 or rows[0].axis not in ("tier", "pd"):
         return shown
@@ -67,12 +69,19 @@ def moment(seconds: float) -> str:
     return f"{value:,.{digits}f} {unit}"
 
 
+def level_moment(seconds: float) -> str:
+    """A round time, at a line of a chart: `20 s`, `500 ms`."""
+    if not seconds:
+        return "0"
+    return f"{seconds:,.6g} s" if seconds >= 1 else f"{1000 * seconds:.6g} ms"
+
+
 def _said(known: Sequence[RowColumn], rows: Sequence[SweepRow]) -> list[RowColumn]:
     return [column for column in known if any(column.cell(row) for row in rows)]
 
 
 def _in_words(column: RowColumn, text: str) -> str:
-    return text if column.kind == "word" or column.head in ("TTL", "bandwidth") else f"{text} {column.head}"
+    return text if column.kind in ("word", "text") or column.head in ("TTL", "bandwidth") else f"{text} {column.head}"
 
 
 def _count(value: int | None) -> str:
@@ -106,11 +115,12 @@ def _bandwidth(row: SweepRow) -> str:
     return "unlimited" if timed and (row.host_blocks or row.prefill_replicas) else ""
 
 
+_CHANGE = RowColumn("change", lambda row: row.change or "", "text")
 _SETTINGS = (
     RowColumn("policy", lambda row: POLICIES[row.policy] if row.policy else "", "word"),
     RowColumn("block", lambda row: _count(row.block_size)),
     RowColumn("TTL", lambda row: "" if row.ttl_seconds is None else lifetime(row.ttl_seconds)),
-    RowColumn("router", lambda row: row.routing or "", "word"),
+    RowColumn("router", lambda row: row.routing or "", "text"),
     RowColumn("replicas", lambda row: _count(row.replicas)),
     RowColumn("prefill", _prefill),
     RowColumn("decode", lambda row: _count(row.decode_replicas)),
@@ -123,7 +133,8 @@ _OF_ALL = ("replicas", "disk blocks", "blocks")
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
     RowColumn("loaded", lambda row: "" if row.loaded_rate is None else percent(row.loaded_rate)),
-    RowColumn("hit blocks", lambda row: f"{row.hit_blocks:,.0f}", keep=1),
+    RowColumn("hit blocks", lambda row: "" if row.change else f"{row.hit_blocks:,.0f}", keep=1),
+    RowColumn("computed", lambda row: _count(row.computed_tokens) if row.change else ""),
     RowColumn(
         "break-even", lambda row: "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens", keep=3
     ),

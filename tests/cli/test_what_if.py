@@ -105,17 +105,11 @@ def test_nothing_is_wider_than_the_terminal(
         (["--rules", "sglang"], "sglang"),
         (
             ["--sweep", "capacity", "--routing", "dynamo"],
-            "--routing is for the table and --sweep tier or routing or replicas or pd",
+            "--routing is for the table and --sweep",
         ),
-        (
-            ["--capacities", "9", "--replicas", "4"],
-            "--replicas is for the table and --sweep tier or routing or replicas or pd",
-        ),
+        (["--capacities", "9", "--replicas", "4"], "--replicas is for the table and --sweep"),
         (["--replicas", "4,5"], "--replicas is one for the table"),
-        (
-            ["--sweep", "capacity", "--slo", "ttft=1s"],
-            "--slo is for the table and --sweep tier or routing or replicas or pd",
-        ),
+        (["--sweep", "capacity", "--slo", "ttft=1s"], "--slo is for the table and --sweep"),
         (["--sweep", "ttl", "--router-view", "events"], "--router-view is for the table"),
         (["--sweep", "routing", "--rules", "block-lru"], "replicas follow vLLM's rules"),
         (["--sweep", "routing", "--routing", "nginx"], "no router 'nginx' is known"),

@@ -108,7 +108,7 @@ class WhatIfDocument(Document):
     capacity: Count | None = None
     """Blocks of the cache as it is now; null where it is unlimited, or nobody said."""
     bytes_per_block: Count | None = None
-    """Of keys and values of the model; null where no model was named."""
+    """Of keys and values of the model; null in a sweep for which no model was named."""
     sampled: Ratio
     """Part of the blocks that curves were counted with."""
     notes: list[str]
