@@ -302,7 +302,7 @@ class Reading:
     jobs: Annotated[
         int | None,
         Option(
-            "Processes that work on a log, or read files for lint; 1 uses one core. [default: {default}]",
+            "Processes that work on logs, rows of a sweep or files of lint; 1 uses one core. [default: {default}]",
             "N",
             words="2 where it is large",
             variable=True,

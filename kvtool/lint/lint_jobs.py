@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.sources import TextInput
-from kvtool.workload.ahead.child import Child, can_fork
+from kvtool.workload.ahead.child import Child, can_fork, cores
 
 WORTH_IT = 400_000
 """Characters from which on a second process pays."""
@@ -44,8 +43,7 @@ def judge_all(texts: Sequence[TextInput], judge: Judge, jobs: int | None) -> lis
 def _wanted(size: int, jobs: int | None) -> int:
     if jobs == 1 or not can_fork():
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return jobs if jobs is not None else 2 if size >= WORTH_IT and cores > 1 else 1
+    return jobs if jobs is not None else 2 if size >= WORTH_IT and cores() > 1 else 1
 
 
 def _shares(sizes: Sequence[int], count: int) -> Iterator[range]:

@@ -23,7 +23,7 @@ SchedulePolicy = Literal["fcfs", "lpm", "dfs-weight"]
 MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 """Of the states of linear attention, as vLLM takes it."""
 
-Axis = Literal["capacity", "policy", "ttl", "block-size"]
+Axis = Literal["capacity", "policy", "ttl", "block-size", "tier", "routing", "replicas", "pd"]
 """What a sweep of `what-if` changes."""
 TraceFormat = Literal["mooncake", "bailian"]
 """Whose format an anonymised trace has."""
@@ -48,6 +48,9 @@ ChangeKind = Literal[
     "clock",
 ]
 """What a row of the table of `what-if` changes, or what is missing there; `clock`: all that takes times."""
+
+TaskEngine = Literal["local", "ray"]
+"""Who does tasks: processes of this machine, or actors of a Ray cluster."""
 
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

@@ -213,7 +213,7 @@ class BlockCollector:
         known = self._by_hash
         self._ids.extend(known.setdefault(block, len(known)) for block in hashes)
         whole = len(job.ids) // size
-        self._add(job.turn, full, whole, whole, len(job.ids), len(job.request.output_ids or ()))
+        self._add(job.turn, full, whole, whole, len(job.ids), job.request.max_tokens)
 
     def _add(self, turn: Turn, blocks: int, whole: int, named: int, tokens: int, answer: int) -> None:
         self._counts.append(blocks)

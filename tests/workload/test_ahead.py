@@ -237,10 +237,10 @@ def test_no_second_process_where_it_would_not_pay(
     with read_ahead(source, maker, jobs=None) as conversations:  # a small log
         assert len(list(conversations)) == 1
     monkeypatch.setattr(module, "WORTH_IT", 0)
-    monkeypatch.setattr(module, "_cores", lambda: 1)
+    monkeypatch.setattr(module, "cores", lambda: 1)
     with read_ahead(source, maker, jobs=None) as conversations:
         assert len(list(conversations)) == 1
-    monkeypatch.setattr(module, "_cores", lambda: 2)
+    monkeypatch.setattr(module, "cores", lambda: 2)
     with pytest.raises(AssertionError, match="forked"), read_ahead(source, maker, jobs=None):
         pass
 

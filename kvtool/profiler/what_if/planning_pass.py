@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import Fix, combined
@@ -77,8 +77,8 @@ class BlockReading:
         """Of the requests: whether a trace gives their blocks, and whether those of their answers, too."""
 
     @classmethod
-    def of(cls, opened: Opened, collector: Collector) -> BlockReading:
-        """For a workload as it is."""
+    def of(cls, opened: Opened, collector: Collector) -> Self:
+        """As the workload itself is read, without changes."""
         plan = opened.planned.plan
         return cls(collector, JobMaker(opened.renderer, seed=plan.seed), skips=plan.skip_refused)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curve
@@ -13,8 +13,9 @@ from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
 from kvtool.accounting.policies.eviction_policy import prefix_hits
 from kvtool.accounting.policies.known_policies import POLICIES
 from kvtool.errors import KvtoolError
+from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.arrival_times import check_arrivals
-from kvtool.results.choices import Axis, Policy, Rules, Sure
+from kvtool.results.choices import Axis, Policy, Sure
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace
 
@@ -49,23 +50,41 @@ def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
     return list(rows[asked.axis](trace, asked))
 
 
-def sweep_document(name: str, rules: Rules, trace: BlockTrace, notes: list[str], asked: AskedSweep) -> WhatIfDocument:
-    """The document of one axis; KvtoolError for what the trace cannot tell."""
+def parts(trace: BlockTrace, asked: AskedSweep) -> list[AskedSweep]:
+    """The same sweep in parts that need nothing of each other: their rows, one after another, are its rows."""
+    if asked.axis == "policy":
+        return [
+            replace(asked, policies=(policy,), capacities=(capacity,))
+            for policy in _policies(asked)
+            for capacity in _capacities(trace, asked)
+        ]
+    if asked.axis == "block-size":
+        return [replace(asked, block_sizes=(size,)) for size in _block_sizes(trace, asked)]
+    return [asked]  # one pass over the requests gives all rows
+
+
+def sweep_document(
+    opened: Opened, trace: BlockTrace, notes: list[str], asked: AskedSweep, rows: list[SweepRow]
+) -> WhatIfDocument:
+    """The document of one axis."""
+    plan = opened.planned.plan
     blocks = asked.blocks(trace)
     reachable = blocks.reachable
     return WhatIfDocument(
         schema="kvtool.what-if/1",
-        input=name,
-        rules=rules,
+        input=opened.name,
+        rules=plan.rules,
         block_size=trace.block_size,
         requests=len(trace),
         references=blocks.references,
         distinct_blocks=trace.distinct,
         reachable_blocks=reachable,
         reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
+        capacity=None if plan.engine.num_blocks is None else plan.engine.num_blocks - 1,
+        bytes_per_block=None if opened.planned.model is None else plan.bytes_per_block,
         sampled=asked.sample if asked.axis == "capacity" else 1.0,
         notes=notes,
-        rows=sweep(trace, asked),
+        rows=rows,
     )
 
 
@@ -91,14 +110,26 @@ def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
             hint="add --rules block-lru; by vLLM's rule there is the bound alone: --policies opt",
         )
     requests = blocks.requests()
-    for policy in asked.policies or get_args(Policy):
-        for capacity in asked.capacities or spread(trace.distinct, 4):
+    for policy in _policies(asked):
+        for capacity in _capacities(trace, asked):
             if policy == "opt":
                 best = best_hits(trace, blocks, capacity).blocks
                 yield _row(asked.axis, blocks, best, policy=policy, capacity=capacity, sure="bound")
             else:
                 hits = prefix_hits(POLICIES[policy](capacity), requests)
                 yield _row(asked.axis, blocks, hits, policy=policy, capacity=capacity)
+
+
+def _policies(asked: AskedSweep) -> Sequence[Policy]:
+    return asked.policies or get_args(Policy)
+
+
+def _capacities(trace: BlockTrace, asked: AskedSweep) -> Sequence[int]:
+    return asked.capacities or spread(trace.distinct, 4)
+
+
+def _block_sizes(trace: BlockTrace, asked: AskedSweep) -> Sequence[int]:
+    return asked.block_sizes or [times * trace.block_size for times in _TIMES]
 
 
 def _ttl(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
@@ -110,8 +141,7 @@ def _ttl(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 
 def _block_size(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
-    sizes = asked.block_sizes or [times * trace.block_size for times in _TIMES]
-    for size in sizes:
+    for size in _block_sizes(trace, asked):
         if size % trace.block_size:
             raise KvtoolError(
                 f"blocks of {size} tokens cannot be had of blocks of {trace.block_size}",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, TypeVar
 
 from kvtool.errors import KvtoolError, MessageRefusedError
-from kvtool.workload.ahead.child import Child, can_fork
+from kvtool.workload.ahead.child import Child, can_fork, cores
+from kvtool.workload.ahead.sent_error import sendable
 from kvtool.workload.ahead.wire import TurnReader, TurnWriter
 from kvtool.workload.drive import NO_ANSWER
 from kvtool.workload.jobs import JobMaker
@@ -54,12 +53,7 @@ def _wanted(source: LogSource, jobs: int | None) -> bool:
     size = source.bytes_to_read()
     if size is None or not can_fork():
         return False
-    return size >= WORTH_IT and _cores() > 1 if jobs is None else jobs > 1
-
-
-def _cores() -> int:
-    """Of those of the machine, how many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return size >= WORTH_IT and cores() > 1 if jobs is None else jobs > 1
 
 
 def _opened(source: LogSource, maker: JobMaker) -> bool:
@@ -166,7 +160,7 @@ class _Ahead:
         except Exception as error:  # of whatever kind: the parent raises it
             stream.write(bytes((_FAILED,)))
             writer.value(self._source.progress(at_end=True))
-            writer.value(_sendable(error))
+            writer.value(sendable(error))
 
     def _write_turns(self, conversation: Conversation, stream: BinaryIO, writer: TurnWriter) -> None:
         while (turn := conversation.next_turn(NO_ANSWER)) is not None:
@@ -179,14 +173,3 @@ class _Ahead:
             stream.write(bytes((_TURN,)))
             writer.turn(turn, made)
         stream.write(bytes((_OVER,)))
-
-
-def _sendable(error: Exception) -> Exception:
-    """An error as the parent can raise it; with where it came from, if that is a bug."""
-    if not isinstance(error, KvtoolError):
-        error.add_note("".join(traceback.format_exception(error)))
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
-    except Exception as other:  # whatever it is that keeps it from travelling
-        return RuntimeError(f"{type(error).__name__}: {error} ({other})")
-    return error

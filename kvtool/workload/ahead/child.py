@@ -27,6 +27,11 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules
 
 
+def cores() -> int:
+    """Of those of the machine, how many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Child:
     """A forked process and the pipe that it writes into. To be closed, whether it has ended or not."""
 
@@ -35,7 +40,7 @@ class Child:
         read, write = os.pipe()
         self.stream = os.fdopen(read, "rb", _BUFFER)
         try:
-            with _signals_held() as before, _tokenizers_told():
+            with signals_held() as before, tokenizers_told():
                 self._process: int | None = _fork()
                 if not self._process:
                     self.stream.close()  # so that writing fails when the parent is gone
@@ -88,7 +93,7 @@ def _live(work: Work, write: int, before: set[signal.Signals | int]) -> NoReturn
 
 
 @contextmanager
-def _signals_held() -> Iterator[set[signal.Signals | int]]:
+def signals_held() -> Iterator[set[signal.Signals | int]]:
     """No signal of those that end a program is handled meanwhile; gives the mask from before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
@@ -98,7 +103,7 @@ def _signals_held() -> Iterator[set[signal.Signals | int]]:
 
 
 @contextmanager
-def _tokenizers_told() -> Iterator[None]:
+def tokenizers_told() -> Iterator[None]:
     """The library `tokenizers` uses no threads in a copy of the process; it says so on the terminal, unless it is told to."""
     before = os.environ.get(_QUIET)
     os.environ[_QUIET] = "false"

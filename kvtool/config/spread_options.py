@@ -1,0 +1,42 @@
+"""The options that decide who does the tasks of a command; how many do is `Reading.jobs`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from kvtool.config.option import Option
+from kvtool.errors import KvtoolError
+from kvtool.results.choices import TaskEngine
+
+if TYPE_CHECKING:
+    from kvtool.workload.tasks.asked_tasks import AskedTasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spreading:
+    """Where the processes run that --jobs counts."""
+
+    engine: Annotated[
+        TaskEngine, Option("Where --jobs run: processes of this machine, or a Ray cluster (extra `ray`).")
+    ] = "local"
+    ray_address: Annotated[
+        str | None,
+        Option(
+            "The cluster, HOST:PORT; default: {default}.",
+            "ADDRESS",
+            words="$RAY_ADDRESS, else one that runs here, else begun for this command",
+        ),
+    ] = None
+
+    def tasks(self, jobs: int | None) -> AskedTasks:
+        """What was asked for; KvtoolError for what does not go together, NotAvailableError without ray where it is asked for."""
+        from kvtool.workload.tasks.asked_tasks import AskedTasks
+
+        if self.ray_address is not None and self.engine != "ray":
+            raise KvtoolError("--ray-address says where a Ray cluster is", hint="add --engine ray")
+        if self.engine == "ray":
+            from kvtool.workload.tasks.ray_extra import need_ray
+
+            need_ray("--engine ray")
+        return AskedTasks(jobs, self.engine, self.ray_address)

@@ -1,0 +1,34 @@
+"""Which way tasks are done, as it was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvtool.results.choices import TaskEngine
+from kvtool.workload.ahead.child import cores
+from kvtool.workload.tasks.task_map import OneProcess, TaskMap
+
+_WHERE_IT_PAYS = 2
+"""Processes where nobody says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTasks:
+    """`jobs` processes or actors; None: as many as suit. `address` is that of a Ray cluster; None: as Ray finds one by itself."""
+
+    jobs: int | None = None
+    engine: TaskEngine = "local"
+    address: str | None = None
+
+    def task_map(self, *, pays: bool) -> TaskMap:
+        """Who does them; `pays`: there is so much to do that a second process is worth its start."""
+        if self.engine == "ray":
+            from kvtool.workload.tasks.ray_pool import RayPool
+
+            return RayPool(self.jobs, self.address)
+        jobs = self.jobs or (min(_WHERE_IT_PAYS, cores()) if pays else 1)
+        if jobs == 1:
+            return OneProcess()
+        from kvtool.workload.tasks.process_pool import ProcessPool
+
+        return ProcessPool(jobs)
