@@ -14,7 +14,7 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import FleetRouter, RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
-from kvtool.engine.fleet.misses import Misses
+from kvtool.engine.fleet.missed_slo import MissedSlo
 from kvtool.engine.fleet.replica import Replica
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError
@@ -104,7 +104,7 @@ class FleetPlan:
             return FleetSearch(None, {}, 0, best)
 
         def share_of(replicas: int) -> float:
-            misses = Misses(slo, len(self.requests))
+            misses = MissedSlo(slo, len(self.requests))
             give_up = None if replicas == most else misses
             run = serve(
                 self.requests,

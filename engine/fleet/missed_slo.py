@@ -6,7 +6,7 @@ from kvtool.engine.fleet.fleet_figures import Slo
 from kvtool.engine.fleet.happening import Happening
 
 
-class Misses:
+class MissedSlo:
     """Of so many requests. Told of what happens, in order, it says whether the share that is asked for is out of reach."""
 
     def __init__(self, slo: Slo, requests: int) -> None:
