@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.clock_options import Clocking
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.option import Argument, Option, check_values, only, walk
 from kvtool.config.routing_options import Routed
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.config.spread_options import Spreading
+from kvtool.config.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
@@ -21,6 +22,7 @@ from kvtool.text.terminal.streams import check_piped
 if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.what_if.planned_change import Flags
+    from kvtool.profiler.what_if.routing_rows import RoutingSweep
     from kvtool.profiler.what_if.sweeps import AskedSweep
     from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
@@ -53,6 +55,8 @@ class WhatIfCommand(Command):
         Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
     ] = None
     routed: Routed
+    tiering: Tiering
+    splitting: Splitting
     clocking: Clocking
     caching: Annotated[Caching, only("use_timestamps")]
     predicting: Predicting
@@ -125,15 +129,18 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
+            lost: list[str] = []
             if axis in ("routing", "replicas"):
-                rows = self._routing_rows(axis, opened, trace, notes)
+                sweep = self._routing(axis, opened, trace)
+                rows, lost = sweep.rows(tasks, progress), sweep.notes
+            elif axis in ("tier", "pd"):
+                rows = self._fleet_rows(axis, opened, trace, notes)
             else:
                 rows, lost = swept(trace, asked, tasks, progress)
-                notes += lost
-        return sweep_document(opened.name, rules, trace, notes, asked, rows)
+        return sweep_document(opened, trace, [*notes, *lost], asked, rows)
 
-    def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
-        """Rows of routers and replicas; `notes` get what there is to say of them."""
+    def _routing(self, axis: Axis, opened: Opened, trace: BlockTrace) -> RoutingSweep:
+        """The sweep over routers or replicas."""
         from kvtool.profiler.what_if.fleet_rows import FleetPlan
         from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
 
@@ -142,10 +149,27 @@ class WhatIfCommand(Command):
             raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
         asked = AskedFleet.of(axis, self.routed.routing, self.routed.counts(), self.routed.router_view)
         slo, speedup = self.clocking.objectives(), self.clocking.speedup
-        sweep = RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
-        rows = sweep.rows()
-        notes += sweep.notes
-        return rows
+        return RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
+
+    def _fleet_rows(
+        self, axis: Literal["tier", "pd"], opened: Opened, trace: BlockTrace, notes: list[str]
+    ) -> list[SweepRow]:
+        """Rows of what a fleet is built of; `notes` get what there is to say of them."""
+        from kvtool.profiler.what_if.fleet_sweeps import FleetSweep, one_of
+
+        if opened.planned.plan.rules != "vllm":
+            raise KvtoolError(f"--sweep {axis} follows vllm's rules", hint="leave --rules out")
+        sweep = FleetSweep(
+            opened,
+            trace,
+            notes,
+            slo=self.clocking.objectives(),
+            speedup=self.clocking.speedup,
+            replicas=one_of("--replicas", self.routed.counts()),
+            routing=one_of("--routing", _listed(self.routed.routing)),
+            view=self.routed.router_view,
+        )
+        return sweep.tiers(self.tiering) if axis == "tier" else sweep.split(self.splitting)
 
     def _fleet(self) -> TableFleet | None:
         """Today's fleet, where a clock is asked for."""
@@ -233,25 +257,28 @@ class WhatIfCommand(Command):
 
     def _check_together(self, axis: Axis | None) -> None:
         """Which lists belong to which axis."""
-        of: dict[str, tuple[Axis, ...]] = {
+        of: dict[str, tuple[Axis | None, ...]] = {
             "policies": ("policy",),
             "ttls": ("ttl",),
             "block_sizes": ("block-size",),
             "capacities": ("capacity", "policy", "block-size"),
         }
-        fleets: tuple[Axis, ...] = ("routing", "replicas")
-        for concern, option in ((self.routed, Routed()), (self.clocking, Clocking())):
-            said = next((name for name, value in vars(option).items() if getattr(concern, name) != value), None)
-            if said is not None and axis is not None and axis not in fleets:
-                flag = f"--{said.replace('_', '-')}"
-                raise KvtoolError(
-                    f"{flag} is for the table and --sweep {' or '.join(fleets)}, not {axis}", hint=f"leave {flag} out"
-                )
-        for name, axes in of.items():
-            if getattr(self, name) is not None and axis not in axes:
+        fleets: tuple[Axis, ...] = ("tier", "routing", "replicas", "pd")
+        concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
+            (self.tiering, ("tier",)),
+            (self.splitting, ("pd",)),
+            (self.routed, (*fleets, None)),
+            (self.clocking, (*fleets, None)),
+        ]
+        said = [(name, getattr(self, name) is not None, axes) for name, axes in of.items()]
+        for concern, axes in concerns:
+            said += [(each.name, getattr(concern, each.name) != each.default, axes) for each in walk(type(concern))]
+        for name, given, axes in said:
+            if given and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"
+                named = " or ".join(each for each in axes if each is not None)
                 raise KvtoolError(
-                    f"{flag} is for --sweep {' or '.join(axes)}, not {axis or 'the table'}",
+                    f"{flag} is for {'the table and ' if None in axes else ''}--sweep {named}, not {axis or 'the table'}",
                     hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
                 )
         if self.sample < 1 and axis != "capacity":

@@ -106,8 +106,8 @@ class CacheChanges:
     def _block_sizes(self) -> Iterator[PlannedChange]:
         today = self.today
         own = today.trace.block_size
-        if today.trace.traced:
-            self._lack("block size", f"a trace of block ids cannot be cut into blocks of less than its {own} tokens")
+        if today.plan.traced:
+            self._lack("block size", f"a trace of block ids cannot be cut into other blocks than its {own} tokens")
             return
         best: PlannedChange | None = None
         for size_ in _BLOCK_SIZES:

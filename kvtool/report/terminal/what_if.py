@@ -29,7 +29,7 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
         for line in fold(f"  {note}", console.width, indent=4):
             put(console, line, "dim")
     put(console)
-    if document.answer:
+    if document.answer and document.rows:
         from kvtool.report.terminal.what_if_table import print_table
 
         print_table(console, document)
