@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,11 @@ import numpy.typing as npt
 from kvtool.engine.clock import StepTimes, VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
+from kvtool.engine.fleet.fleet import serve
+from kvtool.engine.fleet.fleet_request import FleetRequest
+from kvtool.engine.fleet.replica import Replica
+from kvtool.engine.fleet.routers.blind_routers import RoundRobinRouter
+from kvtool.engine.hashing import NATIVE, BlockHash
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.accelerators import Accelerator, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
@@ -191,6 +196,30 @@ def replay(requests: list[Request], config: EngineConfig, model: StepTimes) -> R
     return Replay(times, hits, engine.scheduler.num_preemptions)
 
 
+def fleet_requests(requests: list[Request], block_size: int) -> list[FleetRequest]:
+    """The requests in order of arrival, their blocks by number: those of the answers, too, but for the last token."""
+    numbers: dict[BlockHash, int] = {}
+    found = []
+    for place, request in enumerate(sorted(requests, key=lambda request: request.arrival)):
+        assert request.prompt_ids is not None
+        assert request.output_ids is not None
+        tokens = np.concatenate([request.prompt_ids, np.array(request.output_ids[:-1], np.int32)])
+        hashes = NATIVE.chain(tokens[: len(tokens) // block_size * block_size], block_size, None, None, None)
+        blocks = [numbers.setdefault(block, len(numbers)) for block in hashes]
+        prompt = request.num_prompt_tokens
+        asked = (prompt - 1) // block_size
+        found.append(FleetRequest(place, request.arrival, blocks, asked, prompt, len(request.output_ids)))
+    return found
+
+
+def by_replica(requests: list[Request], config: EngineConfig, model: LatencyModel) -> Replay:
+    """The same through one replica of a fleet, which schedules synchronously and sums runs of steps."""
+    asked = fleet_requests(requests, config.block_size)
+    run = serve(asked, lambda number, ledger: Replica(number, config, model, ledger), 1, RoundRobinRouter())
+    times = Times(run.arrival, run.first_token, run.finished, run.output_tokens)
+    return Replay(times, int(run.hit_blocks.sum()) * config.block_size, run.preemptions)
+
+
 def predict(folder: Path, recorded: Recorded, *, naive: bool = False) -> Replay:
     accelerator = find_accelerator(recorded.accelerator)
     model = DataSheet(GEOMETRY, accelerator) if naive else LatencyModel(GEOMETRY, accelerator)
@@ -223,6 +252,23 @@ def main(folder: Path = DATA) -> None:
         print(f"  prefix hits {predicted.hits:,} tokens; LLMServingSim's simulator: {recorded.simulated_hits:,}")
         print(f"  preemptions {predicted.preemptions:,}; LLMServingSim's simulator: {recorded.simulated_preemptions:,}")
         print(f"  ({took:.1f} s for both replays)")
+        _print_replica(folder, recorded)
+
+
+def _print_replica(folder: Path, recorded: Recorded) -> None:
+    """A replica of a fleet beside the engine, which goes step by step."""
+    model = LatencyModel(GEOMETRY, find_accelerator(recorded.accelerator))
+    config = replace(read_config(folder, recorded), async_scheduling=False)
+    for name, run in (("engine", replay), ("fleet's replica", by_replica)):
+        requests = read_workload(folder)
+        began = time.process_time()
+        found = run(requests, config, model)
+        took = time.process_time() - began
+        told = found.times.metrics()
+        print(
+            f"  {name}, synchronous: TTFT {told['TTFT mean']:,.3f} ms, TPOT {told['TPOT mean']:,.3f} ms, "
+            f"{found.hits:,} hit tokens, {found.preemptions:,} preemptions ({took:.2f} s of CPU)"
+        )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from docs.generators.tables import table
 from kvtool.accounting.caches.providers import PROVIDERS
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.diagnose.codes import TIERS
+from kvtool.engine.fleet.routers.asked_router import settings_of
+from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.lint.formats.prompt_formats import FORMATS as PROMPT_FORMATS
 from kvtool.report.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
@@ -99,6 +101,22 @@ def providers() -> str:
     return table(("name", "models", "minimum, tokens", "step, tokens", "kept for", "as of"), rows)
 
 
+def routers() -> str:
+    """The routers of a fleet: whose they are, their rules, and their settings as they are by default."""
+    rows = [
+        (
+            f"`{name}`",
+            kind.rule + (f". Not followed: {kind.left_out}" if kind.left_out else ""),
+            ", ".join(f"`{key}={value}`" for key, value in settings_of(kind.settings).items()),
+            kind.view,
+            kind.version or "-",
+            "; ".join(kind.sources) or "-",
+        )
+        for name, kind in ROUTERS.items()
+    ]
+    return table(("router", "who gets a request", "settings", "knows", "version", "source"), rows)
+
+
 def _minutes(seconds: float | None) -> str:
     return "not said" if seconds is None else f"{seconds / 60:g} min"
 
@@ -118,6 +136,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "keys": keys.key_table,
     "keys-toml": keys_toml,
     "providers": providers,
+    "routers": routers,
     "record-formats": record_formats,
     "prompt-formats": prompt_formats,
     "tiers": tiers,

@@ -23,7 +23,7 @@ class FleetSearch:
     most: int
     """The largest fleet that may be tried; 0: none was, as no fleet can meet the objective."""
     attainable: float = 1.0
-    """The share that meets it where each request runs alone and hits all that it may."""
+    """The share that meets it where each request runs alone and hits all that came before."""
 
     @property
     def best(self) -> float:
@@ -56,12 +56,18 @@ def smallest_fleet(
 def attainable(
     requests: Sequence[FleetRequest], latency: LatencyModel, slo: Slo, block_size: int, max_num_batched_tokens: int
 ) -> float:
-    """The share of requests that meets the objective if each runs alone and hits all that it may: no fleet has more."""
+    """The share that meets the objective if each request runs alone and hits all blocks that came before: no fleet has more."""
     times = PrefillTimes(latency, max_num_batched_tokens)
+    seen: set[int] = set()
     met = 0
     for request in requests:
         prompt, gaps = request.prompt_tokens, request.output_tokens - 1
-        hit = min(request.asked, len(request.blocks)) * block_size
+        hit = _leading(request.blocks[: request.asked], seen) * block_size
+        seen.update(request.blocks)
         if times.seconds(prompt, hit) <= slo.ttft:
             met += not gaps or latency.decode_run(1, prompt, [prompt]).seconds(gaps) <= slo.tpot * gaps
     return met / len(requests) if requests else 0.0
+
+
+def _leading(blocks: list[int], seen: set[int]) -> int:
+    return next((place for place, block in enumerate(blocks) if block not in seen), len(blocks))

@@ -44,6 +44,7 @@ def serve_split(
     token_bytes: float,
     *,
     view: RouterView = "events",
+    index_blocks: int | None = None,
 ) -> SplitRun:
     """Serve requests, which are in order of arrival and numbered so, with so many replicas for prefill and for decode.
 
@@ -59,7 +60,7 @@ def serve_split(
     for request in requests:
         check_fits(request, fleet[0].config)
     short = [replace(request, output_tokens=1) for request in requests]
-    computed = serve(short, make_prefill, prefill, router, view=view)
+    computed = serve(short, make_prefill, prefill, router, view=view, index_blocks=index_blocks)
     first = computed.first_token.tolist()
     handed = [request for request in requests if request.output_tokens > 1 and not isnan(first[request.number])]
     handed.sort(key=lambda request: (first[request.number], request.number))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.clock_options import Clocking
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.option import Argument, Option, check_values, only, walk
+from kvtool.config.routing_options import Routed
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.config.spread_options import Spreading
+from kvtool.config.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.terminal.streams import check_piped
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.sweeps import AskedSweep
     from kvtool.profiler.what_if.table_clock import TableFleet
-    from kvtool.results.documents.what_if import WhatIfDocument
+    from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+    from kvtool.workload.block_trace import BlockTrace
 
 _MOST = 10**12
 
@@ -50,6 +53,9 @@ class WhatIfCommand(Command):
         str | None,
         Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
     ] = None
+    routed: Routed
+    tiering: Tiering
+    splitting: Splitting
     clocking: Clocking
     caching: Annotated[Caching, only("use_timestamps")]
     predicting: Predicting
@@ -122,16 +128,66 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
-            rows, lost = swept(trace, asked, tasks, progress)
-        return sweep_document(opened.name, rules, trace, [*notes, *lost], asked, rows)
+            lost: list[str] = []
+            if axis in ("routing", "replicas"):
+                rows = self._routing_rows(axis, opened, trace, notes)
+            elif axis in ("tier", "pd"):
+                rows = self._fleet_rows(axis, opened, trace, notes)
+            else:
+                rows, lost = swept(trace, asked, tasks, progress)
+        return sweep_document(opened, trace, [*notes, *lost], asked, rows)
+
+    def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
+        """Rows of routers and replicas; `notes` get what there is to say of them."""
+        from kvtool.profiler.what_if.fleet_rows import FleetPlan
+        from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
+
+        plan = opened.planned.plan
+        if plan.rules != "vllm":
+            raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
+        asked = AskedFleet.of(axis, self.routed.routing, self.routed.counts(), self.routed.router_view)
+        slo, speedup = self.clocking.objectives(), self.clocking.speedup
+        sweep = RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
+        rows = sweep.rows()
+        notes += sweep.notes
+        return rows
+
+    def _fleet_rows(
+        self, axis: Literal["tier", "pd"], opened: Opened, trace: BlockTrace, notes: list[str]
+    ) -> list[SweepRow]:
+        """Rows of what a fleet is built of; `notes` get what there is to say of them."""
+        from kvtool.profiler.what_if.fleet_sweeps import FleetSweep, one_of
+
+        if opened.planned.plan.rules != "vllm":
+            raise KvtoolError(f"--sweep {axis} follows vllm's rules", hint="leave --rules out")
+        sweep = FleetSweep(
+            opened,
+            trace,
+            notes,
+            slo=self.clocking.objectives(),
+            speedup=self.clocking.speedup,
+            replicas=one_of("--replicas", self.routed.counts()),
+            routing=one_of("--routing", _listed(self.routed.routing)),
+            view=self.routed.router_view,
+        )
+        return sweep.tiers(self.tiering) if axis == "tier" else sweep.split(self.splitting)
 
     def _fleet(self) -> TableFleet | None:
         """Today's fleet, where a clock is asked for."""
-        if not (self.caching.use_timestamps or self.clocking.slo is not None or self.clocking.speedup != 1):
+        if not self.caching.use_timestamps and self.routed == Routed() and self.clocking == Clocking():
             return None
         from kvtool.profiler.what_if.table_clock import TableFleet
 
-        return TableFleet(slo=self.clocking.objectives(), speedup=self.clocking.speedup)
+        counts = self.routed.counts() or [1]
+        if len(counts) > 1:
+            raise KvtoolError("--replicas is one for the table", hint="--sweep replicas tries several")
+        return TableFleet(
+            replicas=counts[0],
+            routing=_listed(self.routed.routing) or None,
+            view=self.routed.router_view,
+            slo=self.clocking.objectives(),
+            speedup=self.clocking.speedup,
+        )
 
     @property
     def _axis(self) -> Axis | None:
@@ -202,17 +258,28 @@ class WhatIfCommand(Command):
 
     def _check_together(self, axis: Axis | None) -> None:
         """Which lists belong to which axis."""
-        of: dict[str, tuple[Axis, ...]] = {
+        of: dict[str, tuple[Axis | None, ...]] = {
             "policies": ("policy",),
             "ttls": ("ttl",),
             "block_sizes": ("block-size",),
             "capacities": ("capacity", "policy", "block-size"),
         }
-        for name, axes in of.items():
-            if getattr(self, name) is not None and axis not in axes:
+        fleets: tuple[Axis, ...] = ("tier", "routing", "replicas", "pd")
+        concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
+            (self.tiering, ("tier",)),
+            (self.splitting, ("pd",)),
+            (self.routed, (*fleets, None)),
+            (self.clocking, (*fleets, None)),
+        ]
+        said = [(name, getattr(self, name) is not None, axes) for name, axes in of.items()]
+        for concern, axes in concerns:
+            said += [(each.name, getattr(concern, each.name) != each.default, axes) for each in walk(type(concern))]
+        for name, given, axes in said:
+            if given and axis not in axes:
                 flag = f"--{name.replace('_', '-')}"
+                named = " or ".join(each for each in axes if each is not None)
                 raise KvtoolError(
-                    f"{flag} is for --sweep {' or '.join(axes)}, not {axis or 'the table'}",
+                    f"{flag} is for {'the table and ' if None in axes else ''}--sweep {named}, not {axis or 'the table'}",
                     hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
                 )
         if self.sample < 1 and axis != "capacity":

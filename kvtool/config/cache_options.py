@@ -14,7 +14,7 @@ from kvtool.text.quantities import parse_duration
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 
-_MOST_REPLICAS = 10_000
+MOST_REPLICAS = 10_000
 """Each is a cache of its own."""
 _ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
@@ -49,8 +49,8 @@ def cache_rules(options: RuleOptions) -> CacheRules | None:
     if options.routing is not None and options.routing not in _ROUTINGS:
         raise KvtoolError(f"unknown routing `{options.routing}`", hint=f"one of {', '.join(_ROUTINGS)}")
     replicas = options.replicas or 1
-    if replicas > _MOST_REPLICAS:
-        raise KvtoolError(f"{replicas:,} replicas are more than the {_MOST_REPLICAS:,} that kvtool can follow")
+    if replicas > MOST_REPLICAS:
+        raise KvtoolError(f"{replicas:,} replicas are more than the {MOST_REPLICAS:,} that kvtool can follow")
     if options.routing is not None and replicas == 1:
         raise KvtoolError("routing chooses among replicas, and there is one", hint="say how many: --replicas N")
     if replicas == 1 and options.ttl is None and options.provider is None:

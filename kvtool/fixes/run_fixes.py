@@ -30,8 +30,11 @@ _TIERS = (300.0, 3600.0, 24 * 3600.0)
 _LOSSY = "keys and values in fp8 change the logits a little: compare with `kvtool profile --kv-cache-dtype fp8 --audit`"
 
 
-def run_fixes(groups: Iterable[GroupTotals], plan: Plan) -> list[Fix]:
-    """What may win back the tokens that groups lost to the run; each is for the whole workload, and can be tried."""
+def run_fixes(groups: Iterable[GroupTotals], plan: Plan, *, keyed: bool = True) -> list[Fix]:
+    """What may win back the tokens that groups lost to the run; each is for the whole workload, and can be tried.
+
+    `keyed`: whether requests name sessions or tenants by which they could be routed.
+    """
     groups = list(groups)
     lost = {
         fate
@@ -50,7 +53,7 @@ def run_fixes(groups: Iterable[GroupTotals], plan: Plan) -> list[Fix]:
     if lost & {*KV301.wins}:
         fixes += _capacity(plan)
     if plan.cache is not None:
-        fixes += _rules(plan.cache, lost)
+        fixes += _rules(plan.cache, lost, keyed=keyed)
     if plan.served is not None:
         from kvtool.fixes.group_fixes import group_fixes
 
@@ -83,14 +86,14 @@ def _capacity(plan: Plan) -> Iterator[Fix]:
     yield _fix("fp8", KV301.code, what, lambda plan: replace(_with_blocks(plan, room), kv_cache_dtype=_FP8), _LOSSY)
 
 
-def _rules(rules: CacheRules, lost: set[str]) -> Iterator[Fix]:
+def _rules(rules: CacheRules, lost: set[str], *, keyed: bool) -> Iterator[Fix]:
     if lost & {*KV304.wins}:
         routings: tuple[tuple[Routing, str], ...] = (
             ("sticky", "send each session, or else each tenant, to one replica"),
             ("prefix-aware", "send each request to the replica that holds most of its prefix"),
         )
         for routing, what in routings:
-            if routing != rules.routing:
+            if routing != rules.routing and (keyed or routing != "sticky"):
                 yield _fix(f"routing-{routing}", KV304.code, what, _changed(rules, routing=routing))
     if lost & {*KV305.wins} and rules.ttl is not None:
         tiers = rules.provider.tiers if rules.provider is not None else _TIERS

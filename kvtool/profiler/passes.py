@@ -85,6 +85,9 @@ class PassResult:
     unpredicted: dict[str, int] = field(default_factory=dict)
     """Requests left out by model, as nothing is known of how it is cached."""
     first_refusal: str = ""
+    routed: int = 0
+    """Requests that a router gave to replicas, `keyless` of them of no session and no tenant."""
+    keyless: int = 0
     evictions: int = 0
     preemptions: int = 0
     queries: int = 0
@@ -287,6 +290,8 @@ class Pass:
             result.evictions += self._pool.num_evictions
         if self._by_rules is not None:
             result.hosted = self._by_rules.hosted
+            if (router := self._by_rules.router) is not None:
+                result.routed, result.keyless = router.routed, router.keyless
             result.money = self.money
             result.evictions, result.filled_blocks = self._by_rules.cache.num_evictions, self._by_rules.cache.num_filled
         result.preemptions = self.engine.scheduler.num_preemptions

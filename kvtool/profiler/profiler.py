@@ -34,6 +34,7 @@ from kvtool.profiler.nothing_hidden import check_nothing_hidden, with_the_rest
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.part import LogPart, can_be_parted
 from kvtool.profiler.passes import Hits, Pass, PassResult
+from kvtool.profiler.sticky_sessions import sticky_told
 from kvtool.profiler.unlock import group_causes
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
@@ -299,7 +300,7 @@ class Profiler:
         result = self._account("accounting", plan, explain=True, reported=True, kinder_hits=kinder, events=self.events)
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
-        self.told = left_out(result)
+        self.told = [*left_out(result), *sticky_told(result, plan, self.path)]
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
@@ -503,7 +504,7 @@ class Profiler:
 
         trials = RunTrials(result, self._tried)
         try:
-            found = trials.proven(found, run_fixes(groups, plan))
+            found = trials.proven(found, run_fixes(groups, plan, keyed=result.keyless < result.routed))
             found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
         except TrialInterruptedError:
             result.partial = True

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kvtool.accounting.caches.cache_rules import lifetime
 from kvtool.results.documents.what_if import SweepRow
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import per_second, percent
 
 POLICIES = {
     "lru": "LRU",
@@ -28,7 +28,7 @@ class RowColumn:
 
     head: str
     cell: Callable[[SweepRow], str]
-    kind: Literal["number", "word", "command"] = "number"
+    kind: Literal["number", "word", "text", "command"] = "number"
     keep: int | None = None
 
 
@@ -38,8 +38,13 @@ def columns(rows: Sequence[SweepRow]) -> list[RowColumn]:
 
 
 def settings(rows: Sequence[SweepRow]) -> list[RowColumn]:
-    """What is changed."""
-    return _said(_SETTINGS, rows)
+    """What is changed, in the table its own words; what all rows of a fleet that is built otherwise share stands in its notes."""
+    if any(row.change for row in rows):
+        return [_CHANGE]
+    shown = _said(_SETTINGS, rows)
+    if len(rows) < 2 or rows[0].axis not in ("tier", "pd"):
+        return shown
+    return [column for column in shown if column.head not in _OF_ALL or len({column.cell(row) for row in rows}) > 1]
 
 
 def outcomes(rows: Sequence[SweepRow]) -> list[RowColumn]:
@@ -64,10 +69,11 @@ def moment(seconds: float) -> str:
     return f"{value:,.{digits}f} {unit}"
 
 
-def per_second(amount: float) -> str:
-    """Bytes each second, as links are sold: `14 GB/s`."""
-    value, unit = (amount / 1e9, "GB/s") if amount >= 1e8 else (amount / 1e6, "MB/s")
-    return f"{value:,.4g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
+def level_moment(seconds: float) -> str:
+    """A round time, at a line of a chart: `20 s`, `500 ms`."""
+    if not seconds:
+        return "0"
+    return f"{seconds:,.6g} s" if seconds >= 1 else f"{1000 * seconds:.6g} ms"
 
 
 def _said(known: Sequence[RowColumn], rows: Sequence[SweepRow]) -> list[RowColumn]:
@@ -75,7 +81,7 @@ def _said(known: Sequence[RowColumn], rows: Sequence[SweepRow]) -> list[RowColum
 
 
 def _in_words(column: RowColumn, text: str) -> str:
-    return text if column.kind == "word" or column.head in ("TTL", "bandwidth") else f"{text} {column.head}"
+    return text if column.kind in ("word", "text") or column.head in ("TTL", "bandwidth") else f"{text} {column.head}"
 
 
 def _count(value: int | None) -> str:
@@ -96,26 +102,47 @@ def _capacity(row: SweepRow) -> str:
     return _count(row.capacity)
 
 
+def _prefill(row: SweepRow) -> str:
+    """Of a fleet that is split; the others do both."""
+    return "mixed" if row.axis == "pd" and row.prefill_replicas is None else _count(row.prefill_replicas)
+
+
+def _bandwidth(row: SweepRow) -> str:
+    """Of a link that there is."""
+    if row.bandwidth is not None:
+        return per_second(row.bandwidth)
+    timed = row.ttft_p99 is not None
+    return "unlimited" if timed and (row.host_blocks or row.prefill_replicas) else ""
+
+
+_CHANGE = RowColumn("change", lambda row: row.change or "", "text")
 _SETTINGS = (
     RowColumn("policy", lambda row: POLICIES[row.policy] if row.policy else "", "word"),
     RowColumn("block", lambda row: _count(row.block_size)),
     RowColumn("TTL", lambda row: "" if row.ttl_seconds is None else lifetime(row.ttl_seconds)),
-    RowColumn("router", lambda row: row.routing or "", "word"),
+    RowColumn("router", lambda row: row.routing or "", "text"),
     RowColumn("replicas", lambda row: _count(row.replicas)),
-    RowColumn("prefill", lambda row: _count(row.prefill_replicas)),
+    RowColumn("prefill", _prefill),
     RowColumn("decode", lambda row: _count(row.decode_replicas)),
     RowColumn("host blocks", lambda row: _count(row.host_blocks)),
     RowColumn("disk blocks", lambda row: _count(row.disk_blocks)),
-    RowColumn("bandwidth", lambda row: "" if row.bandwidth is None else per_second(row.bandwidth)),
+    RowColumn("bandwidth", _bandwidth),
     RowColumn("blocks", _capacity),
 )
+_OF_ALL = ("replicas", "disk blocks", "blocks")
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
-    RowColumn("hit blocks", lambda row: f"{row.hit_blocks:,.0f}", keep=1),
-    RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=4),
+    RowColumn("loaded", lambda row: "" if row.loaded_rate is None else percent(row.loaded_rate)),
+    RowColumn("hit blocks", lambda row: "" if row.change else f"{row.hit_blocks:,.0f}", keep=1),
+    RowColumn("computed", lambda row: _count(row.computed_tokens) if row.change else ""),
+    RowColumn(
+        "break-even", lambda row: "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens", keep=3
+    ),
+    RowColumn("imbalance", lambda row: _ratio(row.imbalance), keep=7),
     RowColumn("of requests", lambda row: _ratio(row.request_imbalance), keep=0),
     RowColumn("TTFT p50", lambda row: _moment(row.ttft_p50), keep=3),
     RowColumn("TTFT p99", lambda row: _moment(row.ttft_p99)),
+    RowColumn("transfer p99", lambda row: _moment(row.transfer_p99), keep=4),
     RowColumn("TPOT p50", lambda row: _moment(row.tpot_p50), keep=0),
     RowColumn("TPOT p99", lambda row: _moment(row.tpot_p99), keep=5),
     RowColumn("goodput", lambda row: "" if row.goodput is None else f"{row.goodput:,.2f}/s", keep=6),

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from kvtool.report.routing_words import routing_answer
 from kvtool.report.what_if_columns import POLICIES
+from kvtool.report.what_if_fleet_words import split_answer, tier_answer
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 
 ENOUGH = 0.95
 """Of what can be hit at all: where a larger cache is hardly worth its memory."""
+_ON_A_CLOCK = (
+    "the requests at their own times, on the clock of a latency model; hit rate: of the blocks that are looked up; "
+    "imbalance: prompt tokens computed by the replica that computed most, over the mean"
+)
 _LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
     "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
     "ttl": "unlimited room; a block that is not used for longer is gone",
+    "tier": "hit rate: of the GPU's own blocks; loaded: those that come from below instead of being computed; link: from host "
+    "memory to the GPU",
+    "pd": "as many replicas in each row; the first token comes with the prefill, the second after the transfer; predicted: run on "
+    "a clock that the latency model drives",
     "block-size": "hit rate: of the prompt tokens; unlimited room, or the tokens of the capacity",
+    "routing": _ON_A_CLOCK,
+    "replicas": _ON_A_CLOCK,
 }
 
 
@@ -36,6 +48,12 @@ def answer(document: WhatIfDocument) -> str:
         if enough is not None and enough.capacity is not None:
             tokens = enough.capacity * document.block_size
             return f"{most}; {enough.capacity:,} blocks ({tokens:,} tokens) hit 95 % of that or more."
+    if axis == "tier":
+        return f"{tier_answer(document.rows, document.block_size)}. {most}."
+    if axis == "pd":
+        return f"{split_answer(document.rows)}."
+    if axis in ("routing", "replicas"):
+        return routing_answer(document.rows) or f"{most}."
     if axis == "policy":
         told = _where_policies_differ(document.rows)
         return f"{most}; {told}." if told else f"{most}."

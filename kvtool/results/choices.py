@@ -23,7 +23,7 @@ SchedulePolicy = Literal["fcfs", "lpm", "dfs-weight"]
 MambaDtype = Literal["auto", "float32", "float16", "bfloat16"]
 """Of the states of linear attention, as vLLM takes it."""
 
-Axis = Literal["capacity", "policy", "ttl", "block-size"]
+Axis = Literal["capacity", "policy", "ttl", "block-size", "tier", "routing", "replicas", "pd"]
 """What a sweep of `what-if` changes."""
 TraceFormat = Literal["mooncake", "bailian"]
 """Whose format an anonymised trace has."""

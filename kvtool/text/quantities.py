@@ -23,6 +23,7 @@ _BYTES = {
     "ti": 1024**4,
 }
 _SIZE = re.compile(rf"({_NUMBER}) ?([kmgt]i?)?b", re.IGNORECASE)
+_BANDWIDTH = re.compile(rf"({_NUMBER}) ?([kmgt]i?)?(bit|b)(?:/s|ps)", re.IGNORECASE)
 _COUNT = re.compile(rf"({_NUMBER}) ?([km])? ?(blocks?|tokens?)?", re.IGNORECASE)
 _RATIO = re.compile(rf"({_NUMBER}) ?(%)?")
 _LONGEST = 40
@@ -77,6 +78,17 @@ def parse_bytes(text: str) -> int:
     if size <= 0:
         raise ValueError("a size must be above zero")
     return size
+
+
+def parse_bandwidth(text: str) -> float:
+    """Bytes per second: `14GB/s`, `400Gbit/s`; 0 moves nothing, and `unlimited` all at once."""
+    text = _short(text)
+    if text.lower() == "unlimited":
+        return math.inf
+    found = _BANDWIDTH.fullmatch(text)
+    if found is None:
+        raise ValueError(f"`{text}` is not a bandwidth; write it like `14GB/s`, `400Gbit/s` or `unlimited`")
+    return float(found[1]) * _BYTES[(found[2] or "").lower()] / (8 if found[3].lower() == "bit" else 1)
 
 
 def parse_capacity(text: str) -> Capacity:

@@ -103,6 +103,27 @@ def test_nothing_is_wider_than_the_terminal(
         (["--sweep", "ttl", "--sample", "0.5"], "--sample"),
         (["--sample", "0"], "--sample"),
         (["--rules", "sglang"], "sglang"),
+        (
+            ["--sweep", "capacity", "--routing", "dynamo"],
+            "--routing is for the table and --sweep routing or replicas",
+        ),
+        (["--capacities", "9", "--replicas", "4"], "--replicas is for the table and --sweep routing or replicas"),
+        (["--replicas", "4,5"], "--replicas is one for the table"),
+        (["--sweep", "capacity", "--slo", "ttft=1s"], "--slo is for the table and --sweep routing or replicas"),
+        (["--sweep", "ttl", "--router-view", "events"], "--router-view is for the table"),
+        (["--sweep", "routing", "--rules", "block-lru"], "replicas follow vLLM's rules"),
+        (["--sweep", "routing", "--routing", "nginx"], "no router 'nginx' is known"),
+        (["--sweep", "routing", "--routing", ","], "no router is named"),
+        (["--sweep", "routing", "--routing", "sglang:share=lots"], "'lots' is no number"),
+        (["--sweep", "routing", "--routing", "dynamo,session-ring"], "no request names one"),
+        (["--sweep", "routing", "--replicas", "0"], "'0' is no number of replicas"),
+        (["--sweep", "routing", "--replicas", "2,4"], "--sweep replicas tries several"),
+        (["--sweep", "replicas", "--replicas", "8..2"], "'8..2' goes down"),
+        (["--sweep", "replicas", "--replicas", "1..99999999999"], "is no number of replicas"),
+        (["--sweep", "replicas", "--replicas", "-1"], "'-1' is no number of replicas"),
+        (["--sweep", "replicas", "--replicas", "x\x1b[0m"], "is no number of replicas"),
+        (["--sweep", "replicas", "--replicas", ","], "no number is given"),
+        (["--sweep", "replicas", "--capacity", "2"], "the whole cache has 2"),
     ],
 )
 def test_what_does_not_go_together_is_said(
@@ -110,6 +131,71 @@ def test_what_does_not_go_together_is_said(
 ) -> None:
     assert run(["what-if", trace, *arguments]) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_routers_of_a_log(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, trace, "--sweep", "routing", "--capacity", "200", "--replicas", "3")
+    rows = found["rows"]
+    assert {row["axis"] for row in rows} == {"routing"}
+    assert {row["replicas"] for row in rows} == {3}
+    names = [row["routing"] for row in rows]
+    assert names[-1] == "oracle"
+    assert {"round-robin", "least-loaded", "sglang", "llm-d", "dynamo", "preble"} <= set(names)
+    assert "session-ring" not in names
+    assert any(note.startswith("session-ring is left out") for note in found["notes"])
+    real = rows[:-1]
+    assert [row["ttft_p99"] for row in real] == sorted(row["ttft_p99"] for row in real)
+    for row in real:
+        assert row["sure"] == "predicted"
+        assert 0 <= row["hit_rate"] <= rows[-1]["hit_rate"]
+        assert 1 <= row["imbalance"] <= 3
+        assert 0 < row["ttft_p50"] <= row["ttft_p99"]
+    assert {row["routing"]: row["router_view"] for row in real}["sglang"] == "routed"
+    again = told(capsys, trace, "--sweep", "routing", "--capacity", "200", "--replicas", "3")
+    assert again["rows"] == rows
+
+
+def test_replicas_of_a_log(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = (
+        "--sweep",
+        "replicas",
+        "--replicas",
+        "1..3,5",
+        "--routing",
+        "dynamo,sglang:share=0.9",
+        "--router-view",
+        "events",
+    )
+    rows = told(capsys, trace, *arguments)["rows"]
+    assert [row["replicas"] for row in rows] == [1, 1, 2, 2, 3, 3, 5, 5]
+    assert {row["routing"] for row in rows} == {"dynamo", "sglang:share=0.9"}
+    assert {row["router_view"] for row in rows} == {"events"}
+    one = [{**row, "routing": None, "router_version": None} for row in rows[:2]]
+    assert one[0] == one[1]
+    assert {row["replicas"] for row in told(capsys, trace, "--sweep", "replicas")["rows"]} == {1, 2, 4, 8}
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("axis", ["routing", "replicas"])
+def test_the_first_line_says_who_waits_least(
+    trace: str, axis: str, width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["what-if", trace, "--sweep", axis, "--width", str(width), "-q"]) == 0
+    shown = capsys.readouterr().out
+    assert all(len(line) <= width for line in shown.splitlines())
+    assert "TTFT p99" in shown.split("\n\n")[1]
+
+
+def test_sessions_stay_where_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [
+        {"prompt": f"{at} " * 200, "timestamp": 60 * at, **({"session_id": f"s{at % 3}"} if at < 6 else {})}
+        for at in range(9)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = told(capsys, str(path), "--sweep", "routing", "--routing", "session-ring")
+    assert found["rows"][0]["routing"] == "session-ring"
+    assert any(note.startswith("3 of 9 requests name no session and no tenant") for note in found["notes"])
 
 
 def test_no_times_and_times_that_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

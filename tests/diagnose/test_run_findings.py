@@ -124,6 +124,15 @@ def test_scattered_and_routing(byte_renderer: Renderer) -> None:
     assert set(fixes) == {"run:routing-sticky", "run:routing-prefix-aware"}
     for fix in fixes.values():
         assert hits(byte_renderer, plan, fix, *talks) == 4 * (8 + 16)
+    without = run_fixes(result.ledger.totals(), plan, keyed=False)
+    assert {fix.key for fix in without} == {"run:routing-prefix-aware"}
+
+
+def test_a_run_tells_whether_its_requests_name_sessions(byte_renderer: Renderer) -> None:
+    plan = plan_of(rules=CacheRules(replicas=3))
+    talks = [[turn(numbers(0, 9), session=session)] for session in ("a", None, None)]
+    result = run(byte_renderer, plan, *talks)
+    assert (result.routed, result.keyless) == (3, 2)
 
 
 def test_expired_and_a_longer_life(byte_renderer: Renderer) -> None:

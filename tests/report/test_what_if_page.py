@@ -8,13 +8,17 @@ import shutil
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from kvtool.report.html.label_places import LabelledPoint, label_places
 from kvtool.report.html.what_if import what_if_page
-from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
 from tests.made_results import HOSTILE
 from tests.report.browser_checks import OVERFLOW, OVERLAPS, QUIET, TEXTS_CUT, WEAK_TEXTS, WIDTHS
 from tests.report.html_results import Node, parse
@@ -24,8 +28,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 CHROMIUM = os.environ.get("KVTOOL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-DRAWN = {"capacity", "sampled", "policies", "one_capacity", "ttls", "block_sizes"}
-"""Cases that have a chart."""
+NOT_DRAWN = {"one_row", "no_rows", "table", "answer_alone", "odd_commands"}
+"""Cases that have no chart."""
 EVIL = f"{HOSTILE}\"onload='alert(1)'<img src=x onerror=alert(1)><script>alert(1)</script>\u202e\x1b[31m"
 
 
@@ -66,7 +70,7 @@ def test_each_chart_has_its_table_and_says_what_it_shows(case: str) -> None:
         for image in images:
             assert image.all("title")[0].words()
             assert len(image.all("desc")[0].words()) > 3
-    assert bool(charts) == (case in DRAWN)
+    assert bool(charts) == (case not in NOT_DRAWN)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -112,6 +116,8 @@ def spoiled(made: WhatIfDocument) -> WhatIfDocument:
     free = [name for name, field in SweepRow.model_fields.items() if field.annotation == (str | None)]
     rows = [one.model_copy(update=dict.fromkeys(free, EVIL)) for one in made.rows]
     lists: dict[str, Any] = {"notes": [EVIL, EVIL]}
+    if made.answer:
+        lists |= {"answer": [EVIL, f"Run: {EVIL}"], "missing": [MissingRow(change=EVIL, why=EVIL)]}
     return made.model_copy(update={"input": EVIL, "rules": EVIL, "rows": rows, **lists})
 
 
@@ -143,6 +149,66 @@ def test_nothing_hostile_gets_through(case: str) -> None:
 def test_odd_figures_have_a_page(made: WhatIfDocument) -> None:
     text = what_if_page(made)
     assert "nan" not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL).lower()
+
+
+def test_the_table_has_its_answer_its_commands_and_what_is_missing() -> None:
+    found = page(CASES["table"]())
+    commands = [node.words() for node in found.all("pre")]
+    said = "kvtool what-if traffic.jsonl --gpu-memory 80GiB --use-timestamps"
+    flags = ["", " --fixed 1", " --capacity 200", " --host-memory 256GiB", ""]
+    assert commands == [f"{said} --fixed 1", *(f"{said}{each}" for each in flags)]
+    words = found.words()
+    assert "Change first, without more hardware" in words
+    assert "behind the rules. It computes 18.8% fewer prompt tokens." in words
+    assert "there is one replica: say --replicas 4" in words
+    changes = found.all("table")[0]
+    heads = [node.words() for node in changes.all("th") if node.attributes.get("scope") == "col"]
+    assert (heads[:3], heads[-1]) == (["Change", "Hit rate", "Computed"], "Run it")
+    last = [row.all("td")[-1].words() for row in changes.all("tbody")[0].all("tr")]
+    assert last == [each.strip() for each in flags]
+
+
+def test_the_map_says_each_figure_and_outlines_the_best() -> None:
+    cells = [node for node in page(CASES["splits"]()).all("rect") if "heat" in node.attributes["class"].split()]
+    cells = [node for node in cells if node.all("title")]
+    assert len(cells) == 21
+    best = [node.all("title")[0].words() for node in cells if "chosen" in node.attributes["class"]]
+    assert best
+    assert all(text.endswith("100%") for text in best)
+
+
+def test_break_even_is_said_for_each_bandwidth() -> None:
+    words = page(CASES["tiers"]()).words()
+    assert "At 1 GB/s no prefix of these prompts is loaded in less time than it is computed." in words
+    assert "At 14 GB/s a prefix of 1,024 tokens or more" in words
+    assert "no tier: all of it is computed again" in words
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1), st.floats(10, 300), st.text("abcdefg-", min_size=1, max_size=22)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_labels_run_into_nothing(drawn: list[tuple[float, float, str]]) -> None:
+    points = [LabelledPoint(*each) for each in drawn]
+    places = label_places(points, range(len(points)), 320.0)
+    for width in (270, 420, 1300):
+        boxes = []
+        for point, place in zip(points, places, strict=True):
+            if place is None:
+                continue
+            length, x = 7 * len(point.text), point.x * width + place.across
+            left = {"start": x, "end": x - length, "middle": x - length / 2}[place.anchor]
+            boxes.append((left, left + length, point.y + place.down - 6, point.y + place.down + 6))
+        for one, other in combinations(boxes, 2):
+            assert one[1] <= other[0] or other[1] <= one[0] or one[3] <= other[2] or other[3] <= one[2]
+        for left, right, top, bottom in boxes:
+            assert left > -6
+            assert right < width + 6
+            assert not [p for p in points if left < p.x * width < right and top < p.y < bottom]
 
 
 # In a browser

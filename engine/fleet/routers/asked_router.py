@@ -39,19 +39,26 @@ def asked_router(text: str) -> AskedRouter:
         key, equals, value = (part.strip() for part in change.partition("="))
         key = key.replace("-", "_")
         if not equals or key not in known:
-            has = f"{name} has {', '.join(known)}" if known else f"{name} has no settings"
+            has = f"{name} has {', '.join(map(_shown, known))}" if known else f"{name} has no settings"
             raise EngineError(f"{name}: no setting {change[:40]!a}", hint=f"NAME:SETTING=VALUE; {has}")
         values[key] = _value(f"{name}:{key}", value, known[key])
     assert settings is not None
     changed = replace(settings, **values)  # type: ignore[type-var] # each is a dataclass
-    return AskedRouter(kind, changed, ":".join([name, *(f"{key}={_words(value)}" for key, value in values.items())]))
+    return AskedRouter(
+        kind, changed, ":".join([name, *(f"{_shown(key)}={_words(value)}" for key, value in values.items())])
+    )
 
 
 def settings_of(settings: RouterSettings | None) -> dict[str, str]:
     """Their values in words, by name."""
     if settings is None:
         return {}
-    return {field.name: _words(getattr(settings, field.name)) for field in fields(settings)}  # type: ignore[arg-type] # a dataclass
+    return {_shown(field.name): _words(getattr(settings, field.name)) for field in fields(settings)}  # type: ignore[arg-type] # a dataclass
+
+
+def _shown(key: str) -> str:
+    """The name of a setting as one writes it."""
+    return key.replace("_", "-")
 
 
 def _words(value: object) -> str:

@@ -125,4 +125,5 @@ LONGEST_PREFIX = RouterKind(
     (),
     "events",
     LongestPrefixSettings(),
+    usual=False,
 )

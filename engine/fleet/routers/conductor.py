@@ -65,5 +65,6 @@ CONDUCTOR = RouterKind(
     ("arXiv:2407.00079v3, Algorithm 1",),
     "events",
     ConductorSettings(),
+    usual=False,
     left_out="copies of a prefix from one replica to another",
 )

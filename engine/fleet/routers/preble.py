@@ -112,5 +112,6 @@ PREBLE = RouterKind(
     ("WukLab/preble preble/global_scheduler_with_time.py, ttft_overload_detector.py",),
     "routed",
     PrebleSettings(),
+    own_way="holders",
     left_out="prefixes that are moved from a busy replica before they are asked for; a prefix is named by its first block",
 )

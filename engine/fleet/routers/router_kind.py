@@ -42,7 +42,11 @@ class RouterKind:
     left_out: str = ""
     """What of that program's rule is not followed."""
     needs_sessions: bool = False
-    """Whether it says nothing about requests of no session."""
+    """Whether it is for requests of sessions, or of tenants."""
+    own_way: str = ""
+    """Of its ways, the one that it is for."""
+    usual: bool = True
+    """Whether it is tried where nobody names routers."""
 
 
 class RuleRouter:

@@ -14,6 +14,13 @@ from kvtool.engine.fleet.routers.request_rates import RequestRates
 from kvtool.engine.fleet.routers.router_kind import RouterKind, RuleRouter
 
 
+def ring_key(request: FleetRequest) -> str | None:
+    """What a request belongs to: its session, else its tenant; None where neither is known."""
+    if request.session >= 0:
+        return f"session {request.session}"
+    return f"tenant {request.salt}" if request.salt >= 0 else None
+
+
 class HashRing:
     """Points of replicas on a ring: a key belongs to the first point at or after its own place.
 
@@ -47,7 +54,7 @@ class SessionRingSettings:
     points: int = 160
     """Of each replica on the ring."""
     window: float = 60.0
-    """Seconds over which requests per second are counted, for requests of no session."""
+    """Seconds over which requests per second are counted, for requests of no session and no tenant."""
 
     def router(self, seed: int) -> FleetRouter:
         """The seed moves the points of the ring."""
@@ -55,7 +62,7 @@ class SessionRingSettings:
 
 
 class SessionRingRouter(RuleRouter):
-    """By session; a request of none goes where the fewest were sent lately."""
+    """By session, else by tenant; a request of neither goes where the fewest were sent lately."""
 
     def __init__(self, settings: SessionRingSettings, seed: int) -> None:
         super().__init__("session", "rate")
@@ -68,16 +75,16 @@ class SessionRingRouter(RuleRouter):
         """The owner of the session's place on the ring."""
         if self._ring is None:
             self._ring = HashRing([replica.number for replica in replicas], self._settings.points, self._seed)
-        by_session = request.session >= 0
-        self.ways["session" if by_session else "rate"] += 1
-        chosen = self._ring.owner(f"session {request.session}") if by_session else self._rates.lowest(replicas, now)
+        key = ring_key(request)
+        self.ways["rate" if key is None else "session"] += 1
+        chosen = self._rates.lowest(replicas, now) if key is None else self._ring.owner(key)
         self._rates.sent(chosen, now)
         return chosen
 
 
 SESSION_RING = RouterKind(
     "session-ring",
-    "consistent hash of the session; a request of none goes where the fewest were sent lately",
+    "consistent hash of the session, else of the tenant; a request of neither goes where the fewest were sent lately",
     "production-stack 0.1.12",
     ("vllm-project/production-stack src/vllm_router/routers/routing_logic.py (SessionRouter)",),
     "routed",

@@ -86,6 +86,7 @@ SGLANG = RouterKind(
     (*_SOURCES, "sgl-model-gateway/bindings/python/src/sglang_router/router_args.py"),
     "routed",
     SglangSettings(),
+    own_way="match",
     left_out=_LEFT_OUT,
 )
 SGLANG_LIBRARY = RouterKind(
@@ -95,5 +96,7 @@ SGLANG_LIBRARY = RouterKind(
     _SOURCES,
     "routed",
     LIBRARY,
+    own_way="match",
+    usual=False,
     left_out=_LEFT_OUT,
 )

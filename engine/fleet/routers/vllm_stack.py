@@ -10,7 +10,7 @@ from kvtool.engine.fleet.fleet_router import FleetRouter, ReplicaView
 from kvtool.engine.fleet.routers.blind_routers import in_flight
 from kvtool.engine.fleet.routers.request_rates import RequestRates
 from kvtool.engine.fleet.routers.router_kind import RouterKind, RuleRouter, least_at, prompt_blocks
-from kvtool.engine.fleet.routers.session_ring import HashRing
+from kvtool.engine.fleet.routers.session_ring import HashRing, ring_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +47,10 @@ class KvawareRouter(RuleRouter):
         enough = max(request.prompt_tokens - self._settings.threshold, 0)
         if holder is not None and holder[1] >= enough:
             way, chosen = "holder", holder[0]
-        elif request.session >= 0:
+        elif (key := ring_key(request)) is not None:
             if self._ring is None:
                 self._ring = HashRing([replica.number for replica in replicas], self._settings.points, self._seed)
-            way, chosen = "session", self._ring.owner(f"session {request.session}")
+            way, chosen = "session", self._ring.owner(key)
         else:
             way, chosen = "rate", self._rates.lowest(replicas, now)
         self.ways[way] += 1
@@ -111,6 +111,7 @@ KVAWARE = RouterKind(
     ("vllm-project/production-stack src/vllm_router/routers/routing_logic.py (KvawareRouter), parsers/parser.py",),
     "events",
     KvawareSettings(),
+    own_way="holder",
     left_out="holders are known by blocks, not by LMCache's chunks of 256 tokens",
 )
 LOADAWARE = RouterKind(

@@ -49,8 +49,8 @@ class TimedLru(BlockLru):
 class Router:
     """Chooses a replica for each request.
 
-    `sticky`: by session, else by tenant, else in turn. `prefix-aware`: the replica that holds most of the prompt, of equals the one
-    that computed least so far; one that computed far more than the idlest is passed over.
+    `sticky`: by session, else by tenant; requests of neither in turn, and counted. `prefix-aware`: the replica that holds most of
+    the prompt, of equals the one that computed least so far; one that computed far more than the idlest is passed over.
     """
 
     def __init__(self, routing: Routing, replicas: int, seed: int) -> None:
@@ -59,16 +59,21 @@ class Router:
         self._random = random.Random(seed)  # noqa: S311 - reproducible routing, not a secret
         self._next = 0
         self.computed = [0] * replicas
+        self.routed = 0
+        self.keyless = 0
+        """Of the requests that were routed, those of no session and no tenant."""
 
     def choose(self, job: Job, caches: Sequence[TimedLru], blocks: Blocks, now: float) -> int:
         """The number of the replica; `blocks` are those of the prompt that may hit."""
+        key = job.turn.session or job.turn.call.tenant or job.turn.salt
+        self.routed += 1
+        self.keyless += not key
         if self._routing == "random":
             return self._random.randrange(len(self.computed))
         if self._routing == "prefix-aware":
             least = min(self.computed)
             fit = [at for at, done in enumerate(self.computed) if done <= _UNEVEN * least + _SLACK]
             return max(fit, key=lambda at: (caches[at].find(blocks, now), -self.computed[at], -at))
-        key = job.turn.session or job.turn.salt
         if self._routing == "sticky" and key:
             return xxhash.xxh3_64_intdigest(key.encode(errors="surrogatepass"), self._seed) % len(self.computed)
         self._next += 1
@@ -97,7 +102,7 @@ class ReplicaCaches:
             self._kinder.append(("evicted", caches(None, rules.ttl)))
         if rules.ttl is not None and self._last != "expired":
             self._kinder.append(("expired", caches(None, None)))
-        self._router = Router(rules.routing, rules.replicas, seed)
+        self.router = Router(rules.routing, rules.replicas, seed)
 
     @property
     def num_evictions(self) -> int:
@@ -111,7 +116,7 @@ class ReplicaCaches:
         """Look a request up in the replica that is chosen for it, and store it there."""
         stored, usable = self._blocks(job)
         prompt = stored[:usable]
-        at = self._router.choose(job, self._caches, prompt, now)
+        at = self.router.choose(job, self._caches, prompt, now)
         count = job.request.num_prompt_tokens
 
         def hit(cache: TimedLru) -> int:
@@ -120,7 +125,7 @@ class ReplicaCaches:
             return min(found * self.block_size, count)
 
         own = hit(self._caches[at])
-        self._router.computed[at] += count - own
+        self.router.computed[at] += count - own
         rungs = [(fate, hit(caches[at])) for fate, caches in self._kinder]
         return Outcome(own, (*rungs, (self._last, reachable)))
 

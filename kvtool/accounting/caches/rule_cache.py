@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, RuleCache
 from kvtool.accounting.caches.provider_cache import ProviderCache
-from kvtool.accounting.caches.replicas import ReplicaCaches
+from kvtool.accounting.caches.replicas import ReplicaCaches, Router
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.workload.jobs import Job
@@ -42,6 +42,11 @@ class RuleRun:
     def hosted(self) -> ProviderCache | None:
         """The cache of a provider as requests left it; None for replicas of one's own."""
         return self.cache if isinstance(self.cache, ProviderCache) else None
+
+    @property
+    def router(self) -> Router | None:
+        """What gives requests to replicas of one's own."""
+        return self.cache.router if isinstance(self.cache, ReplicaCaches) else None
 
     def admit(self, job: Job) -> None:
         """Before a request is entered anywhere: EngineError where the engine would never run it."""

@@ -6,25 +6,29 @@ import heapq
 from collections.abc import Sequence
 
 
-def optimal_hits(requests: Sequence[Sequence[int]], capacity: int) -> int:
+def optimal_hits(requests: Sequence[Sequence[int]], capacity: int | None, asked: Sequence[int] | None = None) -> int:
     """Blocks that a cache hits which knows all that comes: at the end of a request those go whose next use is farthest.
+
+    A request looks up the first `asked` of its blocks, and stores all of them; without, it looks up all. None is unlimited.
 
     Of equals the deepest of their request go first; the request's own blocks may go, too. A block's next use is never after that of
     those behind it in a chain, so what stays are whole prefixes, and no policy of the same capacity hits more.
     """
-    return sum(optimal_hits_of_each(requests, capacity))
+    return sum(optimal_hits_of_each(requests, capacity, asked))
 
 
-def optimal_hits_of_each(requests: Sequence[Sequence[int]], capacity: int) -> list[int]:
+def optimal_hits_of_each(
+    requests: Sequence[Sequence[int]], capacity: int | None, asked: Sequence[int] | None = None
+) -> list[int]:
     """The same of each request."""
-    next_use = _next_uses(requests)
+    next_use = _next_uses(requests, asked)
     resident: dict[int, int] = {}  # by block, the number of the request that uses it next
     farthest: list[tuple[int, int, int]] = []
     never = len(requests)
     found = []
     for at, blocks in enumerate(requests):
         hits = 0
-        for block in blocks:
+        for block in blocks if asked is None else blocks[: asked[at]]:
             if block not in resident:
                 break
             hits += 1
@@ -35,20 +39,25 @@ def optimal_hits_of_each(requests: Sequence[Sequence[int]], capacity: int) -> li
                 continue
             resident[block] = use
             heapq.heappush(farthest, (-use, -depth, block))
-        while len(resident) > capacity:
+        while capacity is not None and len(resident) > capacity:
             use, _, block = heapq.heappop(farthest)
             if resident.get(block) == -use:
                 del resident[block]
     return found
 
 
-def _next_uses(requests: Sequence[Sequence[int]]) -> list[list[int]]:
-    """For each block of each request the number of the next request that has it; the count of requests where there is none."""
+def _next_uses(requests: Sequence[Sequence[int]], asked: Sequence[int] | None) -> list[list[int]]:
+    """For each block of each request the number of the next request that has it, if that one looks it up.
+
+    The count of requests where there is none: who only stores a block has no use of it.
+    """
     later: dict[int, int] = {}
     never = len(requests)
     uses: list[list[int]] = []
     for at in range(len(requests) - 1, -1, -1):
         uses.append([later.get(block, never) for block in requests[at]])
         later.update(dict.fromkeys(requests[at], at))
+        if asked is not None:
+            later.update(dict.fromkeys(requests[at][asked[at] :], never))
     uses.reverse()
     return uses

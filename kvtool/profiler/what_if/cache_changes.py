@@ -32,6 +32,8 @@ POLICY_NAMES = {
 
 Replanned = Callable[..., Plan]
 """The plan with other options of the engine; KvtoolError or EngineError where it cannot be."""
+_NO_CLOCK: Flags = tuple((flag, None) for flag in ("--replicas", "--routing", "--router-view", "--slo", "--speedup"))
+"""Sweeps without a clock do not take its options."""
 
 
 @dataclass(slots=True)
@@ -131,7 +133,7 @@ class CacheChanges:
         if today.capacity is None:
             return
         rules: Flags = (("--rules", today.plan.rules), ("--policies", None))
-        capacity: Flags = (*_capacity_flags(None), ("--capacities", str(today.capacity)))
+        capacity: Flags = (*_capacity_flags(None), *_NO_CLOCK, ("--capacities", str(today.capacity)))
         if today.plan.rules != "block-lru":
             self._lack(
                 "policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six"

@@ -13,8 +13,9 @@ from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
 from kvtool.accounting.policies.eviction_policy import prefix_hits
 from kvtool.accounting.policies.known_policies import POLICIES
 from kvtool.errors import KvtoolError
+from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.arrival_times import check_arrivals
-from kvtool.results.choices import Axis, Policy, Rules, Sure
+from kvtool.results.choices import Axis, Policy, Sure
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace
 
@@ -63,21 +64,24 @@ def parts(trace: BlockTrace, asked: AskedSweep) -> list[AskedSweep]:
 
 
 def sweep_document(
-    name: str, rules: Rules, trace: BlockTrace, notes: list[str], asked: AskedSweep, rows: list[SweepRow]
+    opened: Opened, trace: BlockTrace, notes: list[str], asked: AskedSweep, rows: list[SweepRow]
 ) -> WhatIfDocument:
     """The document of one axis."""
+    plan = opened.planned.plan
     blocks = asked.blocks(trace)
     reachable = blocks.reachable
     return WhatIfDocument(
         schema="kvtool.what-if/1",
-        input=name,
-        rules=rules,
+        input=opened.name,
+        rules=plan.rules,
         block_size=trace.block_size,
         requests=len(trace),
         references=blocks.references,
         distinct_blocks=trace.distinct,
         reachable_blocks=reachable,
         reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
+        capacity=None if plan.engine.num_blocks is None else plan.engine.num_blocks - 1,
+        bytes_per_block=None if opened.planned.model is None else plan.bytes_per_block,
         sampled=asked.sample if asked.axis == "capacity" else 1.0,
         notes=notes,
         rows=rows,

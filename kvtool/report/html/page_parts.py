@@ -90,5 +90,7 @@ class Section:
     keys: list[Key] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     settings: list[tuple[str, str]] = field(default_factory=list)
+    commands: list[tuple[str, str]] = field(default_factory=list)
+    """What each gives again, and the command."""
     notes: tuple[str, ...] = ()
     missing: Missing | None = None

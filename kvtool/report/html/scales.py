@@ -8,8 +8,8 @@ from math import floor, inf, log10
 
 from kvtool.report.html.ticks import round_step
 
-NARROW = 278
-"""Pixels of a drawing on a small phone, without what stands to the left of it."""
+NARROW = 250
+"""Pixels of a drawing on a small phone, or of one of a pair, without what stands to the left of it."""
 WIDE = 550
 """Pixels from which shapes of the class `wide` are shown."""
 _LETTER = 7.0
@@ -65,6 +65,14 @@ def rate_top(most: float) -> float:
     """The end of an axis of rates: the next step of 5, 10 or 20 points above."""
     step = 0.05 if most <= 0.25 else 0.1 if most <= 0.6 else 0.2
     return min(max(step * -(-most // step), step), 1.0)
+
+
+def rate_scale(rates: Iterable[float]) -> AxisScale:
+    """Rates that are far from 0, with room beside them: from and to a step of one or five points."""
+    found = sorted(rates)
+    step = 0.01 if found[-1] - found[0] < 0.04 else 0.05
+    low, high = floor(found[0] / step + 1e-9) * step, -floor(-found[-1] / step + 1e-9) * step
+    return AxisScale(low, high if high > low else low + step)
 
 
 def level_ticks(top: float, most: int = 5) -> list[float]:

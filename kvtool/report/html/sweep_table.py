@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvtool.report.html.page_parts import Table, TableColumn
-from kvtool.report.what_if_columns import columns
+from kvtool.report.what_if_columns import columns, setting_of, settings
 from kvtool.results.documents.what_if import SweepRow
 
 _MOST_ROWS = 200
@@ -14,7 +14,7 @@ _MANY_ROWS = 40
 
 def sweep_table(caption: str, rows: Sequence[SweepRow]) -> Table:
     """What rows differ in and what comes of it, in the order of the rows; folded where they are many."""
-    shown = columns(rows)
+    shown = [column for column in columns(rows) if column.kind != "command"]
     cells: list[tuple[object, ...]] = [tuple(column.cell(row) for column in shown) for row in rows[:_MOST_ROWS]]
     return Table(
         caption,
@@ -23,6 +23,12 @@ def sweep_table(caption: str, rows: Sequence[SweepRow]) -> Table:
         more=max(len(rows) - _MOST_ROWS, 0),
         folded=len(rows) > _MANY_ROWS,
     )
+
+
+def row_commands(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
+    """The commands that give rows again, each with what its row changes."""
+    shown = settings(rows)
+    return [(setting_of(row, shown) or "this row", row.command) for row in rows[:_MOST_ROWS] if row.command]
 
 
 def _capital(head: str) -> str:

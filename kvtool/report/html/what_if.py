@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 from markupsafe import Markup
 
-from kvtool.report.html.headline import HeadlineTile
-from kvtool.report.html.page_parts import Section
+from kvtool.report.html.fleet_lines import replicas_section, tier_section
+from kvtool.report.html.headline import AnswerLine, HeadlineTile
+from kvtool.report.html.page_parts import Section, Table, TableColumn
+from kvtool.report.html.router_scatter import routing_section
 from kvtool.report.html.scales import short_count
+from kvtool.report.html.split_map import split_section
 from kvtool.report.html.sweep_lines import block_size_section, capacity_section, policy_section, ttl_section
-from kvtool.report.html.sweep_table import sweep_table
+from kvtool.report.html.sweep_table import row_commands, sweep_table
 from kvtool.report.html.template_environment import template_environment
+from kvtool.report.what_if_commands import flags_again
 from kvtool.report.what_if_words import answer, enough_row, heading, legend
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.runner_commands import blunt_xml
 from kvtool.version import __version__
 
-_SECTIONS: Mapping[str, Callable[[WhatIfDocument, Sequence[SweepRow]], Section]] = {
-    "capacity": capacity_section,
-    "policy": policy_section,
-    "ttl": ttl_section,
-    "block-size": block_size_section,
-}
-"""What draws the rows of an axis."""
+_TABLE = "table"
 
 
 def what_if_page(document: WhatIfDocument) -> str:
@@ -42,29 +41,46 @@ def what_if_page(document: WhatIfDocument) -> str:
             title=document.input,
             facts=heading(document),
             notes=document.notes,
-            answer=answer(document),
+            answer=list(_answer(document)),
             tiles=list(_tiles(document)),
             sections=_sections(document),
-            legend=legend(document),
+            legend="" if document.answer else legend(document),
         )
     )
 
 
 def _sections(document: WhatIfDocument) -> list[Section]:
-    """All rows as one table where they are of several axes, then a section for each axis."""
+    """A section for each axis; rows of the table in one of their own, with what is missing there."""
     by_axis: dict[str, list[SweepRow]] = {}
     for row in document.rows:
-        by_axis.setdefault(row.axis or "", []).append(row)
-    if len(by_axis) > 1:
-        whole = Section("changes", "What could be changed", tables=[sweep_table("Changes", document.rows)])
-        drawn = [_SECTIONS[axis](document, rows) for axis, rows in by_axis.items() if axis in _SECTIONS]
-        return [whole, *(section for section in drawn if section.drawings)]
-    return [
-        _SECTIONS[axis](document, rows)
-        if axis in _SECTIONS
-        else Section("rows", "Rows", tables=[sweep_table("Rows", rows)])
-        for axis, rows in by_axis.items()
-    ]
+        by_axis.setdefault(row.axis or _TABLE, []).append(row)
+    return [replace(_SECTIONS[axis](document, rows), commands=row_commands(rows)) for axis, rows in by_axis.items()]
+
+
+def _table_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
+    """What could be changed, today's row first and the best behind it, each with its command."""
+    lead = "Each row is the same requests with one thing changed: today first, then the best, bounds last."
+    table = sweep_table("Changes", rows)
+    if any(row.command for row in rows):
+        again = flags_again(rows)
+        cells = [(*of_row, flags) for of_row, flags in zip(table.rows, again, strict=False)]
+        note = "Run it: the command that was given, with these flags."
+        table = replace(table, columns=(*table.columns, TableColumn("Run it", "code")), rows=cells, notes=(note,))
+    found = [table]
+    if document.missing:
+        columns = (TableColumn("Change"), TableColumn("Why", "prose"))
+        found.append(Table("Not in the table", columns, [(row.change, row.why) for row in document.missing]))
+    return Section("changes", "What could be changed", (lead,), tables=found)
+
+
+def _answer(document: WhatIfDocument) -> Iterator[AnswerLine]:
+    """What to change first, or how much can be hit; a command as one that can be copied."""
+    if not document.answer:
+        yield AnswerLine("", answer(document))
+    for text in document.answer:
+        label, colon, rest = text.partition(": ")
+        command = rest if label == "Run" else ""
+        yield AnswerLine(label if colon else "", "" if command else rest if colon else text, command)
 
 
 def _tiles(document: WhatIfDocument) -> Iterator[HeadlineTile]:
@@ -84,3 +100,17 @@ def _tiles(document: WhatIfDocument) -> Iterator[HeadlineTile]:
         yield HeadlineTile("Enough", f"{enough.capacity:,}", f"blocks hit 95 % of that or more: {held} tokens")
     held = short_count(document.distinct_blocks * document.block_size)
     yield HeadlineTile("Different blocks", f"{document.distinct_blocks:,}", f"what there is to keep: {held} tokens")
+
+
+_SECTIONS: Mapping[str, Callable[[WhatIfDocument, Sequence[SweepRow]], Section]] = {
+    "capacity": capacity_section,
+    "policy": policy_section,
+    "ttl": ttl_section,
+    "block-size": block_size_section,
+    "routing": routing_section,
+    "replicas": replicas_section,
+    "tier": tier_section,
+    "pd": split_section,
+    _TABLE: _table_section,
+}
+"""What draws the rows of an axis."""

@@ -29,7 +29,7 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
         for line in fold(f"  {note}", console.width, indent=4):
             put(console, line, "dim")
     put(console)
-    if document.answer:
+    if document.answer and document.rows:
         from kvtool.report.terminal.what_if_table import print_table
 
         print_table(console, document)
@@ -54,7 +54,7 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
 
 
 def _column(column: RowColumn) -> Column:
-    return Column(column.head, "<" if column.head == "sure?" else ">", keep=column.keep)
+    return Column(column.head, "<" if column.head in ("router", "sure?") else ">", keep=column.keep)
 
 
 def _cell(column: RowColumn, row: SweepRow, *, plain: bool) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.next_command import shell_lines, with_values
+from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.what_if_columns import how_sure, moment
+from kvtool.report.what_if_commands import flags_again, words_of
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_plain, put, sanitize, say
 from kvtool.text.terminal.numbers import percent
@@ -30,17 +30,17 @@ def print_table(console: Console, document: WhatIfDocument) -> None:
             continue
         put(console)
         put(console, "Run:")
-        for each in shell_lines(shlex.split(command), console.width, plain):
+        for each in shell_lines(words_of(command), console.width, plain):
             put(console, each)
     put(console)
     columns, cells = _columns(document.rows)
     columns.insert(0, Column("change", "<", prose=not is_plain(console)))
     table = [
-        [sanitize(row.change or "", ascii_only=plain), *of_row, how_sure(row)]
+        [sanitize(row.change or "", ascii_only=plain), *of_row, how_sure(row).replace("±", "+-" if plain else "±")]
         for row, of_row in zip(document.rows, cells, strict=True)
     ]
     columns.append(Column("sure?", "<"))
-    again = _again(document.rows)
+    again = flags_again(document.rows)
     with_commands = [[*row, sanitize(flags, ascii_only=plain)] for row, flags in zip(table, again, strict=True)]
     beside = is_plain(console) or room_for_first([*columns, _MORE], with_commands, console.width) >= max(
         len(row[0]) for row in table
@@ -61,7 +61,7 @@ def _commands(console: Console, table: Sequence[Sequence[str]], again: Sequence[
     for (name, *_), said in zip(table, again, strict=True):
         if not said:
             continue
-        lines = shell_lines(shlex.split(said), console.width, plain)
+        lines = shell_lines(words_of(said), console.width, plain)
         if len(lines) == 1 and cell_width(lines[0]) + cell_width(name) + 2 <= console.width:
             put(console, f"  {name}:{lines[0][1:]}")
             continue
@@ -102,18 +102,6 @@ def _number(value: float | None) -> str:
 
 def _seconds(value: float | None) -> str:
     return "" if value is None else moment(value)
-
-
-def _again(rows: Sequence[SweepRow]) -> list[str]:
-    """Of each row what its command says beside today's or in its place, or all of it where it leaves something out."""
-    today = with_values(shlex.split(rows[0].command or ""))
-    found = []
-    for row in rows:
-        said = with_values(shlex.split(row.command or ""))
-        more = [words for words in said if words not in today]
-        left_out = {words[0] for words in today if words not in said} - {words[0] for words in more}
-        found.append(shlex.join(word for words in (said if left_out else more) for word in words))
-    return found
 
 
 def _legend(rows: Sequence[SweepRow]) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.results.choices import Axis, ChangeKind, Policy, Sure
 from kvtool.results.model import Amount, Count, Document, Model, Ratio
 
@@ -31,7 +32,10 @@ class SweepRow(Model):
     block_size: Count | None = None
     ttl_seconds: Amount | None = None
     routing: str | None = None
-    """The router, with its version where it has one."""
+    """The router, with the settings that are not its own."""
+    router_version: str | None = None
+    """Of the program whose rule it follows; null: of none."""
+    router_view: RouterView | None = None
     replicas: Count | None = None
     prefill_replicas: Count | None = None
     """Of a split fleet: those that compute prompts only."""
@@ -40,7 +44,17 @@ class SweepRow(Model):
     """Of each replica's tier in host memory."""
     disk_blocks: Count | None = None
     bandwidth: Amount | None = None
-    """Bytes per second of the tier, or of the link between the pools."""
+    """Bytes per second between GPU and host memory, or of the link between the pools; null, too, where it is not limited."""
+    disk_bandwidth: Amount | None = None
+    loaded_rate: Ratio | None = None
+    """Blocks that came from tiers below, of the references; they are no part of the hits, which are the GPU's."""
+    break_even_tokens: Count | None = None
+    """The shortest prefix that is loaded from the first tier in less time than it is computed; null where none is."""
+    transfer_p50: Amount | None = None
+    """Seconds from the first token to the end of a prompt's transfer to where it is answered."""
+    transfer_p99: Amount | None = None
+    transfer_bytes: Count | None = None
+    """Of all requests."""
     hit_blocks: Amount
     """A whole number where it was counted."""
     references: Count
@@ -49,7 +63,7 @@ class SweepRow(Model):
     """Hits of the references; in the table and of block sizes, hit tokens of the prompts' tokens, as blocks of different sizes are
     no measure."""
     computed_tokens: Count | None = None
-    """Of the table, prompt tokens that did not hit."""
+    """Of the table, tiers and split fleets, prompt tokens that neither hit nor were loaded."""
     error: Amount | None = None
     """Two standard errors of the rate, where it is told from a sample."""
     imbalance: Amount | None = None
@@ -94,7 +108,7 @@ class WhatIfDocument(Document):
     capacity: Count | None = None
     """Blocks of the cache as it is now; null where it is unlimited, or nobody said."""
     bytes_per_block: Count | None = None
-    """Of keys and values of the model; null where no model was named."""
+    """Of keys and values of the model; null in a sweep for which no model was named."""
     sampled: Ratio
     """Part of the blocks that curves were counted with."""
     notes: list[str]

@@ -54,3 +54,9 @@ def duration(seconds: float) -> str:
             value = seconds / unit
             return f"{value:,.0f} {name}" if value >= 10 else f"{value:.1f} {name}"
     return f"{seconds * 1e6:.0f} us"
+
+
+def per_second(amount: float) -> str:
+    """Bytes each second, as links are sold: `14 GB/s`."""
+    value, unit = (amount / 1e9, "GB/s") if amount >= 1e8 else (amount / 1e6, "MB/s")
+    return f"{value:,.4g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"

@@ -86,13 +86,13 @@ def test_the_smallest_where_more_is_better(needed: int, most: int) -> None:
 
 
 def test_what_no_fleet_can_do() -> None:
-    """A long prompt takes more than its objective even alone, but not if its prefix hits."""
+    """A long prompt takes more than its objective even alone, but not where its prefix came before."""
     model = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
-    long = FleetRequest(0, 0.0, [], 0, 100_000, 1)
-    hit = FleetRequest(1, 0.0, list(range(6200)), 6200, 100_000, 1)
+    first = FleetRequest(0, 0.0, list(range(6200)), 6200, 100_000, 1)
+    again = FleetRequest(1, 0.0, list(range(6200)), 6200, 100_000, 1)
     short = FleetRequest(2, 0.0, [], 0, 100, 50)
     alone = model.prefill_seconds(100_000, 0, 8192)
-    assert attainable([long, hit, short], model, Slo(ttft=0.9 * alone), 16, 8192) == 2 / 3
+    assert attainable([first, again, short], model, Slo(ttft=0.9 * alone), 16, 8192) == 2 / 3
     assert attainable([short], model, Slo(tpot=0.001), 16, 8192) == 0.0
     assert attainable([short], model, Slo(tpot=0.1), 16, 8192) == 1.0
     assert attainable([], model, Slo(), 16, 8192) == 0.0

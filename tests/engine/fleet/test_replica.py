@@ -172,3 +172,15 @@ def test_as_the_engine(
         enable_chunked_prefill=chunked,
     )
     same(by_replica(asked, config, model, looks=looks), by_engine(asked, config, model))
+
+
+def test_an_answer_that_is_being_written_makes_room() -> None:
+    """Who waits for a block may hit one more when a running request fills it, in the middle of a run of decode steps."""
+    prompt, answer = [1, 2, 3, 4], list(range(100, 109))
+    later = prompt + answer[:4] + list(range(500, 508))
+    asked = [Asked(prompt, answer, True, 0.0), Asked(later, [9], False, 0.012)]
+    config = EngineConfig(block_size=4, num_blocks=5)
+    served = by_replica(asked, config, MODELS[0], looks=False)
+    assert served.hits == [0, 2]
+    assert served.last[1] < served.last[0]
+    same(served, by_engine(asked, config, MODELS[0]))

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.routers.blind_routers import (
     LeastLoadedSettings,
     LongestPrefixSettings,
@@ -87,6 +88,17 @@ def test_a_session_stays_whatever_happens() -> None:
         busy = [MadeReplica(each, match=9 - each, waiting=50 * each) for each in range(4)]
         assert chosen(router, busy, made_request(5000 + number, session=number), now=9e5) == place[number]
     assert router.ways == {"session": 1600, "rate": 0}
+
+
+def test_a_tenant_stands_for_a_session() -> None:
+    router = SessionRingSettings().router(0)
+    replicas = [MadeReplica(number) for number in range(4)]
+    place: dict[int, set[int]] = {}
+    for number in range(80):
+        request = FleetRequest(number, 0.0, [number], 1, 10, 1, salt=number % 8)
+        place.setdefault(number % 8, set()).add(chosen(router, replicas, request))
+    assert all(len(places) == 1 for places in place.values())
+    assert len(set.union(*place.values())) > 1
 
 
 def test_a_ring_of_one_more_moves_a_part_and_only_to_it() -> None:

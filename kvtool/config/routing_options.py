@@ -1,0 +1,64 @@
+"""The options of fleets: replicas behind routers, for rows with a clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kvtool.config.cache_options import MOST_REPLICAS
+from kvtool.config.option import Option
+from kvtool.engine.fleet.fleet_router import RouterView
+from kvtool.errors import KvtoolError
+
+_DIGITS = 6
+
+
+def replica_counts(flag: str, text: str) -> list[int]:
+    """Of `4`, `2,4,8` or `2..8`, in order and each once; KvtoolError for what is no number of replicas."""
+    counts: set[int] = set()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dots, last = part.partition("..")
+        low, high = _count(flag, first, part), _count(flag, last if dots else first, part)
+        if low > high:
+            raise KvtoolError(f"{flag}: {part[:40]!a} goes down", hint=f"{flag} {high}..{low}")
+        counts.update(range(low, high + 1))
+    if not counts:
+        raise KvtoolError(f"{flag}: no number is given", hint=f"{flag} 4, 2,4,8 or 2..8")
+    return sorted(counts)
+
+
+def _count(flag: str, text: str, part: str) -> int:
+    text = text.strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and 1 <= int(text) <= MOST_REPLICAS):
+        raise KvtoolError(
+            f"{flag}: {part[:40]!a} is no number of replicas, which is from 1 to {MOST_REPLICAS:,}",
+            hint=f"{flag} 4, 2,4,8 or 2..8",
+        )
+    return int(text)
+
+
+def replicas(flag: str, value: str) -> None:
+    """Refuse what `replica_counts` refuses."""
+    replica_counts(flag, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routed:
+    """Replicas behind routers."""
+
+    routing: Annotated[
+        str | None,
+        Option("Routers to try, or NAME:SETTING=VALUE. [default: those that the log can tell of]", "NAME,..."),
+    ] = None
+    replicas: Annotated[
+        str | None,
+        Option("Replicas to try: 4, 2,4,8 or 2..8. [default: 4; of --sweep replicas 1,2,4,8]", "N,...", check=replicas),
+    ] = None
+    router_view: Annotated[
+        RouterView | None,
+        Option("What routers know of caches: all (events), or what they sent there. [default: each its own]"),
+    ] = None
+
+    def counts(self) -> list[int]:
+        """Of replicas, in order; empty where none is said."""
+        return [] if self.replicas is None else replica_counts("--replicas", self.replicas)

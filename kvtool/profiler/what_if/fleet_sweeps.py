@@ -1,0 +1,159 @@
+"""Sweeps of what a fleet is built of: tiers below the GPU, and replicas for prefill and decode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TypeVar
+
+import numpy as np
+
+from kvtool.accounting.plan import Plan
+from kvtool.config.tier_options import Splitting, Tiering, amounts, one_amount
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.fleet.fleet_figures import Slo
+from kvtool.engine.fleet.fleet_router import RouterView
+from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES
+from kvtool.errors import KvtoolError
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.profiler.what_if.split_rows import AskedSplit, split_rows
+from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
+from kvtool.results.documents.what_if import SweepRow
+from kvtool.text.quantities import parse_bandwidth, parse_capacity, parse_duration
+from kvtool.text.terminal.numbers import duration, per_second, size
+from kvtool.workload.block_trace import BlockTrace
+
+T = TypeVar("T")
+
+DEFAULT_ROUTER = "least-loaded"
+DEFAULT_SPLIT = 4
+"""Replicas of the fleet that is split where nobody says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSweep:
+    """The requests, what serves them, and what is asked of both axes. `notes` is what there is to say of the rows."""
+
+    opened: Opened
+    trace: BlockTrace
+    notes: list[str]
+    slo: Slo | None = None
+    speedup: float = 1.0
+    replicas: int | None = None
+    routing: str | None = None
+    view: RouterView | None = None
+    """None: what each router's program knows."""
+
+    def tiers(self, asked: Tiering) -> list[SweepRow]:
+        """Rows of `--sweep tier`; KvtoolError for what cannot be told."""
+        plan = self._plan
+        tiers = _asked_tiers(asked, plan)
+        rules = tiers.rules
+        disk = "any bandwidth" if tiers.disk_bandwidth == inf else per_second(tiers.disk_bandwidth)
+        below = f"; disk at {disk}" if any(tiers.disk_blocks) else ""
+        self.notes.append(f"tiers as {rules.source}; not followed: {rules.left_out}{below}")
+        if np.isnan(self.trace.arrivals).any():
+            self.notes.append(
+                "not all requests have an arrival time: hits are counted, one request at a time, and what loads cost is missing"
+            )
+            counted = FleetPlan.of(one_at_a_time(self.trace), self.opened.planned)
+            return counted_tier_rows(counted, tiers, plan.bytes_per_block)
+        router, replicas = self._router(), self.replicas or 1
+        self.notes.append(self._clock(plan, router, replicas))
+        return tier_rows(self._fleet(), tiers, plan.bytes_per_block, router, replicas, plan.seed)
+
+    def split(self, asked: Splitting) -> list[SweepRow]:
+        """Rows of `--sweep pd`; KvtoolError for what cannot be told."""
+        plan = self._plan
+        bandwidth = one_amount("--link-bandwidth", asked.link_bandwidth, parse_bandwidth, plan.latency.accelerator.link)
+        if not bandwidth:
+            what = "moves nothing" if asked.link_bandwidth else "is not known"
+            raise KvtoolError(
+                f"the link between prefill and decode replicas {what}", hint="--link-bandwidth 50GB/s, or unlimited"
+            )
+        latency = one_amount("--link-latency", asked.link_latency, parse_duration, 0.0)
+        fleet, router = self._fleet(), self._router()
+        split = AskedSplit(DEFAULT_SPLIT if self.replicas is None else self.replicas, bandwidth, latency)
+        link = "unlimited" if bandwidth == inf else per_second(bandwidth)
+        self.notes.append(self._clock(plan, router, split.replicas))
+        self.notes.append(
+            f"{size(plan.token_bytes)} of keys and values a token; one link between the pools: {link}"
+            + (f" after {duration(latency)}" if latency else "")
+        )
+        return list(split_rows(fleet, split, plan.token_bytes, router, plan.seed))
+
+    @property
+    def _plan(self) -> Plan:
+        return self.opened.planned.plan
+
+    def _fleet(self) -> FleetPlan:
+        return FleetPlan.of(self.trace, self.opened.planned, slo=self.slo, speedup=self.speedup)
+
+    def _router(self) -> AskedRouter:
+        try:
+            router = asked_router(self.routing or DEFAULT_ROUTER)
+        except EngineError as error:
+            raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
+        if self.view is None:
+            return router
+        return replace(router, kind=replace(router.kind, view=self.view))
+
+    @staticmethod
+    def _clock(plan: Plan, router: AskedRouter, replicas: int) -> str:
+        latency, blocks = plan.latency, plan.engine.num_blocks
+        fleet = f"{replicas} replicas behind {router.name}" if replicas > 1 else "one replica"
+        cache = "an unlimited cache" if blocks is None else f"{blocks - 1:,} blocks"
+        each = " each" if replicas > 1 else ""
+        return f"times are predicted: {latency.geometry.name} on {latency.accelerator.name}; {fleet}, {cache}{each}"
+
+
+def one_of(flag: str, asked: Sequence[T]) -> T | None:
+    """The one that is asked for; None: none is. KvtoolError for several."""
+    if len(asked) > 1:
+        raise KvtoolError(
+            f"{flag} is one for this sweep, not {len(asked)}", hint="several are for --sweep replicas or routing"
+        )
+    return asked[0] if asked else None
+
+
+def _asked_tiers(asked: Tiering, plan: Plan) -> AskedTiers:
+    gpu = plan.engine.num_blocks
+
+    def blocks(text: str) -> int:
+        return _blocks(text, plan, None if gpu is None else gpu - 1)
+
+    def sizes(flag: str, text: str | None) -> list[int]:
+        return [int(number) for number in amounts(flag, text, blocks)]
+
+    return AskedTiers(
+        host_blocks=sizes("--host-memory", asked.host_memory),
+        disk_blocks=sizes("--disk-memory", asked.disk_memory),
+        host_bandwidths=amounts("--host-bandwidth", asked.host_bandwidth, parse_bandwidth) or [HOST_BANDWIDTH],
+        disk_bandwidth=one_amount("--disk-bandwidth", asked.disk_bandwidth, parse_bandwidth, DISK_BANDWIDTH),
+        latency=one_amount("--tier-latency", asked.tier_latency, parse_duration, 0.0),
+        takes=asked.tier_loads or "always",
+        rules=TIER_RULES[asked.tier_rules or "vllm"],
+    )
+
+
+def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
+    """Blocks of a tier: bytes, tokens, blocks, or a multiple of the GPU's."""
+    word = text.strip().lower()
+    if word == "0":
+        return 0
+    if word.endswith("x"):
+        times = word.removesuffix("x")
+        if not times.replace(".", "", 1).isdigit() or len(times) > 12:
+            raise ValueError(f"`{text.strip()[:40]}` is not a multiple of the GPU's cache; write it like `2x`")
+        return int(float(times) * (gpu or 0))
+    capacity = parse_capacity(word)
+    match capacity.unit:
+        case "blocks":
+            return capacity.number
+        case "tokens":
+            return capacity.number // plan.engine.block_size
+        case "bytes":
+            return capacity.number // plan.bytes_per_block

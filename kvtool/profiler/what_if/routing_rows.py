@@ -1,0 +1,184 @@
+"""The same requests behind one router after another, and over more and fewer replicas, on the clock of the latency model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from kvtool.accounting.policies.optimum import optimal_hits
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.fleet.fleet_router import RouterView
+from kvtool.engine.fleet.fleet_run import FleetRun
+from kvtool.engine.fleet.gpu_search import FleetSearch
+from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.routers.known_routers import ROUTERS
+from kvtool.engine.fleet.routers.router_kind import RuleRouter
+from kvtool.errors import KvtoolError
+from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
+from kvtool.results.choices import Axis
+from kvtool.results.documents.what_if import SweepRow
+from kvtool.text.terminal.numbers import percent, plural
+
+_REPLICAS = 4
+_COUNTS = (1, 2, 4, 8)
+_NEARLY_ALL = 0.9
+_NO_SESSION = "a session's ring needs sessions or tenants, and no request names one"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFleet:
+    """Routers and counts of replicas to try; empty: those that suit. `view`: None is what each router's program knows."""
+
+    axis: Axis
+    routers: Sequence[AskedRouter] = ()
+    replicas: Sequence[int] = ()
+    view: RouterView | None = None
+
+    @classmethod
+    def of(cls, axis: Axis, routing: str | None, replicas: Sequence[int], view: RouterView | None) -> AskedFleet:
+        """As options say. KvtoolError for routers that there are not."""
+        try:
+            routers = [asked_router(name) for name in (routing or "").split(",") if name.strip()]
+        except EngineError as error:
+            raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
+        if routing is not None and not routers:
+            raise KvtoolError("--routing: no router is named", hint=f"some of {', '.join(ROUTERS)}")
+        if axis == "routing" and len(replicas) > 1:
+            raise KvtoolError(
+                f"--sweep routing compares routers of one number of replicas, not of {len(replicas)}",
+                hint="--sweep replicas tries several",
+            )
+        return cls(axis, routers, replicas, view)
+
+
+class RoutingSweep:
+    """Rows with a clock, and what there is to say of them."""
+
+    def __init__(self, plan: FleetPlan, asked: AskedFleet, *, seed: int) -> None:
+        """`seed` is that of everything random in routers."""
+        self._seed = seed
+        self.notes: list[str] = []
+        self._plan = plan
+        self._asked = asked
+        latency = plan.latency
+        cache = "unlimited" if plan.config.num_blocks is None else f"{plan.config.num_blocks - 1:,} blocks"
+        self.notes.append(
+            f"times of {latency.geometry.name} on {latency.accelerator.name}, a roofline estimate; cache of each replica: {cache}"
+        )
+
+    def rows(self) -> list[SweepRow]:
+        """By number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last."""
+        asked = self._asked
+        routers = self._with_sessions(asked.routers or self._usual())
+        counts = asked.replicas or ((_REPLICAS,) if asked.axis == "routing" else _COUNTS)
+        rows = [self._row(router, replicas) for replicas in counts for router in routers]
+        return sorted(rows, key=_order)
+
+    def _usual(self) -> list[AskedRouter]:
+        """Every router of the registry that is another by default; over replicas that of today, and the one that looks at load."""
+        if self._asked.axis == "replicas":
+            return [asked_router(name) for name in (ROUND_ROBIN, "least-loaded")]
+        usual = [asked_router(name) for name, kind in ROUTERS.items() if kind.usual]
+        if self._keyless() < len(self._plan.requests):
+            return usual
+        self.notes.append(f"session-ring is left out: {_NO_SESSION}")
+        return [router for router in usual if not router.kind.needs_sessions]
+
+    def _keyless(self) -> int:
+        """Requests of no session and no tenant."""
+        return sum(request.session < 0 and request.salt < 0 for request in self._plan.requests)
+
+    def _with_sessions(self, routers: Sequence[AskedRouter]) -> Sequence[AskedRouter]:
+        """The routers; KvtoolError where one needs what no request has."""
+        needing = next((router for router in routers if router.kind.needs_sessions), None)
+        if needing is None or not (keyless := self._keyless()):
+            return routers
+        requests = len(self._plan.requests)
+        if keyless == requests:
+            raise KvtoolError(
+                f"{needing.name}: {_NO_SESSION}",
+                hint="name them: --map session=FIELD of a log, `sessions` of a workload; or leave it out",
+            )
+        self.notes.append(
+            f"{keyless:,} of {plural(requests, 'request')} name no session and no tenant: "
+            f"{needing.name} sent them where the fewest were sent lately"
+        )
+        return routers
+
+    def _row(self, router: AskedRouter, replicas: int) -> SweepRow:
+        plan, asked, kind = self._plan, self._asked, router.kind
+        if router.settings is None:
+            return self._bound(router.name, replicas)
+        made = router.settings.router(self._seed)
+        view = asked.view or kind.view
+        try:
+            run = plan.serve(made, replicas, view=view, index_blocks=kind.index_blocks)
+        except EngineError as error:
+            raise KvtoolError(error.message, hint=error.hint) from error
+        self._tell(router, made, run)
+        search = self._search(router, view) if plan.slo is not None and asked.axis == "routing" else None
+        row = plan.row(asked.axis, run, routing=router.name, search=search)
+        return row.model_copy(update={"router_version": kind.version or None, "router_view": view})
+
+    def _search(self, router: AskedRouter, view: RouterView) -> FleetSearch:
+        """The smallest fleet behind a router that meets the objectives."""
+        settings, index = router.settings, router.kind.index_blocks
+        assert settings is not None
+        found = self._plan.smallest(lambda: settings.router(self._seed), view=view, index_blocks=index)
+        if found.replicas is None:
+            self.notes.append(f"no fleet behind {router.name} was found that meets the objectives")
+        return found
+
+    def _bound(self, name: str, replicas: int) -> SweepRow:
+        """What one cache hits that is as large as all and knows what comes."""
+        plan = self._plan
+        blocks = plan.config.num_blocks
+        requests, looked_up = (
+            [request.blocks for request in plan.requests],
+            [request.asked for request in plan.requests],
+        )
+        caching = plan.config.enable_prefix_caching
+        together = None if blocks is None else (blocks - 1) * replicas
+        hits = optimal_hits(requests, together, looked_up) if caching else 0
+        references = sum(looked_up)
+        return SweepRow(
+            axis=self._asked.axis,
+            capacity=None if blocks is None else blocks - 1,
+            routing=name,
+            replicas=replicas,
+            hit_blocks=hits,
+            references=references,
+            hit_rate=hits / references if references else 0.0,
+            sure="bound",
+        )
+
+    def _tell(self, router: AskedRouter, made: object, run: FleetRun) -> None:
+        """What should be known of a run before its figures are believed."""
+        with_replicas = f"{router.name} with {plural(run.replicas, 'replica')}"
+        if run.refused:
+            self.notes.append(
+                f"{with_replicas} turned {plural(run.refused, 'request')} away: its figures are of the others"
+            )
+        served = run.replica[run.replica >= 0]
+        if run.replicas == 1 or not len(served):
+            return
+        own = router.kind.own_way
+        if isinstance(made, RuleRouter) and own:
+            used = made.ways[own]
+            if not used:
+                self.notes.append(f"{with_replicas} never chose by {own}: its rule had no say")
+            elif used == sum(made.ways.values()):
+                self.notes.append(f"{with_replicas} chose by {own} alone: it never had a second choice")
+        most = int(np.bincount(served).max())
+        if most > _NEARLY_ALL * len(served) and len(served) > run.replicas:
+            self.notes.append(f"{with_replicas} sent {percent(most / len(served))} of the requests to one of them")
+
+
+def _order(row: SweepRow) -> tuple[int, bool, float, float]:
+    """Fewest GPUs for an objective first, then by waiting, never by hits alone."""
+    waiting = inf if row.ttft_p99 is None else row.ttft_p99
+    return row.replicas or 0, row.sure == "bound", inf if row.gpus is None else row.gpus, waiting

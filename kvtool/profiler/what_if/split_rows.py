@@ -1,0 +1,86 @@
+"""Prefill and decode apart: as many replicas in all, cut in every way, beside a fleet that is not cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from kvtool.engine.fleet.decode_replica import DecodeReplica
+from kvtool.engine.fleet.fleet_ledger import FleetLedger
+from kvtool.engine.fleet.fleet_run import Seconds
+from kvtool.engine.fleet.routers.asked_router import AskedRouter
+from kvtool.engine.fleet.shared_link import SharedLink
+from kvtool.engine.fleet.split import SplitRun, serve_split
+from kvtool.errors import KvtoolError
+from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.profiler.what_if.tier_rows import served_by
+from kvtool.results.documents.what_if import SweepRow
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSplit:
+    """`replicas` in all, and the link between the pools: bytes per second, and seconds before the first byte."""
+
+    replicas: int
+    bandwidth: float
+    latency: float = 0.0
+
+
+def split_rows(
+    plan: FleetPlan, asked: AskedSplit, token_bytes: float, router: AskedRouter, seed: int
+) -> Iterator[SweepRow]:
+    """The mixed fleet, then 1 + n-1 replicas for prefill and decode, 2 + n-2, ... KvtoolError where there is nothing to cut."""
+    replicas = asked.replicas
+    if replicas < 2:
+        raise KvtoolError(
+            f"a fleet of {replicas} cannot be split into prefill and decode", hint="--replicas 2, or more"
+        )
+    mixed = served_by(plan, plan.replica, router, replicas, seed)
+    yield plan.row("pd", mixed).model_copy(update={"computed_tokens": int(mixed.computed_tokens.sum())})
+    for prefill in range(1, replicas):
+        yield _row(plan, _split(plan, asked, (prefill, replicas - prefill), token_bytes, router, seed), asked, prefill)
+
+
+def _split(
+    plan: FleetPlan, asked: AskedSplit, pools: tuple[int, int], token_bytes: float, router: AskedRouter, seed: int
+) -> SplitRun:
+    def decode(number: int, ledger: FleetLedger) -> DecodeReplica:
+        return DecodeReplica(number, plan.config, plan.latency, ledger)
+
+    settings = router.settings
+    assert settings is not None, "the mixed fleet has refused bounds"
+    link = SharedLink(asked.bandwidth, asked.latency)
+    return serve_split(
+        plan.requests,
+        plan.replica,
+        decode,
+        pools,
+        settings.router(seed),
+        link,
+        token_bytes,
+        view=router.kind.view,
+        index_blocks=router.kind.index_blocks,
+    )
+
+
+def _row(plan: FleetPlan, split: SplitRun, asked: AskedSplit, prefill: int) -> SweepRow:
+    return plan.row("pd", split.run).model_copy(
+        update={
+            "replicas": asked.replicas,
+            "prefill_replicas": prefill,
+            "decode_replicas": asked.replicas - prefill,
+            "bandwidth": None if asked.bandwidth == inf else asked.bandwidth,
+            "transfer_p50": _quantile(split.transfer_seconds, 0.5),
+            "transfer_p99": _quantile(split.transfer_seconds, 0.99),
+            "transfer_bytes": int(split.transfer_bytes.sum()),
+            "computed_tokens": int(split.run.computed_tokens.sum()),
+        }
+    )
+
+
+def _quantile(seconds: Seconds, part: float) -> float | None:
+    known = seconds[~np.isnan(seconds)]
+    return float(np.quantile(known, part)) if len(known) else None

@@ -1,0 +1,176 @@
+"""Host memory and disk below the GPU's cache: each size and bandwidth on the same requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import inf
+
+import numpy as np
+
+from kvtool.engine.fleet.break_even import break_even_tokens, load_seconds, recompute_seconds
+from kvtool.engine.fleet.fleet import MakeReplica, serve
+from kvtool.engine.fleet.fleet_ledger import FleetLedger
+from kvtool.engine.fleet.fleet_run import FleetRun
+from kvtool.engine.fleet.replica import Replica
+from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.tier_plan import TierPlan
+from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES, TierRules, TierTakes
+from kvtool.engine.fleet.tiered_replica import TieredReplica
+from kvtool.engine.prediction.latency import PrefillTimes
+from kvtool.errors import KvtoolError
+from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.results.documents.what_if import SweepRow
+from kvtool.workload.block_trace import BlockTrace
+
+_TIMES = (1, 2, 4)
+"""Sizes of the host's tier that are tried, as multiples of the GPU's."""
+_APART = 1e5
+"""Seconds between requests that are to run one at a time: longer than any of them takes."""
+_OF_CLOCK = (
+    "imbalance",
+    "request_imbalance",
+    "ttft_p50",
+    "ttft_p99",
+    "tpot_p50",
+    "tpot_p99",
+    "bandwidth",
+    "disk_bandwidth",
+    "break_even_tokens",
+)
+"""What a row has of the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTiers:
+    """What is gone through: sizes in blocks, bytes per second, seconds before a load's first byte. Empty: what suits."""
+
+    host_blocks: Sequence[int] = ()
+    disk_blocks: Sequence[int] = ()
+    host_bandwidths: Sequence[float] = (HOST_BANDWIDTH,)
+    disk_bandwidth: float = DISK_BANDWIDTH
+    latency: float = 0.0
+    takes: TierTakes = "always"
+    rules: TierRules = TIER_RULES["vllm"]
+
+    def plans(self, gpu_blocks: int, block_bytes: float) -> Iterator[TierPlan]:
+        """First no tier at all, then each size at each bandwidth."""
+        yield TierPlan(block_bytes=block_bytes, rules=self.rules)
+        sizes = product(self._hosts(gpu_blocks), self.disk_blocks or (0,), self.host_bandwidths)
+        for host, disk, bandwidth in sizes:
+            yield TierPlan(
+                block_bytes=block_bytes,
+                host_blocks=host,
+                disk_blocks=disk,
+                host_bandwidth=bandwidth,
+                disk_bandwidth=self.disk_bandwidth,
+                host_latency=self.latency,
+                disk_latency=self.latency,
+                takes=self.takes,
+                rules=self.rules,
+            )
+
+    def _hosts(self, gpu_blocks: int) -> list[int]:
+        rules = self.rules
+        if self.host_blocks:
+            return list(self.host_blocks)
+        if rules.host_blocks is not None:
+            return [rules.host_blocks]
+        if rules.host_times_gpu is not None:
+            return [int(rules.host_times_gpu * gpu_blocks)]
+        return [times * gpu_blocks for times in _TIMES]
+
+
+def tier_rows(
+    plan: FleetPlan, asked: AskedTiers, block_bytes: float, router: AskedRouter, replicas: int, seed: int
+) -> list[SweepRow]:
+    """With the clock. KvtoolError where nothing ever falls out of the GPU's cache, as that is unlimited."""
+    return [_row(plan, tiers, router, replicas, seed) for tiers in asked.plans(_gpu_blocks(plan), block_bytes)]
+
+
+def one_at_a_time(trace: BlockTrace) -> BlockTrace:
+    """The same requests, each long after the one before it: who says nothing of their times can still count what they hit."""
+    return replace(trace, arrivals=np.arange(len(trace), dtype=np.float64) * _APART)
+
+
+def counted_tier_rows(plan: FleetPlan, asked: AskedTiers, block_bytes: float) -> list[SweepRow]:
+    """Without the clock: what requests hit that come one at a time, and what of the rest can be loaded. KvtoolError as with it."""
+    one = replace(asked, host_bandwidths=(inf,), disk_bandwidth=inf, latency=0.0, takes="always")
+    alone = asked_router("round-robin")
+    return [
+        _row(plan, tiers, alone, 1, 0).model_copy(update=dict.fromkeys(_OF_CLOCK) | {"sure": "exact"})
+        for tiers in one.plans(_gpu_blocks(plan), block_bytes)
+    ]
+
+
+def _gpu_blocks(plan: FleetPlan) -> int:
+    blocks = plan.config.num_blocks
+    if blocks is None:
+        raise KvtoolError(
+            "the cache of the GPU is unlimited, so nothing falls out of it that a tier below could keep",
+            hint="say how large it is: --capacity 20000, or --gpu-memory 80GiB with a --model",
+        )
+    if not plan.config.enable_prefix_caching:
+        raise KvtoolError("prefix caching is off, so no block is looked up in a tier either")
+    return blocks - 1
+
+
+def _row(plan: FleetPlan, tiers: TierPlan, router: AskedRouter, replicas: int, seed: int) -> SweepRow:
+    tiered = bool(tiers.host or tiers.disk)
+
+    def replica(number: int, ledger: FleetLedger) -> Replica:
+        if not tiered:
+            return plan.replica(number, ledger)
+        return TieredReplica(number, plan.config, plan.latency, ledger, tiers)
+
+    run = served_by(plan, replica, router, replicas, seed)
+    size, looked_up = plan.config.block_size, int(run.asked_blocks[run.replica >= 0].sum())
+    return plan.row("tier", run).model_copy(
+        update={
+            "host_blocks": tiers.host_blocks,
+            "disk_blocks": tiers.disk_blocks,
+            "bandwidth": _finite(tiers.host_bandwidth) if tiers.host else None,
+            "disk_bandwidth": _finite(tiers.disk_bandwidth) if tiers.disk else None,
+            "loaded_rate": int(run.loaded_tokens.sum()) / size / looked_up if looked_up else 0.0,
+            "computed_tokens": int(run.computed_tokens.sum()),
+            "break_even_tokens": break_even(plan, tiers, run) if tiered else None,
+        }
+    )
+
+
+def _finite(bandwidth: float) -> float | None:
+    """JSON has no infinite numbers."""
+    return None if bandwidth == inf else bandwidth
+
+
+def served_by(plan: FleetPlan, make: MakeReplica, router: AskedRouter, replicas: int, seed: int) -> FleetRun:
+    """The requests of a plan through replicas that `make` makes; KvtoolError for a bound, which routes nothing."""
+    kind, settings = router.kind, router.settings
+    if settings is None:
+        raise KvtoolError(f"{router.name} is a bound, not a router", hint="name a router: least-loaded")
+    chosen = settings.router(seed)
+    return serve(plan.requests, make, replicas, chosen, view=kind.view, index_blocks=kind.index_blocks)
+
+
+def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:
+    """Tokens, in whole blocks, from which on a prefix of the first level below is loaded in less time than it is computed.
+
+    The prompt goes on behind it for as many tokens as half of the requests compute at least. None: up to the longest prompt
+    there is no such length.
+    """
+    served = run.replica >= 0
+    if not served.any():
+        return None
+    rest = max(int(np.median(run.computed_tokens[served])), 1)
+    bandwidth, latency = (
+        (tiers.host_bandwidth, tiers.host_latency) if tiers.host else (tiers.disk_bandwidth, tiers.disk_latency)
+    )
+    size = plan.config.block_size
+    times = PrefillTimes(plan.latency, plan.config.max_num_batched_tokens)
+    return break_even_tokens(
+        lambda tokens: load_seconds(tokens, tiers.block_bytes / size, bandwidth, latency),
+        lambda tokens: recompute_seconds(times.seconds, 0, tokens, rest),
+        step=size,
+        most=max(int(run.prompt_tokens.max()), size),
+    )
