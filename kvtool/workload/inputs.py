@@ -60,6 +60,7 @@ def open_inputs(
     source = LogSource(files, options, _ByFolder() if by_folder else None, keep_going=keep_going)
     what = "folder" if by_folder else "file"
     divide(source, group_by, ByFile(what) if len(files.paths) > 1 else None)
+    source.check_clock()
     return source
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
+from kvtool.workload.inputs import open_inputs
 from kvtool.workload.logs import logs as logs_module
 from kvtool.workload.logs.by_arrival import ArrivalCounts, TimedLog, by_arrival
 from kvtool.workload.logs.logs import LogOptions, LogSource
@@ -268,3 +269,44 @@ def test_a_limit_is_of_the_stream(tmp_path: Path) -> None:
     whole = LogSource([write(tmp_path / "one.jsonl", records)], LogOptions(limit=17))
     parts = LogSource(split(tmp_path, records, 4, seed=2), LogOptions(limit=17))
     assert told(turns_of(parts)) == told(turns_of(whole))
+
+
+@pytest.mark.parametrize("relative_first", [False, True])
+def test_files_of_two_clocks_are_refused_with_both_places(relative_first: bool, tmp_path: Path) -> None:
+    dated = [{"prompt": "a", "timestamp": 1_780_000_000 + at} for at in range(3)]
+    counted = [{"prompt": "b", "timestamp": 5.0 * at} for at in range(4)]
+    names = ("a.jsonl", "b.jsonl") if relative_first else ("b.jsonl", "a.jsonl")
+    paths = [write(tmp_path / names[0], counted), write(tmp_path / names[1], dated)]
+    with pytest.raises(KvtoolError, match="two clocks") as caught:
+        open_inputs(sorted(paths), LogOptions(), seed=None)
+    assert str(caught.value.place) == f"{paths[1]}:3"
+    assert f"{paths[0]}:4" in caught.value.message
+    open_inputs([paths[1]], LogOptions(), seed=None)
+
+
+def test_a_time_that_is_missing_makes_no_other_clock(tmp_path: Path) -> None:
+    """Some tools write 0 where they know no time."""
+    records = [{"prompt": "a", "timestamp": 0 if at == 1 else 1_780_000_000 + at} for at in range(3)]
+    paths = [write(tmp_path / name, records) for name in ("a.jsonl", "b.jsonl")]
+    open_inputs(paths, LogOptions(), seed=None)
+
+
+@given(st.lists(st.integers(0, 4), min_size=40, max_size=40), st.integers(0, 2))
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_split_of_a_log_of_sessions_is_the_log(tmp_path: Path, files: list[int], among: int) -> None:
+    """Whatever file a record stands in, and however few may be open: its session goes on in the others."""
+    records = [
+        {**each, "session_id": f"s{at % 3}", "timestamp": 1_780_000_000 + at / 4}
+        for at, each in enumerate(chats(len(files)))
+    ]
+    parts: dict[int, Records] = {}
+    for number, record in zip(files, records, strict=True):
+        parts.setdefault(number, []).append(record)
+    order = sorted(parts, key=lambda number: (number * 7 + among) % 5)
+    paths = [write(tmp_path / f"{number}.jsonl", parts[number]) for number in order]
+    whole = turns_of(LogSource([write(tmp_path / "whole.jsonl", records)]))
+
+    def seen(turns: Sequence[Turn]) -> list[tuple[Any, ...]]:
+        return [(turn.session, turn.index, turn.arrival, turn.messages) for turn in turns]
+
+    assert seen(turns_of(LogSource(paths))) == seen(whole)

@@ -23,7 +23,7 @@ from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
 from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
-from kvtool.workload.logs.record import Dialogue
+from kvtool.workload.logs.record import FIRST_DATE, Dialogue
 from kvtool.workload.logs.session_names import session_names
 from kvtool.workload.logs.spool import Spool
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
@@ -271,6 +271,21 @@ class LogSource:
     def merged(self) -> bool:
         """Whether its files are one stream in the order of arrival."""
         return len(self._paths) > 1 and None not in self._first_arrivals()
+
+    def check_clock(self) -> None:
+        """KvtoolError where some files have dates and others count from their start: nobody knows what came before what."""
+        if not self.merged:
+            return
+        clocks: dict[bool, Place] = {}
+        for path, last in zip(self._paths, self._surveyed().lasts, strict=True):
+            if last is not None:
+                clocks.setdefault(last[0] >= FIRST_DATE, Place(path, last[1]))
+        if len(clocks) > 1:
+            raise KvtoolError(
+                f"two clocks: the times here are dates, and those of {clocks[False]} count from a start of their own",
+                hint="give logs of one clock; the others by themselves",
+                place=clocks[True],
+            )
 
     @property
     def outcome(self) -> LogOutcome:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Unit = Literal["s", "ms", "us", "ns"]
 _SECONDS: dict[Unit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _ZONE = re.compile(r" ?(?:UTC|GMT|Z)$")
-_EPOCH_RANGE = (1e9, 1e10)  # seconds since 1970 in the years 2001 to 2286
+FIRST_DATE = 1e9
+"""Seconds since 1970, in 2001: times before it count from a start of their own."""
+_EPOCH_RANGE = (FIRST_DATE, 1e10)  # up to the year 2286
 
 # The names under which logs write these things; the first one that is there counts.
 _TIME_UNITS: tuple[tuple[str, Unit], ...] = (

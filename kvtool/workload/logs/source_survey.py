@@ -40,6 +40,8 @@ class SourceSurvey:
         self._orders: dict[int, Order] = {}
         self._any: dict[int, AnyRecord] = {}
         self.firsts: list[float | None] = []
+        self.lasts: list[tuple[float, int] | None] = []
+        """By file, when its last call was made and its line; None where that is not said, or only first records are looked at."""
         itself = weakref.ref(self)  # files that were copied for a source are removed with it, at once
 
         def fetch(place: Place, key: Key) -> tuple[Record, int]:
@@ -51,12 +53,11 @@ class SourceSurvey:
         self.doubles: frozenset[int] = frozenset()
         ids = array("q")
         for number, log in enumerate(logs):
-            if log is None:
-                self.firsts.append(None)
-            elif whole:
+            if log is not None and whole:
                 self._look_through(number, log, ids)
-            else:
-                self.firsts.append(_first_arrival(log))
+                continue
+            self.firsts.append(None if log is None else _first_arrival(log))
+            self.lasts.append(None)
         if len(ids) > 1:
             found, counts = np.unique(np.frombuffer(ids, np.int64), return_counts=True)
             self.doubles = frozenset(found[counts > 1].tolist())
@@ -64,19 +65,26 @@ class SourceSurvey:
             self._places = {number: self._places[number] for number in self._orders}
 
     def _look_through(self, number: int, log: Opened, ids: array[int]) -> None:
+        asked = False
+
         def note(key: Key, record: int) -> None:
+            nonlocal asked
             assert self.joins is not None
             self.joins.note(key, (number, record))
+            asked = True
 
         try:
             survey = log().survey(lambda each: ids.append(hash(each)), note)
         except KvtoolError:  # it cannot even be copied
             self.firsts.append(UNREADABLE)
+            self.lasts.append(None)
             return
         self.firsts.append(survey.first() if survey.any else UNREADABLE)
-        self._places[number] = survey.places
+        self.lasts.append(survey.latest())
         if (order := survey.order()) is not None:
             self._orders[number] = order
+        if asked or order is not None:
+            self._places[number] = survey.places
 
     def order_of(self, number: int) -> RecordsInOrder[LogEntry | None] | None:
         """How a file is read where that is not as it is written; for one pass."""

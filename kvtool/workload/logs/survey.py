@@ -98,6 +98,15 @@ class Survey:
         times = np.frombuffer(self._times)
         return float(times[np.isfinite(times)].min())
 
+    def latest(self) -> tuple[float, int] | None:
+        """When the last call was made that says so, and the line of its record; None where none does."""
+        times = np.frombuffer(self._times) if self._times else np.empty(0)
+        finite = np.isfinite(times)
+        if not finite.any():
+            return None
+        at = int(np.argmax(np.where(finite, times, -np.inf)))
+        return float(times[at]), self.places.lines[self._records[at]]
+
     @property
     def any(self) -> bool:
         """Whether there is any call in it."""
