@@ -22,6 +22,7 @@ from kvtool.text.terminal.streams import check_piped
 if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.what_if.planned_change import Flags
+    from kvtool.profiler.what_if.routing_rows import RoutingSweep
     from kvtool.profiler.what_if.sweeps import AskedSweep
     from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
@@ -130,15 +131,16 @@ class WhatIfCommand(Command):
             trace, notes = block_trace(opened, progress)
             lost: list[str] = []
             if axis in ("routing", "replicas"):
-                rows = self._routing_rows(axis, opened, trace, notes)
+                sweep = self._routing(axis, opened, trace)
+                rows, lost = sweep.rows(tasks, progress), sweep.notes
             elif axis in ("tier", "pd"):
                 rows = self._fleet_rows(axis, opened, trace, notes)
             else:
                 rows, lost = swept(trace, asked, tasks, progress)
         return sweep_document(opened, trace, [*notes, *lost], asked, rows)
 
-    def _routing_rows(self, axis: Axis, opened: Opened, trace: BlockTrace, notes: list[str]) -> list[SweepRow]:
-        """Rows of routers and replicas; `notes` get what there is to say of them."""
+    def _routing(self, axis: Axis, opened: Opened, trace: BlockTrace) -> RoutingSweep:
+        """The sweep over routers or replicas."""
         from kvtool.profiler.what_if.fleet_rows import FleetPlan
         from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
 
@@ -147,10 +149,7 @@ class WhatIfCommand(Command):
             raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
         asked = AskedFleet.of(axis, self.routed.routing, self.routed.counts(), self.routed.router_view)
         slo, speedup = self.clocking.objectives(), self.clocking.speedup
-        sweep = RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
-        rows = sweep.rows()
-        notes += sweep.notes
-        return rows
+        return RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
 
     def _fleet_rows(
         self, axis: Literal["tier", "pd"], opened: Opened, trace: BlockTrace, notes: list[str]

@@ -48,11 +48,18 @@ class Routed:
 
     routing: Annotated[
         str | None,
-        Option("Routers to try, or NAME:SETTING=VALUE. [default: those that the log can tell of]", "NAME,..."),
+        Option(
+            "Routers to try, or NAME:SETTING=VALUE; one alone is that of the table. [default: those that suit]",
+            "NAME,...",
+        ),
     ] = None
     replicas: Annotated[
         str | None,
-        Option("Replicas to try: 4, 2,4,8 or 2..8. [default: 4; of --sweep replicas 1,2,4,8]", "N,...", check=replicas),
+        Option(
+            "Replicas; several of them for --sweep replicas: 4, or 2..8. [default: 4, and 1 in the table]",
+            "N,...",
+            check=replicas,
+        ),
     ] = None
     router_view: Annotated[
         RouterView | None,

@@ -18,10 +18,14 @@ from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.profiler.what_if.sweep_tasks import WORTH_IT
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.task_map import Poisoned
 
 _REPLICAS = 4
 _COUNTS = (1, 2, 4, 8)
@@ -42,7 +46,7 @@ class AskedFleet:
     def of(cls, axis: Axis, routing: str | None, replicas: Sequence[int], view: RouterView | None) -> AskedFleet:
         """As options say. KvtoolError for routers that there are not."""
         try:
-            routers = [asked_router(name) for name in (routing or "").split(",") if name.strip()]
+            routers = [asked_router(name) for name in (routing or "").lower().split(",") if name.strip()]
         except EngineError as error:
             raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
         if routing is not None and not routers:
@@ -60,8 +64,8 @@ class RoutingSweep:
 
     def __init__(self, plan: FleetPlan, asked: AskedFleet, *, seed: int) -> None:
         """`seed` is that of everything random in routers."""
-        self._seed = seed
         self.notes: list[str] = []
+        self._seed = seed
         self._plan = plan
         self._asked = asked
         latency = plan.latency
@@ -70,12 +74,29 @@ class RoutingSweep:
             f"times of {latency.geometry.name} on {latency.accelerator.name}, a roofline estimate; cache of each replica: {cache}"
         )
 
-    def rows(self) -> list[SweepRow]:
+    def rows(self, tasks: AskedTasks, progress: Progress) -> list[SweepRow]:
         """By number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last."""
         asked = self._asked
         routers = self._with_sessions(asked.routers or self._usual())
         counts = asked.replicas or ((_REPLICAS,) if asked.axis == "routing" else _COUNTS)
-        rows = [self._row(router, replicas) for replicas in counts for router in routers]
+        todo = [(router, replicas) for replicas in counts for router in routers]
+        blocks = len(todo) * sum(len(request.blocks) for request in self._plan.requests)
+        serving = _Serving(self._plan, asked.axis, asked.view, self._seed)
+        progress.stage("serving", len(todo))
+        rows: list[SweepRow] = []
+        for (router, replicas), found in zip(
+            todo, tasks.task_map(pays=blocks >= WORTH_IT).map(serving, todo), strict=True
+        ):
+            progress.advance(1)
+            if isinstance(found, Poisoned):
+                left_out = f"{router.name} with {plural(replicas, 'replica')}"
+                self.notes.append(f"left out: {left_out}, tried {found.tries} times; {found.why}")
+            else:
+                row, notes = found
+                rows.append(row)
+                self.notes += notes
+        if not rows:
+            raise KvtoolError(f"no row could be counted: {self.notes[-1]}", hint="--jobs 1 does all in one process")
         return sorted(rows, key=_order)
 
     def _usual(self) -> list[AskedRouter]:
@@ -109,33 +130,45 @@ class RoutingSweep:
         )
         return routers
 
-    def _row(self, router: AskedRouter, replicas: int) -> SweepRow:
-        plan, asked, kind = self._plan, self._asked, router.kind
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """What each process does with the routers that it is given."""
+
+    plan: FleetPlan
+    axis: Axis
+    view: RouterView | None
+    seed: int
+
+    def __call__(self, part: tuple[AskedRouter, int]) -> tuple[SweepRow, list[str]]:
+        """The row of a router and a number of replicas, and what there is to say of it."""
+        router, replicas = part
         if router.settings is None:
-            return self._bound(router.name, replicas)
-        made = router.settings.router(self._seed)
-        view = asked.view or kind.view
+            return self._bound(router.name, replicas), []
+        plan, kind = self.plan, router.kind
+        made = router.settings.router(self.seed)
+        view = self.view or kind.view
         try:
             run = plan.serve(made, replicas, view=view, index_blocks=kind.index_blocks)
         except EngineError as error:
             raise KvtoolError(error.message, hint=error.hint) from error
-        self._tell(router, made, run)
-        search = self._search(router, view) if plan.slo is not None and asked.axis == "routing" else None
-        row = plan.row(asked.axis, run, routing=router.name, search=search)
-        return row.model_copy(update={"router_version": kind.version or None, "router_view": view})
+        notes = _told(router, made, run)
+        search = self._search(router, view, notes) if plan.slo is not None and self.axis == "routing" else None
+        row = plan.row(self.axis, run, routing=router.name, search=search)
+        return row.model_copy(update={"router_version": kind.version or None, "router_view": view}), notes
 
-    def _search(self, router: AskedRouter, view: RouterView) -> FleetSearch:
+    def _search(self, router: AskedRouter, view: RouterView, notes: list[str]) -> FleetSearch:
         """The smallest fleet behind a router that meets the objectives."""
         settings, index = router.settings, router.kind.index_blocks
         assert settings is not None
-        found = self._plan.smallest(lambda: settings.router(self._seed), view=view, index_blocks=index)
+        found = self.plan.smallest(lambda: settings.router(self.seed), view=view, index_blocks=index)
         if found.replicas is None:
-            self.notes.append(f"no fleet behind {router.name} was found that meets the objectives")
+            notes.append(f"no fleet behind {router.name} was found that meets the objectives")
         return found
 
     def _bound(self, name: str, replicas: int) -> SweepRow:
         """What one cache hits that is as large as all and knows what comes."""
-        plan = self._plan
+        plan = self.plan
         blocks = plan.config.num_blocks
         requests, looked_up = (
             [request.blocks for request in plan.requests],
@@ -146,7 +179,7 @@ class RoutingSweep:
         hits = optimal_hits(requests, together, looked_up) if caching else 0
         references = sum(looked_up)
         return SweepRow(
-            axis=self._asked.axis,
+            axis=self.axis,
             capacity=None if blocks is None else blocks - 1,
             routing=name,
             replicas=replicas,
@@ -156,26 +189,27 @@ class RoutingSweep:
             sure="bound",
         )
 
-    def _tell(self, router: AskedRouter, made: object, run: FleetRun) -> None:
-        """What should be known of a run before its figures are believed."""
-        with_replicas = f"{router.name} with {plural(run.replicas, 'replica')}"
-        if run.refused:
-            self.notes.append(
-                f"{with_replicas} turned {plural(run.refused, 'request')} away: its figures are of the others"
-            )
-        served = run.replica[run.replica >= 0]
-        if run.replicas == 1 or not len(served):
-            return
-        own = router.kind.own_way
-        if isinstance(made, RuleRouter) and own:
-            used = made.ways[own]
-            if not used:
-                self.notes.append(f"{with_replicas} never chose by {own}: its rule had no say")
-            elif used == sum(made.ways.values()):
-                self.notes.append(f"{with_replicas} chose by {own} alone: it never had a second choice")
-        most = int(np.bincount(served).max())
-        if most > _NEARLY_ALL * len(served) and len(served) > run.replicas:
-            self.notes.append(f"{with_replicas} sent {percent(most / len(served))} of the requests to one of them")
+
+def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
+    """What should be known of a run before its figures are believed."""
+    with_replicas = f"{router.name} with {plural(run.replicas, 'replica')}"
+    told = []
+    if run.refused:
+        told.append(f"{with_replicas} turned {plural(run.refused, 'request')} away: its figures are of the others")
+    served = run.replica[run.replica >= 0]
+    if run.replicas == 1 or not len(served):
+        return told
+    own = router.kind.own_way
+    if isinstance(made, RuleRouter) and own:
+        used = made.ways[own]
+        if not used:
+            told.append(f"{with_replicas} never chose by {own}: its rule had no say")
+        elif used == sum(made.ways.values()):
+            told.append(f"{with_replicas} chose by {own} alone: it never had a second choice")
+    most = int(np.bincount(served).max())
+    if most > _NEARLY_ALL * len(served) and len(served) > run.replicas:
+        told.append(f"{with_replicas} sent {percent(most / len(served))} of the requests to one of them")
+    return told
 
 
 def _order(row: SweepRow) -> tuple[int, bool, float, float]:
