@@ -170,6 +170,9 @@ def check(
     fail_on: Sequence[str] = (),
     baseline: AnyPath | None = None,
     max_drop: float | str | None = None,
+    max_gpus: int | None = None,
+    min_goodput: float | None = None,
+    slo: str | None = None,
     require_baseline: bool | None = None,
     update_baseline: bool = False,
     requests: int | None = None,
@@ -192,6 +195,9 @@ def check(
         fail_on: Codes (`"KV101"`), beginnings of codes or severities of which one finding fails the check.
         baseline: The file to compare with; by default that of the configuration, or the usual one where it is there.
         max_drop: How far a hit rate may fall below the baseline's: a ratio, or `"1%"`.
+        max_gpus: How many accelerators today's settings may need for the `slo`.
+        min_goodput: Requests per second within the `slo` that today's replicas must reach.
+        slo: What a request is to be served within: `"ttft=2s,tpot=50ms"`.
         require_baseline: Whether a missing or incomparable baseline is an error.
         update_baseline: Write the baseline instead of comparing with it. The only thing that this function ever writes.
         requests: Only the first so many of each workload.
@@ -232,6 +238,9 @@ def check(
             fail_on=tuple(fail_on),
             baseline=optional_path(baseline),
             max_drop=None if max_drop is None else str(max_drop),
+            max_gpus=max_gpus,
+            min_goodput=min_goodput,
+            slo=slo,
             require_baseline=require_baseline,
             update_baseline=update_baseline,
             advice=advice,

@@ -219,6 +219,9 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
     "CheckOptions": {
         "baseline": Note('"kvtool-baseline.json"', "none"),
         "max_drop": Note('"1%"', "none"),
+        "max_gpus": Note("4", "none"),
+        "min_goodput": Note("3.5", "none"),
+        "slo": Note('"ttft=2s,tpot=50ms"', "none"),
         "require_baseline": Note("true"),
         "advice": Note("false"),
     },

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from kvtool.config.bounds import fields
+from kvtool.config.clock_options import parse_objectives
 from kvtool.config.declared import default_of
 from kvtool.config.lint_options import ERROR_ON
 from kvtool.errors import KvtoolError
@@ -42,6 +43,20 @@ class WorkloadGate(GateOptions):
     """Demands on groups, by name: [gate.groups.support]."""
 
 
+def _as_objectives(value: object) -> str:
+    """Objectives, as `--slo` takes them."""
+    text = as_str(value)
+    try:
+        parse_objectives("slo", text)
+    except KvtoolError as error:
+        raise fail(error.message, error.hint) from None
+    return text
+
+
+Objectives = Annotated[str, BeforeValidator(_as_objectives), WithJsonSchema({"type": "string", "minLength": 1})]
+Goodput = Annotated[float, Field(gt=0, le=1e9)]
+
+
 class CheckOptions(SpecModel):
     """How `kvtool check` judges."""
 
@@ -49,6 +64,12 @@ class CheckOptions(SpecModel):
     """The result to compare with; paths count from the folder of this file."""
     max_drop: LimitField | None = None
     """How far a hit rate may fall below the baseline's: 0.01 or "1%"."""
+    max_gpus: Count | None = None
+    """Accelerators that today's settings may need for the `slo`, on the clock of `kvtool what-if`."""
+    min_goodput: Goodput | None = None
+    """Requests per second within the `slo`, likewise, of today's replicas."""
+    slo: Objectives | None = None
+    """What a request is to be served within: "ttft=2s,tpot=50ms", and share=90% of all of them."""
     require_baseline: Bool = default_of("check", "require_baseline", bool)
     """Whether a baseline that is missing or was made under other settings is an error."""
     advice: Bool = default_of("check", "advice", bool)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kvtool.config import bounds
+from kvtool.config.clock_options import objectives
 from kvtool.config.option import Option
 
 BASELINE_FILE = "kvtool-baseline.json"
@@ -45,6 +46,36 @@ class Judging:
         ),
     ] = None
     update_baseline: Annotated[bool, Option("Write today's hit rates into it instead of comparing.")] = False
+    max_gpus: Annotated[
+        int | None,
+        Option(
+            "Accelerators that today's settings may need for the --slo, on the clock of what-if.",
+            "N",
+            table="check",
+            words="none",
+            check=bounds.at_least_one,
+        ),
+    ] = None
+    min_goodput: Annotated[
+        float | None,
+        Option(
+            "Requests per second within the --slo, likewise, of today's replicas.",
+            "RATE",
+            table="check",
+            words="none",
+            check=bounds.some_times,
+        ),
+    ] = None
+    slo: Annotated[
+        str | None,
+        Option(
+            "What a request is to be served within, and share=90% of all of them.",
+            "ttft=2s,tpot=50ms",
+            table="check",
+            words="none",
+            check=objectives,
+        ),
+    ] = None
     advice: Annotated[
         bool | None,
         Option(

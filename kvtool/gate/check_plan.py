@@ -12,6 +12,7 @@ from kvtool.config.file_model import CheckOptions, WorkloadGate
 from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP, Judging
 from kvtool.config.loading import ConfigFile
 from kvtool.errors import KvtoolError, Place
+from kvtool.gate.clock_demands import ClockDemands, clock_demands
 from kvtool.gate.demand import Locate
 from kvtool.gate.flag_values import parsed_flag
 from kvtool.gate.opened import ALONE, in_order
@@ -36,6 +37,7 @@ class CheckPlan:
     locate: Locate
     min_hit_rate: float | None = None
     fail_on: Sequence[str] = ()
+    clock: ClockDemands | None = None
     baseline: str | None = None
     baseline_named: bool = False
     max_drop: float
@@ -85,6 +87,7 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
         locate=lambda keys: Place("") if file is None else file.place("gate", *keys),
         min_hit_rate=parsed_flag(parse_threshold, judging.min_hit_rate, "--min-hit-rate"),
         fail_on=judging.fail_on,
+        clock=clock_demands(judging, options, file),
         baseline=_baseline(named, file, wanted=asked or require or judging.update_baseline),
         baseline_named=asked,
         max_drop=DEFAULT_DROP if max_drop is None else max_drop,

@@ -152,6 +152,8 @@ def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress, problem
     report = report.model_copy(update={"findings": kept})
     named, limit = workload.groups or (), plan.run.reading.requests
     facts = facts_of(report, workload.name, path=workload.paths[0], limit=limit, groups=named)
+    if plan.clock is not None and not report.partial:
+        facts = replace(facts, fleet=plan.clock.fleet_of(opened, progress))
     return _Done(workload, saved_report(report, show_text=plan.show_text, patches=patches), facts, ignored)
 
 
@@ -212,6 +214,7 @@ def _demands(one: _Done, plan: CheckPlan) -> list[Demand]:
     """All that is demanded of a workload, first what goes first."""
     return [
         *flag_demands(one.facts.path, min_hit_rate=plan.min_hit_rate, fail_on=plan.fail_on),
+        *(() if plan.clock is None else plan.clock.demands(one.facts.path)),
         *workload_demands(one.workload.opened.source),
         *config_demands(plan.gate, plan.locate, list(one.facts.groups)),
     ]

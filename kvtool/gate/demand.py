@@ -24,7 +24,11 @@ Locate = Callable[[Sequence[str]], Place]
 """The place of a key within the options that demands are read from (`("findings", "KV1")`)."""
 MONEY: tuple[Kind, ...] = ("reported_gap", "cost_per_1k_requests")
 """Limits of logs of hosted models."""
-LIMITS: tuple[Kind, ...] = ("hit_rate", "reachable_gap", *MONEY, "ttft_p50", "ttft_p90", "ttft_p99")
+CLOCKED: tuple[Kind, ...] = ("gpus", "goodput")
+"""Limits that take a clock."""
+LEAST: tuple[Kind, ...] = ("hit_rate", "goodput")
+"""Limits that are the least value, not the most."""
+LIMITS: tuple[Kind, ...] = ("hit_rate", "reachable_gap", *MONEY, "ttft_p50", "ttft_p90", "ttft_p99", *CLOCKED)
 SEVERITIES = ("error", "warning", "info")
 _STRICT: tuple[DemandLevel, ...] = ("off", "warn", "error")
 _GATES = "KV4"
@@ -34,9 +38,9 @@ _GATES = "KV4"
 class Demand:
     """A limit, or (`findings`) a pattern of findings of which there must be none.
 
-    `limit` is a ratio, seconds or dollars; of `hit_rate` it is the least value, else the most. `group` None is the whole
-    workload. `flag` is set where it comes from the command line. The level `off` only occurs with `findings`: it makes an
-    exception.
+    `limit` is a ratio, seconds, dollars, accelerators or requests per second; of `LEAST` it is the least value, else the most.
+    `group` None is the whole workload. `flag` is set where it comes from the command line. The level `off` only occurs with
+    `findings`: it makes an exception.
     """
 
     kind: Kind
@@ -58,7 +62,7 @@ class Demand:
         """Whether what meets this demand meets the other, and a failure of the other is no worse than one of this."""
         if _STRICT.index(self.level) < _STRICT.index(other.level):
             return False
-        return self.limit >= other.limit if self.kind == "hit_rate" else self.limit <= other.limit
+        return self.limit >= other.limit if self.kind in LEAST else self.limit <= other.limit
 
 
 def stated(

@@ -18,9 +18,10 @@ from kvtool.diagnose.codes.kv405 import KV405
 from kvtool.diagnose.codes.kv407 import KV407
 from kvtool.diagnose.codes.kv408 import KV408
 from kvtool.diagnose.codes.kv409 import KV409
-from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
+from kvtool.diagnose.codes.kv410 import KV410
+from kvtool.gate.demand import CLOCKED, LIMITS, SEVERITIES, Demand
 from kvtool.gate.facts import Facts, Scope, SeenFinding
-from kvtool.results.gate_words import dollars, durations, percents, points, subject
+from kvtool.results.gate_words import dollars, durations, goodputs, percents, points, subject
 from kvtool.results.verdict import Check, Kind, Level, Status
 from kvtool.text.terminal.numbers import plural
 
@@ -38,6 +39,8 @@ _CODES: dict[Kind, CodeEntry] = {
     "ttft_p50": KV404,
     "ttft_p90": KV404,
     "ttft_p99": KV404,
+    "gpus": KV410,
+    "goodput": KV410,
     "findings": KV405,
 }
 """The code of each kind of demand."""
@@ -112,6 +115,8 @@ def _check(
 
 
 def _limit_check(facts: Facts, demand: Demand) -> Check:
+    if demand.kind in CLOCKED:
+        return _clocked_check(facts, demand)
     scope = facts.total if demand.group is None else facts.groups.get(demand.group, _EMPTY)
     who, kind = subject(demand.group, facts.workload), demand.kind
     untold = {"reported_gap": scope.reported_gap is None, "cost_per_1k_requests": scope.cost_per_1k is None}
@@ -135,6 +140,25 @@ def _limit_check(facts: Facts, demand: Demand) -> Check:
     message = f"{who}: {told} that {demand.source} {'demands' if kind == 'hit_rate' else 'allows'}"
     status = status_of(met, _level(demand), partial=facts.partial)
     return _check(facts, demand, limit=demand.limit, actual=actual, status=status, message=message, tail=kind)
+
+
+def _clocked_check(facts: Facts, demand: Demand) -> Check:
+    fleet = facts.fleet
+    if fleet is None:
+        assert facts.partial, "who demands it gets a clock"
+        told, actual, met = "no clock was run for", None, False
+    elif demand.kind == "gpus":
+        actual = None if fleet.gpus is None else float(fleet.gpus)
+        met = fleet.gpus is not None and fleet.gpus <= demand.limit
+        needs = "no fleet that was tried meets" if fleet.gpus is None else f"{plural(fleet.gpus, 'GPU')} needed for"
+        told = f"{needs} {fleet.slo}, {'within' if met else 'beyond'} the {demand.limit:,.0f}"
+    else:
+        actual, met = fleet.goodput, fleet.goodput >= demand.limit / _SAME_TIME
+        shown, least = goodputs(fleet.goodput, demand.limit)
+        told = f"goodput {shown} within {fleet.slo}, {'at least' if met else 'below'} the {least}"
+    message = f"{subject(None, facts.workload)}: {told} that {demand.source} {'demands' if demand.kind == 'goodput' else 'allows'}"
+    status = status_of(met, _level(demand), partial=facts.partial)
+    return _check(facts, demand, limit=demand.limit, actual=actual, status=status, message=message, tail=demand.kind)
 
 
 def _hit_rate(scope: Scope, limit: float) -> tuple[float, bool, str]:

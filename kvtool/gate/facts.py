@@ -41,6 +41,18 @@ class SeenFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetFacts:
+    """What today's settings come to on a clock."""
+
+    gpus: int | None
+    """Accelerators that the objectives need; None: no fleet that was tried meets them."""
+    goodput: float
+    """Requests per second within the objectives, of today's replicas."""
+    slo: str
+    """The objectives, as they were said."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """`audit` is what is wrong with an audit (empty: nothing, None: there was none to judge).
 
@@ -56,6 +68,8 @@ class Facts:
     partial: bool = False
     limit: int | None = None
     path: str = ""
+    fleet: FleetFacts | None = None
+    """None where no demand needs a clock."""
 
 
 def facts_of(

@@ -97,7 +97,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _capacity(row: SweepRow) -> str:
-    if row.capacity is None and row.axis in ("capacity", "policy"):
+    if row.capacity is None and (row.kind is not None or row.axis in ("capacity", "policy")):
         return "unlimited"
     return _count(row.capacity)
 
@@ -117,6 +117,7 @@ def _bandwidth(row: SweepRow) -> str:
 
 _CHANGE = RowColumn("change", lambda row: row.change or "", "text")
 _SETTINGS = (
+    RowColumn("change", lambda row: row.change or "", "word"),
     RowColumn("policy", lambda row: POLICIES[row.policy] if row.policy else "", "word"),
     RowColumn("block", lambda row: _count(row.block_size)),
     RowColumn("TTL", lambda row: "" if row.ttl_seconds is None else lifetime(row.ttl_seconds)),

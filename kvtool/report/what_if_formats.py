@@ -13,7 +13,7 @@ from kvtool.report.outputs import OutputFile, write_texts
 from kvtool.report.svg import svg_of
 from kvtool.report.terminal.what_if import print_what_if
 from kvtool.report.what_if_columns import columns
-from kvtool.report.what_if_words import answer, heading, legend
+from kvtool.report.what_if_words import answer, heading, legend, not_there
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import make_console
@@ -85,6 +85,8 @@ def _markdown(document: WhatIfDocument, _options: WriteOptions) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     if len(document.rows) > _MOST_ROWS:
         lines += ["", f"{len(document.rows) - _MOST_ROWS:,} more rows are in the JSON."]
+    for lack in not_there(document):
+        lines += ["", prose(f"{lack}.")]
     lines += ["", prose(f"{legend(document)}.")]
     return "\n".join(lines) + "\n"
 

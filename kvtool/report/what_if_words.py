@@ -15,12 +15,13 @@ _ON_A_CLOCK = (
     "the requests at their own times, on the clock of a latency model; hit rate: of the blocks that are looked up; "
     "imbalance: prompt tokens computed by the replica that computed most, over the mean"
 )
+_TABLE = "each row is the same requests with one change; its command gives it again"
 _LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
     "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
     "ttl": "unlimited room; a block that is not used for longer is gone",
-    "tier": "hit rate: of the GPU's own blocks; loaded: those that come from below instead of being computed; link: from host "
-    "memory to the GPU",
+    "tier": "hit rate: of the GPU's own blocks; loaded: those that come from below instead of being computed; bandwidth: from "
+    "host memory to the GPU",
     "pd": "as many replicas in each row; the first token comes with the prefill, the second after the transfer; predicted: run on "
     "a clock that the latency model drives",
     "block-size": "hit rate: of the prompt tokens; unlimited room, or the tokens of the capacity",
@@ -40,6 +41,8 @@ def heading(document: WhatIfDocument) -> list[str]:
 
 def answer(document: WhatIfDocument) -> str:
     """How much can be hit, and what of the rows comes near it."""
+    if document.answer:
+        return " ".join(line for line in document.answer if not line.startswith("Run: "))
     reachable = percent(document.reachable_hit_rate)
     most = f"An unlimited cache hits {reachable} of {document.references:,} blocks"
     axis = document.rows[0].axis if document.rows else "capacity"
@@ -58,6 +61,11 @@ def answer(document: WhatIfDocument) -> str:
         told = _where_policies_differ(document.rows)
         return f"{most}; {told}." if told else f"{most}."
     return f"{most}."
+
+
+def not_there(document: WhatIfDocument) -> list[str]:
+    """What the table lacks, each with why."""
+    return [f"not in the table: {row.change}: {row.why}" for row in document.missing]
 
 
 def enough_row(document: WhatIfDocument) -> SweepRow | None:
@@ -89,4 +97,4 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
 def legend(document: WhatIfDocument) -> str:
     """How the rows were counted."""
     axis = document.rows[0].axis if document.rows else "capacity"
-    return _LEGENDS[axis or "capacity"]
+    return _TABLE if axis is None else _LEGENDS[axis]

@@ -25,6 +25,11 @@ def dollars(one: float, other: float) -> tuple[str, str]:
     return _told_apart(one, other, lambda amount: f"${amount:,.2f}", 1, " dollars")
 
 
+def goodputs(one: float, other: float) -> tuple[str, str]:
+    """Two rates of requests, with as many decimals as it takes to tell them apart."""
+    return _told_apart(one, other, lambda rate: f"{rate:,.2f}/s", 1, "/s")
+
+
 def _told_apart(one: float, other: float, usual: Callable[[float], str], factor: float, unit: str) -> tuple[str, str]:
     """As usual, or in the unit with as many decimals as it takes where that would look the same and is not."""
     if one == other or usual(one) != usual(other):
@@ -60,6 +65,8 @@ def brief(check: Check) -> str:
     limit, actual = check.limit, check.actual
     if check.kind == "audit":
         return check.message
+    if check.kind == "gpus" and limit is not None:
+        return f"GPUs {'none enough' if actual is None else f'{actual:,.0f}'} > {limit:,.0f}"
     if limit is None or actual is None:
         return "no baseline" if check.kind == "baseline" else "nothing profiled"
     if check.kind == "findings":
@@ -74,6 +81,8 @@ def brief(check: Check) -> str:
         return f"reported gap {' > '.join(percents(actual, limit))}"
     if check.kind == "cost_per_1k_requests":
         return f"cost {' > '.join(dollars(actual, limit))}"
+    if check.kind == "goodput":
+        return f"goodput {' < '.join(goodputs(actual, limit))}"
     return f"{check.kind.removeprefix('ttft_')} {' > '.join(durations(actual, limit))}"
 
 

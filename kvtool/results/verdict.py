@@ -15,6 +15,8 @@ Kind = Literal[
     "ttft_p50",
     "ttft_p90",
     "ttft_p99",
+    "gpus",
+    "goodput",
     "findings",
     "baseline",
     "audit",

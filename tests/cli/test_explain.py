@@ -40,7 +40,7 @@ NUMBERS = (
         142,
         143,
     ),
-    *(201, 202, 203, 204, *range(301, 308), *range(321, 328), *range(331, 336), *range(401, 410)),
+    *(201, 202, 203, 204, *range(301, 308), *range(321, 328), *range(331, 336), *range(401, 411)),
 )
 DESIGNED = [f"KV{number}" for number in NUMBERS]
 

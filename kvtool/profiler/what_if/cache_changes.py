@@ -132,8 +132,10 @@ class CacheChanges:
         today = self.today
         if today.capacity is None:
             return
-        rules: Flags = (("--rules", today.plan.rules), ("--policies", None))
-        capacity: Flags = (*_capacity_flags(None), *_NO_CLOCK, ("--capacities", str(today.capacity)))
+        rules: Flags = (("--rules", today.plan.rules),)
+        replicas = today.replicas or 1
+        together = today.capacity * replicas
+        swept: Flags = (*_capacity_flags(None), *_NO_CLOCK)
         if today.plan.rules != "block-lru":
             self._lack(
                 "policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six"
@@ -146,15 +148,27 @@ class CacheChanges:
                     best,
                     name=f"policy {POLICY_NAMES[best.policy]}",
                     does=f"evict by {POLICY_NAMES[best.policy]}, the best of {len(POLICIES)} that were tried",
-                    flags=(("--sweep", "policy"), *rules[:1], ("--policies", best.policy), *capacity),
+                    flags=(
+                        ("--sweep", "policy"),
+                        *rules,
+                        ("--policies", best.policy),
+                        *swept,
+                        ("--capacities", str(today.capacity)),
+                    ),
                 )
         yield replace(
             today,
             kind="policy",
             policy="opt",
             name="policy OPT",
-            does="knows what comes: no policy hits more in a cache of this size",
-            flags=(("--sweep", "policy"), *rules[:1], ("--policies", "opt"), *capacity),
+            does="knows what comes: no policy hits more in "
+            + (
+                "a cache of this size"
+                if replicas == 1
+                else f"one cache of {together:,} blocks, as large as all {replicas}"
+            ),
+            plan=with_blocks(today.plan, together),
+            flags=(("--sweep", "policy"), *rules, ("--policies", "opt"), *swept, ("--capacities", str(together))),
             sure="bound",
         )
 
@@ -205,7 +219,8 @@ class CacheChanges:
             today,
             kind="tensor-parallel",
             name=name,
-            does=f"share the model among {ways} accelerators: {blocks:,} blocks in place of {today.capacity:,}",
+            does=f"share each model among {ways} accelerators, twice as many in all: {blocks:,} blocks in place of "
+            f"{today.capacity:,}",
             plan=changed,
             flags=(("--tensor-parallel", str(ways)),),
             more_hardware=True,

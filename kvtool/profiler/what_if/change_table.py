@@ -65,6 +65,8 @@ class WhatIfTable:
         fine = self._without_refused(fine, plan)
         today = PlannedChange("today", "today", "", _in_blocks_of(fine, plan), plan)
         clock = self._clock(today)
+        if clock is not None:
+            today = replace(today, replicas=clock.asked.replicas)
         changes = list(self._changes(today, fine, None if made else found))
         if clock is not None:
             changes += clock.changes(today, self.missing)

@@ -53,6 +53,8 @@ class TableClock:
 
     asked: TableFleet
     seed: int
+    _tried: dict[str, FleetRun] = field(default_factory=dict)
+    """Today's requests by routers that were tried."""
     _requests: dict[int, tuple[BlockTrace, list[FleetRequest]]] = field(default_factory=dict)
     """By the identity of a trace, which is kept with them."""
 
@@ -65,7 +67,8 @@ class TableClock:
     def served(self, change: PlannedChange) -> Clocked:
         """The change's requests through its fleet. KvtoolError for a request that could never run, and for a router unknown."""
         plan, router = self._plan(change), self.router(change.routing or self.today)
-        run = self._run(plan, router, change.replicas or self.asked.replicas)
+        known = self._tried.get(router.name) if change.kind == "routing" else None
+        run = known or self._run(plan, router, change.replicas or self.asked.replicas)
         search = None
         if self.asked.slo is not None:
             view, index = self._view(router), router.kind.index_blocks
@@ -111,7 +114,7 @@ class TableClock:
 
     def _best_router(self, today: PlannedChange, *, sessions: bool) -> PlannedChange | None:
         named = self.asked.routing
-        names = list(ROUTERS) if named is None or len(named) == 1 else named
+        names = [name for name, kind in ROUTERS.items() if kind.usual] if named is None or len(named) == 1 else named
         routers = [
             router for name in names if name != self.today and (router := self.router(name)).settings is not None
         ]
@@ -119,7 +122,8 @@ class TableClock:
         if not tried:
             return None
         plan = self._plan(today)
-        best = min(tried, key=lambda router: _waiting(self._run(plan, router, self.asked.replicas)))
+        self._tried = {router.name: self._run(plan, router, self.asked.replicas) for router in tried}
+        best = min(tried, key=lambda router: _waiting(self._tried[router.name]))
         version = f" {best.kind.version}" if best.kind.version else ""
         return replace(
             today,

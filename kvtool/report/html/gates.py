@@ -12,7 +12,7 @@ from kvtool.report.html.markup import arrows, element, share
 from kvtool.report.html.page_parts import Drawing, Figure, Key, Section, StatusWord, Table, TableColumn
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
-from kvtool.results.gate_words import dollars, durations, percents
+from kvtool.results.gate_words import dollars, durations, goodputs, percents
 from kvtool.results.report import Group, Report, lost_tokens
 from kvtool.results.verdict import Check, Kind
 from kvtool.text.terminal.numbers import duration, percent
@@ -70,7 +70,7 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section 
     """
     gates: dict[str | None, list[Check]] = {}
     for check in checks_of(report, result):
-        if check.kind in ("hit_rate", "baseline") and check.limit is not None:
+        if check.kind in ("hit_rate", "goodput", "baseline") and check.limit is not None:
             gates.setdefault(check.group, []).append(check)
     if len(report.groups) < 2 and not gates:
         return None
@@ -223,6 +223,8 @@ def _what(check: Check) -> str:
         "ttft_p50": "TTFT p50, predicted",
         "ttft_p90": "TTFT p90, predicted",
         "ttft_p99": "TTFT p99, predicted",
+        "gpus": "GPUs for the objectives, predicted",
+        "goodput": "goodput, predicted",
         "findings": "",
         "baseline": "hit rate against the baseline",
         "audit": "audit of reuse",
@@ -248,7 +250,9 @@ def _writer(kind: Kind) -> Callable[[float, float], tuple[str, str]]:
         return durations
     if kind == "cost_per_1k_requests":
         return dollars
-    return _counts if kind in ("findings", "audit") else percents
+    if kind == "goodput":
+        return goodputs
+    return _counts if kind in ("findings", "audit", "gpus") else percents
 
 
 def _counts(one: float, other: float) -> tuple[str, str]:
