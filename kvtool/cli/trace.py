@@ -10,6 +10,7 @@ from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.run_options import Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.spread_options import Spreading
 from kvtool.errors import KvtoolError, all_in_one
 from kvtool.results.choices import TraceFormat
 from kvtool.text.terminal.streams import check_piped
@@ -35,7 +36,8 @@ class TraceCommand(Command):
     rendering: Rendering
     serving: Annotated[Serving, only("block_size")]
     tracing: Annotated[Tracing, only("trace_block_size")]
-    reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map", "tenant", "seed")]
+    reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map", "tenant", "seed", "jobs")]
+    spreading: Spreading
     configured: Configured
     showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
 
@@ -75,12 +77,13 @@ class TraceCommand(Command):
         from kvtool.workload.block_files.block_file import need_parquet
 
         need_parquet()
+        tasks = self.spreading.tasks(self.reading.jobs)
         logs = logs_to_trace(self.inputs, self.output, log_format=options.log_format)
         asked = trace_asked(options, offline=self.showing.offline)
         traces, failed = list[LogTrace](), list[UntracedLog]()
         with self.showing.progress("logs") as progress:
             progress.stage("tracing", len(logs))
-            for log, found in zip(logs, trace_all(asked, logs), strict=True):
+            for log, found in zip(logs, trace_all(asked, logs, tasks), strict=True):
                 if isinstance(found, KvtoolError):
                     errors.append(found)
                     failed.append(UntracedLog(log=log.path, message=found.message))

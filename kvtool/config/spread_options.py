@@ -23,9 +23,9 @@ class Spreading:
     ray_address: Annotated[
         str | None,
         Option(
-            "The cluster, HOST:PORT; default: {default}.",
+            "The cluster: HOST:PORT, or auto for the one that runs here; default: {default}.",
             "ADDRESS",
-            words="$RAY_ADDRESS, else one that runs here, else begun for this command",
+            words="$RAY_ADDRESS, else one begun for this command",
         ),
     ] = None
 

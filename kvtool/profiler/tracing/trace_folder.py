@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from kvtool.config.asked_run import RunOptions
@@ -15,10 +17,15 @@ from kvtool.text.files.file_patterns import literal_start
 from kvtool.text.templates.chat import template_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer_files import find_tokenizer
+from kvtool.workload.ahead.ahead import WORTH_IT
 from kvtool.workload.block_files.block_file import SUFFIX, NotWrittenError
 from kvtool.workload.logs.input_files import find_inputs, is_folder
 from kvtool.workload.logs.session_names import session_names
+from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.ray_pool import ClusterGoneError
+from kvtool.workload.tasks.task_map import Poisoned
 
+_RESUME = "what is there is whole; the same command goes on from it"
 _WORKLOADS = (".yaml", ".yml")
 
 
@@ -86,13 +93,42 @@ def _below(paths: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return found | {path: os.path.relpath(path, common) for path in alone}
 
 
-def trace_all(asked: TraceAsked, logs: Sequence[LogToTrace]) -> Iterator[TracedFile | KvtoolError]:
-    """Trace one log after the other; the error of one that cannot be read stands in its place. NotWrittenError ends it all."""
-    tracer = LogTracer(asked)
+def trace_all(asked: TraceAsked, logs: Sequence[LogToTrace], tasks: AskedTasks) -> Iterator[TracedFile | KvtoolError]:
+    """Trace each log, a task each; the error of one that cannot be read, or that nobody survives, stands in its place.
+
+    NotWrittenError and a cluster that goes away end it all: what is there by then is whole.
+    """
+    tasks = AskedTasks(1) if any(log.path == STDIN for log in logs) else tasks  # nobody else can read it
+    found = tasks.task_map(pays=_pays(logs)).map(_Tracing(LogTracer(asked)), logs)
+    try:
+        for log, traced in zip(logs, found, strict=True):
+            if isinstance(traced, Poisoned):
+                why = f"it ended each of {traced.tries} processes that tried it: {traced.why}"
+                yield KvtoolError(why, hint="it is left out; the others are traced", place=Place(log.path))
+            else:
+                yield traced
+    except (NotWrittenError, ClusterGoneError) as error:
+        raise KvtoolError(error.message, hint=_RESUME, exit_code=error.exit_code) from error
+
+
+def _pays(logs: Sequence[LogToTrace]) -> bool:
+    size = 0
     for log in logs:
+        with suppress(OSError, ValueError):  # for reading to tell
+            size += Path(log.path).stat().st_size
+    return len(logs) > 1 and size >= WORTH_IT
+
+
+@dataclass(frozen=True, slots=True)
+class _Tracing:
+    """What each process does with its logs: one that cannot be read is an answer, too."""
+
+    tracer: LogTracer
+
+    def __call__(self, log: LogToTrace) -> TracedFile | KvtoolError:
         try:
-            yield tracer(log)
-        except NotWrittenError as error:
-            raise KvtoolError(error.message, hint="what is there is whole; the same command goes on from it") from error
+            return self.tracer(log)
+        except NotWrittenError:
+            raise
         except KvtoolError as error:
-            yield error
+            return error

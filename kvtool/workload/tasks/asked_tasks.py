@@ -14,7 +14,7 @@ _WHERE_IT_PAYS = 2
 
 @dataclass(frozen=True, slots=True)
 class AskedTasks:
-    """`jobs` processes or actors; None: as many as suit. `address` is that of a Ray cluster; None: as Ray finds one by itself."""
+    """`jobs` processes or actors; None: as many as suit. `address` is that of a Ray cluster; None: see `RayPool`."""
 
     jobs: int | None = None
     engine: TaskEngine = "local"

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from kvtool.workload.ahead.sent_error import sendable
@@ -26,6 +27,8 @@ _STILLBORN = 3
 _NO_CORES = 60.0
 """Seconds that a cluster may be without a core before it is taken to be gone."""
 _SHORT = 200
+_OWN = "local"
+"""Ray's word for a cluster that is begun here and ends with its driver."""
 
 
 class Said(Enum):
@@ -44,7 +47,7 @@ class Said(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RayAsked:
-    """How many actors, and which cluster; None: what Ray finds by itself."""
+    """How many actors, and which cluster; None: that of $RAY_ADDRESS, or else one of its own on this machine."""
 
     jobs: int | None
     address: str | None
@@ -61,7 +64,7 @@ def drive_ray(pipe: Connection, asked: RayAsked, work: Callable[[Any], object], 
     _be_silent()
     with suppress(OSError, EOFError):
         try:
-            ray = _connected(asked.address)
+            ray = _connected(asked)
         except Exception as error:  # whatever Ray raises: the command tells it
             pipe.send((Said.UNREACHED, _first_line(error)))
             return
@@ -87,13 +90,20 @@ def _be_silent() -> None:
     os.close(nowhere)
 
 
-def _connected(address: str | None) -> Any:
+def _connected(asked: RayAsked) -> Any:
     """Ray, with a cluster. No usage statistics, no dashboard."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
-    ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    address = asked.address or os.environ.get("RAY_ADDRESS") or _OWN
+    ray.init(
+        address=address,
+        num_cpus=asked.jobs if address == _OWN else None,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
     return ray
 
 
@@ -104,7 +114,10 @@ def _first_line(error: Exception) -> str:
 class _TaskActor:
     """What runs on a core of the cluster: it keeps its work, and what that has loaded."""
 
-    def __init__(self, work: Callable[[Any], object]) -> None:
+    def __init__(self, work: Callable[[Any], object], folder: str) -> None:
+        """`folder` is where the command stands, from which relative paths begin."""
+        with suppress(OSError):  # a node without it: what is not there is told by whoever opens it
+            os.chdir(folder)
         self._work = work
 
     def begin(self) -> None:
@@ -132,6 +145,7 @@ class _Cluster:
             _TaskActor
         )
         self._work = ray.put(work)
+        self._folder = str(Path.cwd())
         self._asked: dict[Any, _Seat] = {}
         self._answered = time.monotonic()
         self._stillborn = 0
@@ -177,7 +191,7 @@ class _Cluster:
         return free
 
     def _seat(self) -> None:
-        actor = self._kind.remote(self._work)
+        actor = self._kind.remote(self._work, self._folder)
         self._asked[actor.begin.remote()] = _Seat(actor)
 
     def _look(self) -> None:

@@ -27,7 +27,7 @@ class ClusterGoneError(NotAvailableError):
 
 
 class RayPool:
-    """Actors on the cluster at `address`; None: one that Ray finds by itself ($RAY_ADDRESS, or one that runs here), or begins."""
+    """Actors on the cluster at `address`; None: on that of $RAY_ADDRESS, or else on one that is begun here for the tasks."""
 
     def __init__(self, jobs: int | None, address: str | None) -> None:
         """`jobs` actors with a core each, None: as many as the cluster has cores. Ray is installed: see `need_ray`."""

@@ -1,0 +1,108 @@
+"""`kvtool trace --jobs N`: the same traces byte for byte; a log that nobody survives is named, and what was written is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvtool.cli.app import run
+from kvtool.profiler.tracing import trace_folder
+from kvtool.profiler.tracing.trace_file import LogToTrace, TracedFile
+from kvtool.workload.tasks import process_pool
+from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.ray_pool import ClusterGoneError
+
+pytest.importorskip("pyarrow", reason="block traces are Parquet files")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
+
+Traced = trace_folder._Tracing
+CALL = Traced.__call__
+
+
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Seven logs of 20 requests; where other processes are begun, they are copies of this one, so that changes to it hold there."""
+    monkeypatch.setattr(process_pool, "can_fork", lambda: sys.platform == "linux")
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(7):
+        rows = [
+            {"timestamp": 1_780_000_000 + 7 * at + number, "prompt": f"You are kind. {'Be short. ' * 20} {at % 5}"}
+            for at in range(20)
+        ]
+        (folder / f"part-{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def traced(capsys: pytest.CaptureFixture[str], logs: Path, blocks: Path, *flags: str) -> tuple[int, Any, str]:
+    code = run(["trace", str(logs), "-o", str(blocks), "--json", "-q", *flags])
+    out, err = capsys.readouterr()
+    return code, json.loads(out) if out else None, err
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_bytes(logs: Path, tmp_path: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with (logs / "part-3.jsonl").open("a") as log:
+        log.write('{"messages": [{"content": 3}]}\n')
+    found = []
+    for jobs in "123":
+        blocks = tmp_path / f"blocks-{jobs}"
+        code, document, err = traced(capsys, logs, blocks, "-t", bytes_json, "--jobs", jobs)
+        assert code == 2
+        told = json.dumps(document).replace(blocks.name, "blocks") + err
+        found.append((told, files(blocks)))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0][1]) == 6
+
+
+@linux
+def test_a_log_that_nobody_survives_is_named_and_the_others_are_traced(
+    logs: Path, tmp_path: Path, bytes_json: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deadly(self: Any, log: LogToTrace) -> object:
+        if log.path.endswith("part-2.jsonl"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return CALL(self, log)
+
+    monkeypatch.setattr(Traced, "__call__", deadly)
+    blocks = tmp_path / "blocks"
+    code, document, err = traced(capsys, logs, blocks, "-t", bytes_json, "--jobs", "2")
+    assert code == 2
+    assert "part-2.jsonl: it ended each of 3 processes that tried it: its process was ended by signal 9" in err
+    assert len(document["traces"]) == len(files(blocks)) == 6
+    assert [Path(each["log"]).name for each in document["failed"]] == ["part-2.jsonl"]
+    monkeypatch.setattr(Traced, "__call__", CALL)
+    code, document, _ = traced(capsys, logs, blocks, "-t", bytes_json, "--jobs", "2")
+    assert code == 0
+    assert [each["kept"] for each in document["traces"]] == [True, True, False, True, True, True, True]
+
+
+def test_a_cluster_that_goes_away_leaves_what_was_written_and_says_how_to_go_on(
+    logs: Path, tmp_path: Path, bytes_json: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Going:
+        def map(self, work: Any, items: Any) -> Iterator[TracedFile]:
+            yield from map(work, items[:3])
+            raise ClusterGoneError("the Ray cluster went away after 3 of 7 tasks: its driver was ended")
+
+    blocks = tmp_path / "blocks"
+    monkeypatch.setattr(AskedTasks, "task_map", lambda *_, **__: Going())
+    code, document, err = traced(capsys, logs, blocks, "-t", bytes_json)
+    assert (code, document) == (4, None)
+    assert "went away after 3 of 7 tasks" in err
+    assert "the same command goes on from it" in err
+    assert len(files(blocks)) == 3
+    monkeypatch.undo()
+    code, document, _ = traced(capsys, logs, blocks, "-t", bytes_json)
+    assert code == 0
+    assert sum(each["kept"] for each in document["traces"]) == 3
