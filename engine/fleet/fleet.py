@@ -42,11 +42,13 @@ def serve(
     *,
     view: RouterView = "events",
     index_blocks: int | None = None,
+    give_up: Callable[[Happening], bool] | None = None,
 ) -> FleetRun:
     """Serve requests, which are in order of arrival and numbered so. The router's answer -1 turns a request away.
 
     A router hears of first tokens and ends up to an arrival before it chooses for that. With the view `routed` it knows of a
-    replica's cache what it sent there, of that the latest `index_blocks` blocks.
+    replica's cache what it sent there, of that the latest `index_blocks` blocks. The run ends where `give_up` says so of what
+    happens, which is told in order; what is not served then has no moments.
     """
     if replicas < 1:
         raise EngineError(f"a fleet has at least one replica, not {replicas}")
@@ -58,7 +60,8 @@ def serve(
         now = request.arrival
         for replica in fleet:
             replica.advance(now)
-        _tell(router, fleet)
+        if _tell(router, fleet, give_up):
+            return ledger.run(requests, replicas)
         chosen = router.choose(request, views, now)
         if chosen == -1:
             ledger.refused += 1
@@ -68,12 +71,12 @@ def serve(
             routed[chosen].sent(request)
     for replica in fleet:
         replica.finish()
-    _tell(router, fleet)
+    _tell(router, fleet, give_up)
     return ledger.run(requests, replicas)
 
 
-def _tell(router: FleetRouter, fleet: list[FleetReplica]) -> None:
-    """Tell the router what happened, in order of time."""
+def _tell(router: FleetRouter, fleet: list[FleetReplica], give_up: Callable[[Happening], bool] | None) -> bool:
+    """Tell the router what happened, in order of time; returns whether the run is given up for it."""
     news: list[Happening] = []
     for replica in fleet:
         if replica.happened:
@@ -81,8 +84,12 @@ def _tell(router: FleetRouter, fleet: list[FleetReplica]) -> None:
             replica.happened.clear()
     if len(news) > 1:
         news.sort(key=lambda happening: happening.moment)
-    for moment, what, request, replica_number in news:
+    for happening in news:
+        moment, what, request, number = happening
         if what == "finished":
-            router.finished(request, replica_number, moment)
+            router.finished(request, number, moment)
         else:
-            router.first_token(request, replica_number, moment - request.arrival, moment)
+            router.first_token(request, number, moment - request.arrival, moment)
+        if give_up is not None and give_up(happening):
+            return True
+    return False

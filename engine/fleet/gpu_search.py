@@ -19,7 +19,7 @@ class FleetSearch:
 
     replicas: int | None
     shares: dict[int, float]
-    """By replicas, the share of requests within the objective."""
+    """By replicas, the share of requests within the objective; of a run that was given up, the most that it could have been."""
     most: int
     """The largest fleet that may be tried; 0: none was, as no fleet can meet the objective."""
     attainable: float = 1.0
@@ -27,8 +27,8 @@ class FleetSearch:
 
     @property
     def best(self) -> float:
-        """The largest share that was found."""
-        return max(self.shares.values(), default=0.0)
+        """The share of the largest fleet that was tried."""
+        return self.shares[max(self.shares)] if self.shares else 0.0
 
 
 def smallest_fleet(

@@ -132,7 +132,7 @@ class WhatIfCommand(Command):
             lost: list[str] = []
             if axis in ("routing", "replicas"):
                 sweep = self._routing(axis, opened, trace)
-                rows, lost = sweep.rows(tasks, progress), sweep.notes
+                rows, lost = sweep.rows(tasks, progress, self._command), sweep.notes
             elif axis in ("tier", "pd"):
                 rows = self._fleet_rows(axis, opened, trace, notes)
             else:

@@ -20,8 +20,8 @@ _LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
     "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
     "ttl": "unlimited room; a block that is not used for longer is gone",
-    "tier": "hit rate: of the GPU's own blocks; loaded: those that come from below instead of being computed; link: from host "
-    "memory to the GPU",
+    "tier": "hit rate: of the GPU's own blocks; loaded: those that come from below instead of being computed; bandwidth: from "
+    "host memory to the GPU",
     "pd": "as many replicas in each row; the first token comes with the prefill, the second after the transfer; predicted: run on "
     "a clock that the latency model drives",
     "block-size": "hit rate: of the prompt tokens; unlimited room, or the tokens of the capacity",

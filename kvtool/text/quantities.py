@@ -23,7 +23,7 @@ _BYTES = {
     "ti": 1024**4,
 }
 _SIZE = re.compile(rf"({_NUMBER}) ?([kmgt]i?)?b", re.IGNORECASE)
-_BANDWIDTH = re.compile(rf"({_NUMBER}) ?([kmgt]i?)?(bit|b)(?:/s|ps)", re.IGNORECASE)
+_BANDWIDTH = re.compile(rf"({_NUMBER}) ?([kmgtKMGT]i?)?(B|[bB]it)/s")  # "Gb" and "Gbps" are read as either
 _COUNT = re.compile(rf"({_NUMBER}) ?([km])? ?(blocks?|tokens?)?", re.IGNORECASE)
 _RATIO = re.compile(rf"({_NUMBER}) ?(%)?")
 _LONGEST = 40
@@ -88,7 +88,7 @@ def parse_bandwidth(text: str) -> float:
     found = _BANDWIDTH.fullmatch(text)
     if found is None:
         raise ValueError(f"`{text}` is not a bandwidth; write it like `14GB/s`, `400Gbit/s` or `unlimited`")
-    return float(found[1]) * _BYTES[(found[2] or "").lower()] / (8 if found[3].lower() == "bit" else 1)
+    return float(found[1]) * _BYTES[(found[2] or "").lower()] / (1 if found[3] == "B" else 8)
 
 
 def parse_capacity(text: str) -> Capacity:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,10 @@ def test_routers_of_a_log(trace: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert {row["routing"]: row["router_view"] for row in real}["sglang"] == "routed"
     again = told(capsys, trace, "--sweep", "routing", "--capacity", "200", "--replicas", "3")
     assert again["rows"] == rows
+    for row in (rows[0], rows[-1]):
+        words = shlex.split(row["command"])
+        assert words[:2] == ["kvtool", "what-if"]
+        assert told(capsys, *words[2:])["rows"] == [row]
 
 
 def test_replicas_of_a_log(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +175,7 @@ def test_replicas_of_a_log(trace: str, capsys: pytest.CaptureFixture[str]) -> No
     assert [row["replicas"] for row in rows] == [1, 1, 2, 2, 3, 3, 5, 5]
     assert {row["routing"] for row in rows} == {"dynamo", "sglang:share=0.9"}
     assert {row["router_view"] for row in rows} == {"events"}
-    one = [{**row, "routing": None, "router_version": None} for row in rows[:2]]
+    one = [{**row, "routing": None, "router_version": None, "command": None} for row in rows[:2]]
     assert one[0] == one[1]
     assert {row["replicas"] for row in told(capsys, trace, "--sweep", "replicas")["rows"]} == {1, 2, 4, 8}
 

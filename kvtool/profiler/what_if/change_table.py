@@ -108,7 +108,10 @@ class WhatIfTable:
             raise KvtoolError(
                 "every request is longer than the cache, or than the model takes", hint="a larger --capacity"
             )
-        self.notes.append(f"{plural(left, 'request')} longer than today's cache or model takes left out of all rows")
+        self.notes.append(
+            f"all rows are without {plural(left, 'request')} longer than today's cache, or than the model takes; "
+            "the command of a row with more room serves these, too"
+        )
         return fine.only(fits)
 
     def _changes(self, today: PlannedChange, fine: BlockTrace, found: PromptFixes | None) -> Iterator[PlannedChange]:

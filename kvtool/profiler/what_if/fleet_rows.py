@@ -14,6 +14,7 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import FleetRouter, RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
+from kvtool.engine.fleet.missed_slo import MissedSlo
 from kvtool.engine.fleet.replica import Replica
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError
@@ -103,8 +104,18 @@ class FleetPlan:
             return FleetSearch(None, {}, 0, best)
 
         def share_of(replicas: int) -> float:
-            run = self.serve(make_router(), replicas, view=view, index_blocks=index_blocks)
-            return fleet_figures(run, slo).within_slo or 0.0
+            misses = MissedSlo(slo, len(self.requests))
+            give_up = None if replicas == most else misses
+            run = serve(
+                self.requests,
+                self.replica,
+                replicas,
+                make_router(),
+                view=view,
+                index_blocks=index_blocks,
+                give_up=give_up,
+            )
+            return misses.most if misses.too_many and give_up else fleet_figures(run, slo).within_slo or 0.0
 
         return smallest_fleet(share_of, slo.share, most=most, attainable=best)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -18,6 +18,7 @@ from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.profiler.what_if.planned_change import Flags
 from kvtool.profiler.what_if.sweep_tasks import WORTH_IT
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
 from kvtool.results.choices import Axis
@@ -74,8 +75,11 @@ class RoutingSweep:
             f"times of {latency.geometry.name} on {latency.accelerator.name}, a roofline estimate; cache of each replica: {cache}"
         )
 
-    def rows(self, tasks: AskedTasks, progress: Progress) -> list[SweepRow]:
-        """By number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last."""
+    def rows(self, tasks: AskedTasks, progress: Progress, command: Callable[[Flags], str]) -> list[SweepRow]:
+        """By number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last.
+
+        `command` is what was given, with other flags: each row has the one that gives it again.
+        """
         asked = self._asked
         routers = self._with_sessions(asked.routers or self._usual())
         counts = asked.replicas or ((_REPLICAS,) if asked.axis == "routing" else _COUNTS)
@@ -97,7 +101,8 @@ class RoutingSweep:
                 self.notes += notes
         if not rows:
             raise KvtoolError(f"no row could be counted: {self.notes[-1]}", hint="--jobs 1 does all in one process")
-        return sorted(rows, key=_order)
+        rows.sort(key=_order)
+        return [row.model_copy(update={"command": command(_flags(row))}) for row in rows]
 
     def _usual(self) -> list[AskedRouter]:
         """Every router of the registry that is another by default; over replicas that of today, and the one that looks at load."""
@@ -210,6 +215,11 @@ def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
     if most > _NEARLY_ALL * len(served) and len(served) > run.replicas:
         told.append(f"{with_replicas} sent {percent(most / len(served))} of the requests to one of them")
     return told
+
+
+def _flags(row: SweepRow) -> Flags:
+    """What gives a row again."""
+    return (("--routing", row.routing), ("--replicas", str(row.replicas)))
 
 
 def _order(row: SweepRow) -> tuple[int, bool, float, float]:

@@ -31,6 +31,8 @@ def answer(rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_h
         )
     if first.command is not None:
         lines.append(f"Run: {first.command}")
+    if first.more_hardware and today.ttft_p99 is not None and today.goodput is None:
+        lines.append("Whether that is needed at all, the table says for an objective: --slo ttft=2s,tpot=50ms.")
     return [*lines, *_ask_for(missing)]
 
 

@@ -97,6 +97,12 @@ class TableClock:
             flags=(("--replicas", str(more)),),
             more_hardware=True,
         )
+        missing += [
+            MissingRow(change="host tier", why="its sizes and bandwidths are a sweep of their own: --sweep tier"),
+            MissingRow(
+                change="prefill/decode split", why="its ways to cut a fleet are a sweep of their own: --sweep pd"
+            ),
+        ]
         if self.asked.replicas == 1:
             missing.append(MissingRow(change="router", why="one replica leaves nothing to choose: say --replicas N"))
             return

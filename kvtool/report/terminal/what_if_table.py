@@ -61,13 +61,13 @@ def _commands(console: Console, table: Sequence[Sequence[str]], again: Sequence[
     for (name, *_), said in zip(table, again, strict=True):
         if not said:
             continue
-        lines = shell_lines(words_of(said), console.width, plain)
+        lines = shell_lines(words_of(said), console.width - 2, plain)
         if len(lines) == 1 and cell_width(lines[0]) + cell_width(name) + 2 <= console.width:
             put(console, f"  {name}:{lines[0][1:]}")
             continue
         say(console, f"{name}:", hang=2)
         for line in lines:
-            put(console, f"  {line}" if line is lines[0] and cell_width(line) + 2 <= console.width else line)
+            put(console, f"  {line}" if line is lines[0] else line)  # more margin would part a word that goes on
 
 
 def _missing(console: Console, document: WhatIfDocument, *, plain: bool) -> None:

@@ -25,7 +25,7 @@ BLOCKS = "kvtool.blocks/1"
 """The schema of what is written."""
 _ROWS = 4096
 """Requests of a row group, at most."""
-_IDS = 1 << 20
+_IDS = 1 << 18
 """Blocks of a row group, about: what is kept in memory before it is written."""
 
 

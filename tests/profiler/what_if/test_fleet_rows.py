@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.fleet.fleet_figures import Slo
+from kvtool.engine.fleet.fleet_figures import Slo, fleet_figures
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import FleetRouter
+from kvtool.engine.fleet.gpu_search import smallest_fleet
 from kvtool.engine.fleet.routers.blind_routers import RoundRobinRouter
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
@@ -89,3 +90,23 @@ def test_an_objective_that_nobody_meets() -> None:
     search = plan.smallest(in_turn)
     assert (search.replicas, search.most, search.attainable) == (None, 0, 0.0)
     assert plan.row("capacity", plan.serve(in_turn(), 1), search=search).gpus is None
+
+
+@pytest.mark.parametrize("most", [5, 8])
+@pytest.mark.parametrize(
+    "slo", [Slo(ttft=0.1), Slo(ttft=0.2, tpot=0.009), Slo(tpot=0.012, share=0.99), Slo(ttft=0.1, share=0.999)]
+)
+def test_runs_that_are_given_up_find_the_same_fleet(slo: Slo, most: int) -> None:
+    """Beside runs to the end."""
+    requests = [
+        FleetRequest(number, 0.004 * number, [], 0, 600 + 97 * (number % 11), 1 + number % 30) for number in range(150)
+    ]
+    plan = FleetPlan(requests, EngineConfig(16, 4000), MODEL, slo)
+    whole = smallest_fleet(
+        lambda count: fleet_figures(plan.serve(in_turn(), count), slo).within_slo or 0.0, slo.share, most=most
+    )
+    found = plan.smallest(in_turn, most=most)
+    assert found.replicas == whole.replicas
+    if found.shares:
+        assert all(found.shares[count] >= share for count, share in whole.shares.items())
+        assert found.best == whole.best

@@ -43,7 +43,7 @@ def a_request(
 
 def rows_of(plan: FleetPlan, routing: str, replicas: int = 3, seed: int = 0) -> tuple[list[SweepRow], list[str]]:
     sweep = RoutingSweep(plan, AskedFleet.of("routing", routing, [replicas], None), seed=seed)
-    return sweep.rows(ALONE, Progress(None)), sweep.notes
+    return sweep.rows(ALONE, Progress(None), repr), sweep.notes
 
 
 REQUESTS = st.lists(st.tuples(st.floats(0, 0.05), st.integers(0, 4), st.integers(6, 30)), min_size=1, max_size=40)
@@ -113,7 +113,7 @@ def test_a_ring_without_sessions_is_refused() -> None:
     _, notes = rows_of(a_plan(some), "session-ring")
     assert any(note.startswith("3 of 6 requests name no session and no tenant") for note in notes)
     usual = RoutingSweep(a_plan(some), AskedFleet("routing"), seed=0)
-    assert "session-ring" in [row.routing for row in usual.rows(ALONE, Progress(None))]
+    assert "session-ring" in [row.routing for row in usual.rows(ALONE, Progress(None), repr)]
 
 
 def test_a_seed_decides_all_that_is_random() -> None:
@@ -127,7 +127,7 @@ def test_a_seed_decides_all_that_is_random() -> None:
 def test_replicas_answer() -> None:
     requests = [a_request(number, number % 5, arrival=0.001 * number) for number in range(60)]
     sweep = RoutingSweep(a_plan(requests, None), AskedFleet.of("replicas", None, [1, 2, 16, 32], None), seed=0)
-    rows = sweep.rows(ALONE, Progress(None))
+    rows = sweep.rows(ALONE, Progress(None), repr)
     assert [row.replicas for row in rows] == [1, 1, 2, 2, 16, 16, 32, 32]
     said = routing_answer(rows)
     assert "1 replica with" in said
@@ -138,5 +138,5 @@ def test_two_processes_find_the_same() -> None:
     requests = [a_request(number, number % 5, arrival=0.004 * number) for number in range(60)]
     asked = AskedFleet.of("routing", ALL, [3], None)
     alone, both = (RoutingSweep(a_plan(requests), asked, seed=1) for _ in range(2))
-    assert alone.rows(ALONE, Progress(None)) == both.rows(AskedTasks(2), Progress(None))
+    assert alone.rows(ALONE, Progress(None), repr) == both.rows(AskedTasks(2), Progress(None), repr)
     assert alone.notes == both.notes

@@ -165,6 +165,8 @@ class TestDynamo:
         assert isinstance(router, DynamoRouter)
         assert chosen(router, [MadeReplica(0)]) == 0
         assert router.costs(made_request(1), [MadeReplica(0, 4), MadeReplica(1, 4)]) == [20 - 1, 10 - 4]
+        assert chosen(router, [MadeReplica(1)], made_request(1)) == 1
+        assert router.costs(made_request(2), [MadeReplica(0, 4), MadeReplica(1, 4)]) == [20 - 4, 20 - 4]
 
     def test_cache_against_load(self) -> None:
         """With 100 tokens pending at 0: 20 - 10 there, 10 - 0 at 1; equal, and drawn. One block less, and 1 has it."""

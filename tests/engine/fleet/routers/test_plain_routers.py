@@ -131,3 +131,8 @@ def test_rates_forget_what_is_older_than_the_window() -> None:
     assert rates.lowest(replicas, 15.5) == 0
     rates.sent(0, 15.5)
     assert rates.lowest(replicas, 15.5) == 1
+    rates = RequestRates(10)
+    rates.sent(0, 3)
+    rates.sent(1, 2)
+    assert rates.lowest(replicas, 12) == 0  # that of just 10 seconds ago counts
+    assert rates.lowest(replicas, 12.5) == 1
