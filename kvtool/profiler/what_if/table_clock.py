@@ -99,7 +99,9 @@ class TableClock:
         )
         missing += [
             MissingRow(change="host tier", why="its sizes and bandwidths are a sweep of their own: --sweep tier"),
-            MissingRow(change="prefill/decode split", why="its ways to cut a fleet are a sweep of their own: --sweep pd"),
+            MissingRow(
+                change="prefill/decode split", why="its ways to cut a fleet are a sweep of their own: --sweep pd"
+            ),
         ]
         if self.asked.replicas == 1:
             missing.append(MissingRow(change="router", why="one replica leaves nothing to choose: say --replicas N"))
