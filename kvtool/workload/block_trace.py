@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kvtool.workload.turn import HashedPrompt, Turn
 
 Numbers = npt.NDArray[np.int64]
+_AT_A_TIME = 1 << 20
 _DENSE = 4
 """Ids up to so many times their number are taken as numbers as they are."""
 _LONGEST = 1 << 62
@@ -126,17 +128,33 @@ class AskedBlocks:
     @property
     def looked_up(self) -> npt.NDArray[np.bool_]:
         """Of each block, whether its request looks it up."""
-        counts = np.diff(self.starts)
-        place = np.arange(len(self.numbers)) - np.repeat(self.starts[:-1], counts)
-        return place < np.repeat(self.asked, counts)
+        found = np.empty(len(self.numbers), dtype=np.bool_)
+        for first, stop in self._parts():
+            begin, end = int(self.starts[first]), int(self.starts[stop])
+            counts = np.diff(self.starts[first : stop + 1])
+            places = np.arange(begin, end) - np.repeat(self.starts[first:stop], counts)
+            found[begin:end] = places < np.repeat(self.asked[first:stop], counts)
+        return found
 
     @property
     def reachable(self) -> int:
         """Blocks that an unlimited cache hits: all that are looked up but where they come first."""
-        here = np.arange(len(self.numbers))
-        first = np.empty(int(self.numbers.max(initial=-1)) + 1, dtype=np.int64)
-        first[self.numbers[::-1]] = here[::-1]
-        return int(np.count_nonzero(self.looked_up & (first[self.numbers] < here)))
+        earliest = np.empty(int(self.numbers.max(initial=-1)) + 1, dtype=np.int64)
+        parts = [(int(self.starts[first]), int(self.starts[stop])) for first, stop in self._parts()]
+        for begin, end in reversed(parts):
+            earliest[self.numbers[begin:end][::-1]] = np.arange(end - 1, begin - 1, -1)
+        looked_up = self.looked_up
+        return sum(
+            int(np.count_nonzero(looked_up[begin:end] & (earliest[self.numbers[begin:end]] < np.arange(begin, end))))
+            for begin, end in parts
+        )
+
+    def _parts(self) -> Iterator[tuple[int, int]]:
+        """Ranges of requests with about `_AT_A_TIME` blocks: what is worked out for each block takes room for so many."""
+        first, last = 0, len(self.asked)
+        while first < last:
+            stop = int(np.searchsorted(self.starts, self.starts[first] + _AT_A_TIME, side="right")) - 1
+            yield first, (first := min(max(stop, first + 1), last))
 
     def requests(self) -> list[list[int]]:
         """The blocks of each request."""

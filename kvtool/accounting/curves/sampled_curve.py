@@ -17,6 +17,7 @@ from kvtool.workload.block_trace import AskedBlocks, Numbers
 
 PARTS = 8
 _BITS = 32
+_AT_A_TIME = 1 << 20
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
@@ -55,24 +56,51 @@ class SampledCurve:
 
 def sampled_curve(blocks: AskedBlocks, rate: float) -> SampledCurve:
     """The curve from a part of the blocks, `rate` of them; deterministic."""
-    bits = _hashed(blocks.numbers)
-    chosen = bits >> np.uint64(64 - _BITS) < np.uint64(round(rate * (1 << _BITS)))
-    part_of = bits & np.uint64(PARTS - 1)
-    asked, unlimited = blocks.looked_up, blocks.reachable
+    chosen, part_of = _sampled(blocks.numbers, rate)
+    sample = _Sample(
+        blocks.numbers[chosen],
+        part_of,
+        requests := np.searchsorted(blocks.starts, chosen, side="right") - 1,
+        chosen - blocks.starts[requests] < blocks.asked[requests],
+        len(blocks.asked),
+    )
     scale = PARTS / rate
-    curves = [capacity_curve(_only(blocks, chosen & (part_of == part), asked)) for part in range(PARTS)]
+    curves = [capacity_curve(sample.part(part)) for part in range(PARTS)]
+    unlimited = blocks.reachable
     missing = tuple(unlimited - scale * curve.unlimited for curve in curves)
     return SampledCurve(tuple(curves), missing, scale, blocks.references)
 
 
-def _only(blocks: AskedBlocks, kept: npt.NDArray[np.bool_], asked: npt.NDArray[np.bool_]) -> AskedBlocks:
-    """The blocks that are kept, of the requests that have any."""
-    requests = np.repeat(np.arange(len(blocks.asked)), np.diff(blocks.starts))
-    counts = np.bincount(requests[kept], minlength=len(blocks.asked))
-    looked = np.bincount(requests[kept & asked], minlength=len(blocks.asked))
-    there = counts > 0
-    numbers = np.unique(blocks.numbers[kept], return_inverse=True)[1].astype(np.int64)
-    return AskedBlocks(numbers, np.concatenate([[0], np.cumsum(counts[there])]), looked[there])
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """References to the blocks that are in the sample, in their order: of which part, by which request, and whether looked up."""
+
+    numbers: Numbers
+    part_of: npt.NDArray[np.uint8]
+    requests: Numbers
+    asked: npt.NDArray[np.bool_]
+    num_requests: int
+
+    def part(self, part: int) -> AskedBlocks:
+        """Those of one part, of the requests that have any."""
+        kept = self.part_of == part
+        requests = self.requests[kept]
+        counts = np.bincount(requests, minlength=self.num_requests)
+        looked = np.bincount(requests[self.asked[kept]], minlength=self.num_requests)
+        there = counts > 0
+        numbers = np.unique(self.numbers[kept], return_inverse=True)[1].astype(np.int64)
+        return AskedBlocks(numbers, np.concatenate([[0], np.cumsum(counts[there])]), looked[there])
+
+
+def _sampled(numbers: Numbers, rate: float) -> tuple[Numbers, npt.NDArray[np.uint8]]:
+    """Where the blocks of the sample stand, and of which part each is; so many at a time, as hashes take room."""
+    places, parts = [np.empty(0, np.int64)], [np.empty(0, np.uint8)]
+    for first in range(0, len(numbers), _AT_A_TIME):
+        bits = _hashed(numbers[first : first + _AT_A_TIME])
+        chosen = np.flatnonzero(bits >> np.uint64(64 - _BITS) < np.uint64(round(rate * (1 << _BITS))))
+        places.append(first + chosen)
+        parts.append((bits[chosen] & np.uint64(PARTS - 1)).astype(np.uint8))
+    return np.concatenate(places), np.concatenate(parts)
 
 
 def _hashed(numbers: Numbers) -> npt.NDArray[np.uint64]:
