@@ -113,7 +113,9 @@ def _legend(rows: Sequence[SweepRow]) -> str:
     if any(row.sure == "bound" for row in rows):
         words.append("bound: nobody can reach it for certain")
     if any(row.host_blocks for row in rows):
-        words.append("host tier: memory of each replica, which is no GPU; what is loaded from it is no hit")
+        words.append(
+            "host tier: memory of each replica, which is no GPU; what is loaded from it is no hit, and not computed"
+        )
     if any(row.prefill_replicas for row in rows) and any(row.gpus for row in rows):
         words.append("GPUs: not sought for a split fleet")
     if any(row.sure == "predicted" for row in rows):
