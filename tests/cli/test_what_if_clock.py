@@ -48,10 +48,12 @@ def test_every_row_has_its_times_and_its_command_gives_them_again(
     arguments = [trace(tmp_path / "t.jsonl"), "--capacity", "60", "--replicas", "2", "--slo", "ttft=400ms"]
     found = told(capsys, *arguments)
     kinds = {row["kind"] for row in found["rows"]}
-    assert {"today", "capacity", "kv-cache-dtype", "replicas", "routing", "policy"} <= kinds
+    assert {"today", "capacity", "kv-cache-dtype", "replicas", "routing", "policy", "tier", "pd"} <= kinds
     assert found["rows"][0]["replicas"] == 2
     for row in found["rows"]:
         _, _, *words = shlex.split(row["command"])
+        if row["kind"] in ("tier", "pd"):
+            continue
         again = told(capsys, *words)["rows"][0]
         if row["kind"] == "policy":
             assert again["hit_blocks"] == row["hit_blocks"]
@@ -69,6 +71,82 @@ def test_every_row_has_its_times_and_its_command_gives_them_again(
             "routing",
         ):
             assert again[key] == row[key], (row["change"], key)
+
+
+TIMES = ("ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99", "imbalance", "goodput", "within_slo")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--replicas", "3"],
+        ["--replicas", "2", "--slo", "ttft=400ms,tpot=20ms", "--routing", "least-loaded"],
+        ["--replicas", "2", "--routing", "llm-d,dynamo", "--router-view", "routed", "--speedup", "2"],
+        ["--use-timestamps"],
+    ],
+)
+def test_the_sweeps_of_tiers_and_split_fleets_give_their_rows_again(
+    more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told(capsys, trace(tmp_path / "t.jsonl"), "--capacity", "40", *more)
+    rows = {row["kind"]: row for row in found["rows"]}
+    assert ("pd" in rows) == ("--replicas" in more)
+    for kind, fields in (
+        ("tier", ("host_blocks", "bandwidth", "loaded_rate", "break_even_tokens")),
+        ("pd", ("prefill_replicas", "decode_replicas", "bandwidth", "transfer_p50", "transfer_p99", "transfer_bytes")),
+    ):
+        if kind not in rows:
+            continue
+        row = rows[kind]
+        assert (row["sure"], row["more_hardware"]) == ("predicted", kind == "tier")
+        swept = told(capsys, *shlex.split(row["command"])[2:])["rows"]
+        assert {each["axis"] for each in swept} == {kind}
+        (again,) = (each for each in swept if all(each[name] == row[name] for name in fields[:2]))
+        for name in (*TIMES, *fields, "replicas", "hit_blocks", "references", "computed_tokens", "capacity"):
+            assert again[name] == row[name], (kind, name)
+        today = rows["today"]
+        assert all(swept[0][name] == today[name] for name in (*TIMES, "hit_blocks", "computed_tokens"))
+
+
+def test_the_split_of_the_table_is_the_best_of_its_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [trace(tmp_path / "t.jsonl"), "--capacity", "60", "--replicas", "4", "--slo", "ttft=400ms,tpot=30ms"]
+    (row,) = (each for each in told(capsys, *arguments)["rows"] if each["kind"] == "pd")
+    splits = told(capsys, *shlex.split(row["command"])[2:])["rows"][1:]
+    assert len(splits) == 3
+    assert row["goodput"] == max(each["goodput"] for each in splits)
+    assert row["gpus"] is None
+
+
+def test_a_tier_is_sought_a_fleet_for_as_others_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, trace(tmp_path / "t.jsonl"), "--capacity", "60", "--replicas", "2", "--slo", "ttft=400ms")
+    (row,) = (each for each in found["rows"] if each["kind"] == "tier")
+    arguments = shlex.split(row["command"])[2:]
+    for replicas, meets in ((row["gpus"] - 1, False), (row["gpus"], True)):
+        asked = [*arguments[: arguments.index("--replicas")], *arguments[arguments.index("--replicas") + 2 :]]
+        swept = told(capsys, *asked, "--replicas", str(replicas))["rows"]
+        assert (swept[1]["within_slo"] >= 0.9) == meets
+
+
+def test_rows_that_no_sweep_gives_again_name_no_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, trace(tmp_path / "t.jsonl"), "--capacity", "9", "--replicas", "2")
+    assert "longer than today's cache" in " ".join(found["notes"])
+    rows = {row["kind"]: row for row in found["rows"]}
+    assert rows["tier"]["command"] is rows["pd"]["command"] is None
+
+
+def test_what_fleets_cannot_be_built_of_is_missing_with_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path / "t.jsonl")
+
+    def lack(*more: str) -> dict[str, str]:
+        return {row["change"]: row["why"] for row in told(capsys, path, *more)["missing"]}
+
+    unlimited = lack("--use-timestamps")
+    assert "unlimited" in unlimited["host tier"]
+    assert "--replicas N" in unlimited["prefill/decode split"]
+    off = lack("--use-timestamps", "--capacity", "60", "--no-enable-prefix-caching")
+    assert "prefix caching is off" in off["host tier"]
+    for more in ([], ["--rules", "block-lru"]):
+        assert any("tiers" in change for change in lack("--capacity", "60", *more))
 
 
 def test_rows_stand_by_accelerators_then_by_waiting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,7 +105,7 @@ def test_the_command_of_each_row_gives_it_again(
     for row in found["rows"]:
         tool, command, *words = shlex.split(row["command"])
         assert (tool, command) == ("kvtool", "what-if")
-        again = told(capsys, *words)["rows"][0]
+        again = told(capsys, *words)["rows"][row["kind"] == "tier"]
         assert again["hit_blocks"] == row["hit_blocks"], row["change"]
         if again["kind"] == "today":
             for key in ("hit_rate", "computed_tokens", "block_size"):
@@ -142,6 +142,25 @@ def test_rows_stand_by_what_they_compute_and_bounds_behind(tmp_path: Path, capsy
     assert {row["change"] for row in bounds} == {"cache without limit", "policy OPT"}
     best = min(row["computed_tokens"] for row in bounds)
     assert all(row["computed_tokens"] >= best for row in rows)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_times_a_host_tier_is_counted_as_its_sweep_counts_it(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trace_of(tmp_path / "t.jsonl", seed, timestamp=None)
+    found = told(capsys, path, "--capacity", "20", "--slo", "ttft=1s", "--replicas", "2")
+    rows = {row["kind"]: row for row in found["rows"]}
+    tier, today = rows["tier"], rows["today"]
+    without, again = told(capsys, *shlex.split(tier["command"])[2:])["rows"]
+    for key in ("hit_blocks", "references", "computed_tokens", "host_blocks", "loaded_rate", "bandwidth", "ttft_p99"):
+        assert again[key] == tier[key], key
+    assert (without["hit_blocks"], without["computed_tokens"]) == (today["hit_blocks"], today["computed_tokens"])
+    assert tier["computed_tokens"] < today["computed_tokens"]
+    assert (tier["sure"], tier["more_hardware"], tier["host_blocks"]) == ("exact", True, 40)
+    assert all("tier" not in row["change"] for row in found["missing"])
+    assert run(["what-if", path, "--capacity", "20"]) == 0
+    assert "loaded" in capsys.readouterr().out
 
 
 def test_what_cannot_be_had_is_listed_with_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,15 +64,15 @@ def engine_hits(trace: BlockTrace, config: EngineConfig) -> BlockHits:
 def policy_hits(trace: BlockTrace, policy: EvictionPolicy) -> BlockHits:
     """By the rule of trace studies, under a policy."""
     blocks = trace.of_studies()
-    return _studied(trace, blocks, hits_of_each(policy, blocks.requests()))
+    return _counted(trace, blocks, hits_of_each(policy, blocks.requests()))
 
 
 def best_hits(trace: BlockTrace, blocks: AskedBlocks, capacity: int) -> BlockHits:
-    """What no policy hits more than, by either rule: all that is touched may hit, and what comes is known."""
-    return _studied(trace, blocks, optimal_hits_of_each(blocks.requests(), capacity))
+    """What no policy hits more than, by either rule: what comes is known, and which of it is looked up."""
+    return _counted(trace, blocks, optimal_hits_of_each(blocks.requests(), capacity, blocks.asked.tolist()))
 
 
-def _studied(trace: BlockTrace, blocks: AskedBlocks, hits: list[int]) -> BlockHits:
+def _counted(trace: BlockTrace, blocks: AskedBlocks, hits: list[int]) -> BlockHits:
     counts = np.minimum(np.array(hits, dtype=np.int64), blocks.asked)
     tokens = int(np.minimum(counts * trace.block_size, trace.prompt_tokens).sum())
     return BlockHits(int(counts.sum()), blocks.references, tokens, int(trace.prompt_tokens.sum()))

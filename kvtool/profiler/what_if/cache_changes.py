@@ -19,7 +19,7 @@ from kvtool.workload.block_trace import BlockTrace
 _FP8 = "fp8_e4m3"
 _BLOCK_SIZES = (16, 32, 64, 128, 256, 512)
 _MOST_BLOCKS = 10_000_000
-_NO_CAPACITY = "the size of the cache is not known, so it is unlimited here: say --gpu-memory 80GiB, or --capacity"
+NO_CAPACITY = "the size of the cache is not known, so it is unlimited here: say --gpu-memory 80GiB, or --capacity"
 POLICY_NAMES = {
     "lru": "LRU",
     "fifo": "FIFO",
@@ -32,7 +32,7 @@ POLICY_NAMES = {
 
 Replanned = Callable[..., Plan]
 """The plan with other options of the engine; KvtoolError or EngineError where it cannot be."""
-_NO_CLOCK: Flags = tuple((flag, None) for flag in ("--replicas", "--routing", "--router-view", "--slo", "--speedup"))
+NO_CLOCK: Flags = tuple((flag, None) for flag in ("--replicas", "--routing", "--router-view", "--slo", "--speedup"))
 """Sweeps without a clock do not take its options."""
 
 
@@ -77,7 +77,7 @@ class CacheChanges:
     def _capacities(self) -> Iterator[PlannedChange]:
         today, blocks = self.today, self.today.capacity
         if blocks is None:
-            self._lack("cache x 2", _NO_CAPACITY)
+            self._lack("cache x 2", NO_CAPACITY)
             return
         token_bytes = today.plan.bytes_per_block
         for times in (2, 4):
@@ -135,7 +135,7 @@ class CacheChanges:
         rules: Flags = (("--rules", today.plan.rules),)
         replicas = today.replicas or 1
         together = today.capacity * replicas
-        swept: Flags = (*_capacity_flags(None), *_NO_CLOCK)
+        swept: Flags = (*_capacity_flags(None), *NO_CLOCK)
         if today.plan.rules != "block-lru":
             self._lack(
                 "policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six"
@@ -176,7 +176,7 @@ class CacheChanges:
         today, plan = self.today, self.today.plan
         name = "KV cache in fp8"
         if today.capacity is None:
-            self._lack(name, _NO_CAPACITY)
+            self._lack(name, NO_CAPACITY)
             return
         if find_kv_dtype(plan.kv_cache_dtype).quantized:
             return

@@ -15,11 +15,12 @@ from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.what_if.arrival_times import check_arrivals
-from kvtool.profiler.what_if.cache_changes import CacheChanges
+from kvtool.profiler.what_if.cache_changes import NO_CLOCK, CacheChanges
+from kvtool.profiler.what_if.host_tier import counted_with_tier, host_tier
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace
 from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
-from kvtool.profiler.what_if.table_answer import answer
+from kvtool.profiler.what_if.table_answer import answer, gpus_of
 from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
 from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
@@ -62,17 +63,21 @@ class WhatIfTable:
         found = self._fixes()
         made = found.chosen(self.asked.fixed) if found is not None and self.asked.fixed else ()
         fine, self.notes[:] = block_trace(self.opened, self.progress, block_size=self._fine_size(plan), fixes=made)
+        read = len(fine)
         fine = self._without_refused(fine, plan)
         today = PlannedChange("today", "today", "", _in_blocks_of(fine, plan), plan)
         clock = self._clock(today)
         if clock is not None:
             today = replace(today, replicas=clock.asked.replicas)
         changes = list(self._changes(today, fine, None if made else found))
+        swept = not self.asked.fixed and len(today.trace) == read
         if clock is not None:
-            changes += clock.changes(today, self.missing)
+            changes += clock.changes(today, self.missing, swept=swept)
+        elif self._counts_tiers(today):
+            changes += host_tier(today, self.missing, NO_CLOCK if swept else None, clock=False)
         rows = [self._row(change, clock) for change in (today, *changes)]
         first, *others = rows
-        rows = [first, *sorted(others, key=_order)]
+        rows = [first, *sorted(others, key=lambda row: _order(row, first))]
         blocks = today.trace.of_studies() if plan.rules == "block-lru" else today.trace.of_engine()
         return WhatIfDocument(
             schema="kvtool.what-if/1",
@@ -193,8 +198,14 @@ class WhatIfTable:
                 f"{plural(fleet.replicas, 'replica')}" + (f" by {made.today}" if fleet.replicas > 1 else "")
             )
             return made
-        self._lack("TTFT, TPOT, goodput, GPUs, replicas, routers, tiers, prefill/decode split", why)
+        tiers = "" if self._counts_tiers(today) else " tiers,"
+        self._lack(f"TTFT, TPOT, goodput, GPUs, replicas, routers,{tiers} prefill/decode split", why)
         return None
+
+    @staticmethod
+    def _counts_tiers(today: PlannedChange) -> bool:
+        """Whether a tier is counted without a clock, as its sweep does: where not all requests have times."""
+        return today.plan.rules != "block-lru" and bool(np.isnan(today.trace.arrivals).any())
 
     def _row(self, change: PlannedChange, clock: TableClock | None) -> SweepRow:
         row = SweepRow(
@@ -211,9 +222,12 @@ class WhatIfTable:
             command=None if change.flags is None else self.asked.command_of(change.flags),
             sure=change.sure,
         )
-        if clock is None or change.kind == "policy":
+        told: dict[str, object]
+        if clock is None and change.tiers is not None:
+            told = counted_with_tier(change)
+        elif clock is None or change.kind == "policy":
             hits = change.hits
-            told: dict[str, object] = {
+            told = {
                 "hit_blocks": hits.blocks,
                 "references": hits.references,
                 "hit_rate": hits.rate,
@@ -249,6 +263,7 @@ class WhatIfTable:
             "within_slo": figures.within_slo,
             "gpus": None if search is None or search.replicas is None else search.replicas * change.accelerators,
             "sure": "predicted" if change.sure == "exact" else change.sure,
+            **served.built,
         }
 
 
@@ -256,9 +271,10 @@ def _in_blocks_of(fine: BlockTrace, plan: Plan) -> BlockTrace:
     return fine.coarser(plan.engine.block_size // fine.block_size)
 
 
-def _order(row: SweepRow) -> tuple[bool, float, float, float]:
+def _order(row: SweepRow, today: SweepRow) -> tuple[bool, float, float, float]:
     """By accelerators for the objectives, then by TTFT p99, then by what is computed; bounds behind all that can be done."""
-    gpus = inf if row.gpus is None else row.gpus
+    found = gpus_of(row, today)
+    gpus = inf if found is None else found
     late = inf if row.ttft_p99 is None else row.ttft_p99
     return row.sure == "bound", gpus, late, row.computed_tokens or 0
 

@@ -16,6 +16,8 @@ from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
 from kvtool.engine.fleet.missed_slo import MissedSlo
 from kvtool.engine.fleet.replica import Replica
+from kvtool.engine.fleet.tier_plan import TierPlan
+from kvtool.engine.fleet.tiered_replica import TieredReplica
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError
 from kvtool.profiler.planned_run import PlannedRun
@@ -58,6 +60,8 @@ class FleetPlan:
     config: EngineConfig
     latency: LatencyModel
     slo: Slo | None = None
+    tiers: TierPlan | None = None
+    """What lies below each replica's GPU; None: nothing."""
 
     @classmethod
     def of(cls, trace: BlockTrace, planned: PlannedRun, *, slo: Slo | None = None, speedup: float = 1.0) -> FleetPlan:
@@ -79,6 +83,9 @@ class FleetPlan:
 
     def replica(self, number: int, ledger: FleetLedger) -> Replica:
         """An engine of the fleet."""
+        tiers = self.tiers
+        if tiers is not None and (tiers.host or tiers.disk):
+            return TieredReplica(number, self.config, self.latency, ledger, tiers)
         return Replica(number, self.config, self.latency, ledger)
 
     def serve(

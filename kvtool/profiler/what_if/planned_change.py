@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kvtool.accounting.curves.engine_hits import BlockHits, best_hits, engine_hits, policy_hits
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.policies.known_policies import POLICIES
+from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.results.choices import ChangeKind, Policy, Sure
 from kvtool.workload.block_trace import BlockTrace
 
@@ -39,6 +40,10 @@ class PlannedChange:
     """None: as many as today."""
     routing: str | None = None
     """None: today's router."""
+    tiers: TierPlan | None = None
+    """What lies below each replica's GPU; None: nothing."""
+    prefill: int | None = None
+    """Of the replicas, those that compute prompts only; None: all do both."""
 
     @property
     def capacity(self) -> int | None:

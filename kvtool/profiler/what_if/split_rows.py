@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 
 from kvtool.engine.fleet.decode_replica import DecodeReplica
+from kvtool.engine.fleet.fleet_figures import FleetFigures
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_run import Seconds
 from kvtool.engine.fleet.routers.asked_router import AskedRouter
@@ -41,23 +42,27 @@ def split_rows(
     mixed = served_by(plan, plan.replica, router, replicas, seed)
     yield plan.row("pd", mixed).model_copy(update={"computed_tokens": int(mixed.computed_tokens.sum())})
     for prefill in range(1, replicas):
-        yield _row(plan, _split(plan, asked, (prefill, replicas - prefill), token_bytes, router, seed), asked, prefill)
+        split = served_apart(plan, asked, prefill, token_bytes, router, seed)
+        update = split_fields(split, asked, prefill) | {"computed_tokens": int(split.run.computed_tokens.sum())}
+        yield plan.row("pd", split.run).model_copy(update=update)
 
 
-def _split(
-    plan: FleetPlan, asked: AskedSplit, pools: tuple[int, int], token_bytes: float, router: AskedRouter, seed: int
+def served_apart(
+    plan: FleetPlan, asked: AskedSplit, prefill: int, token_bytes: float, router: AskedRouter, seed: int
 ) -> SplitRun:
+    """The requests of a plan with so many replicas for prefill, and the rest for decode; the router is no bound."""
+
     def decode(number: int, ledger: FleetLedger) -> DecodeReplica:
         return DecodeReplica(number, plan.config, plan.latency, ledger)
 
     settings = router.settings
-    assert settings is not None, "the mixed fleet has refused bounds"
+    assert settings is not None, "a bound routes nothing"
     link = SharedLink(asked.bandwidth, asked.latency)
     return serve_split(
         plan.requests,
         plan.replica,
         decode,
-        pools,
+        (prefill, asked.replicas - prefill),
         settings.router(seed),
         link,
         token_bytes,
@@ -66,19 +71,27 @@ def _split(
     )
 
 
-def _row(plan: FleetPlan, split: SplitRun, asked: AskedSplit, prefill: int) -> SweepRow:
-    return plan.row("pd", split.run).model_copy(
-        update={
-            "replicas": asked.replicas,
-            "prefill_replicas": prefill,
-            "decode_replicas": asked.replicas - prefill,
-            "bandwidth": None if asked.bandwidth == inf else asked.bandwidth,
-            "transfer_p50": _quantile(split.transfer_seconds, 0.5),
-            "transfer_p99": _quantile(split.transfer_seconds, 0.99),
-            "transfer_bytes": int(split.transfer_bytes.sum()),
-            "computed_tokens": int(split.run.computed_tokens.sum()),
-        }
-    )
+def split_order(split: FleetFigures, mixed: FleetFigures) -> tuple[float, float, float]:
+    """What ways to cut a fleet are sorted by: requests within the objectives, else TTFT, what has a longer TPOT than the mixed
+    fleet behind.
+    """
+    ttft, tpot = (inf if each is None else each for each in (split.ttft_p99, split.tpot_p99))
+    if split.goodput is not None:
+        return -split.goodput, ttft, tpot
+    return float(tpot > (mixed.tpot_p99 or inf)), ttft, tpot
+
+
+def split_fields(split: SplitRun, asked: AskedSplit, prefill: int) -> dict[str, object]:
+    """What a row says of the pools and the link between them."""
+    return {
+        "replicas": asked.replicas,
+        "prefill_replicas": prefill,
+        "decode_replicas": asked.replicas - prefill,
+        "bandwidth": None if asked.bandwidth == inf else asked.bandwidth,
+        "transfer_p50": _quantile(split.transfer_seconds, 0.5),
+        "transfer_p99": _quantile(split.transfer_seconds, 0.99),
+        "transfer_bytes": int(split.transfer_bytes.sum()),
+    }
 
 
 def _quantile(seconds: Seconds, part: float) -> float | None:

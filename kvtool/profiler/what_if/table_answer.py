@@ -44,9 +44,13 @@ def _told(head: str, row: SweepRow, today: SweepRow, prompts_hint: str) -> str:
 def _gain(row: SweepRow, today: SweepRow) -> str:
     """What it wins where it counts most: accelerators for the objectives, waiting, computed tokens."""
     rates = f"hit rate {percent(today.hit_rate)} -> {percent(row.hit_rate)}"
+    if row.loaded_rate:
+        rates += f", and {percent(row.loaded_rate)} loaded"
     if row.ttft_p99 is None or today.ttft_p99 is None:
         return f"It computes {percent(_fewer(row, today))} fewer prompt tokens: {rates}."
     waits = f"TTFT p99 {duration(today.ttft_p99)} -> {duration(row.ttft_p99)}"
+    if row.kind == "pd" and row.tpot_p99 is not None and today.tpot_p99 is not None:
+        waits += f", TPOT p99 {duration(today.tpot_p99)} -> {duration(row.tpot_p99)}"
     if row.gpus is not None and row.gpus != today.gpus:
         before = "none that was tried" if today.gpus is None else f"{today.gpus:,}"
         return f"GPUs for the SLO {before} -> {row.gpus:,}; {waits}, {rates}."
@@ -55,13 +59,30 @@ def _gain(row: SweepRow, today: SweepRow) -> str:
 
 def _saved(row: SweepRow, today: SweepRow) -> float:
     """Part of what counts that a row saves: accelerators where they differ, else waiting, else computed tokens."""
-    if row.gpus != today.gpus:
-        if row.gpus is None or today.gpus is None:
-            return -1.0 if row.gpus is None else 1.0
-        return (today.gpus - row.gpus) / today.gpus
+    gpus = gpus_of(row, today)
+    if gpus != today.gpus:
+        if gpus is None or today.gpus is None:
+            return -1.0 if gpus is None else 1.0
+        return (today.gpus - gpus) / today.gpus
+    if row.kind == "pd" and _serves_less(row, today):
+        return -1.0
     if row.ttft_p99 is not None and today.ttft_p99:
         return (today.ttft_p99 - row.ttft_p99) / today.ttft_p99
     return _fewer(row, today)
+
+
+def gpus_of(row: SweepRow, today: SweepRow) -> int | None:
+    """Accelerators for the objectives; a split fleet, which is not sought, saves none where as many serve as many within them."""
+    if row.kind == "pd" and (row.goodput or 0.0) >= (today.goodput or 0.0):
+        return today.gpus
+    return row.gpus
+
+
+def _serves_less(split: SweepRow, today: SweepRow) -> bool:
+    """Whether a split fleet serves less within the objectives; without any, whether it trades TPOT for TTFT."""
+    if split.goodput is not None and today.goodput is not None:
+        return split.goodput < today.goodput
+    return (split.tpot_p99 or 0.0) > (today.tpot_p99 or 0.0)
 
 
 def _fewer(row: SweepRow, today: SweepRow) -> float:

@@ -16,12 +16,17 @@ from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
-from kvtool.profiler.what_if.planned_change import PlannedChange
+from kvtool.profiler.what_if.host_tier import host_tier
+from kvtool.profiler.what_if.planned_change import Flags, PlannedChange
+from kvtool.profiler.what_if.split_rows import AskedSplit, served_apart, split_fields, split_order
+from kvtool.profiler.what_if.tier_rows import tier_fields
 from kvtool.results.documents.what_if import MissingRow
+from kvtool.text.terminal.numbers import per_second
 from kvtool.workload.block_trace import BlockTrace
 
 ROUND_ROBIN = "round-robin"
 """What a load balancer does that knows nothing of caches."""
+SPLIT = "prefill/decode split"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +45,13 @@ class TableFleet:
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A change on the clock. `search` is there where there are objectives."""
+    """A change on the clock. `search` is there where there are objectives, but for a split fleet: that one is not sought."""
 
     run: FleetRun
     figures: FleetFigures
     search: FleetSearch | None
+    built: dict[str, object]
+    """Fields of a row that has tiers, or a fleet that is split."""
 
 
 @dataclass(slots=True)
@@ -54,7 +61,9 @@ class TableClock:
     asked: TableFleet
     seed: int
     _tried: dict[str, FleetRun] = field(default_factory=dict)
-    """Today's requests by routers that were tried."""
+    """Today's requests by routers that were tried, today's among them."""
+    _split: Clocked | None = None
+    """Today's requests by the best split fleet."""
     _requests: dict[int, tuple[BlockTrace, list[FleetRequest]]] = field(default_factory=dict)
     """By the identity of a trace, which is kept with them."""
 
@@ -67,13 +76,21 @@ class TableClock:
     def served(self, change: PlannedChange) -> Clocked:
         """The change's requests through its fleet. KvtoolError for a request that could never run, and for a router unknown."""
         plan, router = self._plan(change), self.router(change.routing or self.today)
-        known = self._tried.get(router.name) if change.kind == "routing" else None
-        run = known or self._run(plan, router, change.replicas or self.asked.replicas)
+        replicas, slo = change.replicas or self.asked.replicas, self.asked.slo
+        if change.prefill is not None:
+            assert self._split is not None, "it was the best of those that were tried"
+            return self._split
+        known = self._tried.get(router.name) if change.kind in ("today", "routing") else None
+        run = known or self._run(plan, router, replicas)
         search = None
-        if self.asked.slo is not None:
+        if slo is not None:
             view, index = self._view(router), router.kind.index_blocks
             search = plan.smallest(lambda: _made(router, self.seed), view=view, index_blocks=index)
-        return Clocked(run, fleet_figures(run, self.asked.slo, gpus_each=plan.gpus_each), search)
+        built = {} if change.tiers is None else tier_fields(plan, change.tiers, run)
+        return Clocked(run, self._figures(run, plan), search, built)
+
+    def _figures(self, run: FleetRun, plan: FleetPlan) -> FleetFigures:
+        return fleet_figures(run, self.asked.slo, gpus_each=plan.gpus_each)
 
     def _run(self, plan: FleetPlan, router: AskedRouter, replicas: int) -> FleetRun:
         made, index = _made(router, self.seed), router.kind.index_blocks
@@ -85,8 +102,13 @@ class TableClock:
     def _view(self, router: AskedRouter) -> RouterView:
         return self.asked.view or router.kind.view
 
-    def changes(self, today: PlannedChange, missing: list[MissingRow]) -> Iterator[PlannedChange]:
-        """A replica more, and the router of those tried whose requests wait least."""
+    def changes(
+        self, today: PlannedChange, missing: list[MissingRow], *, swept: bool = True
+    ) -> Iterator[PlannedChange]:
+        """A replica more, host memory, and of those tried the router and the split fleet whose requests wait least.
+
+        `swept`: whether sweeps, which give the rows of tiers and split fleets again, take the same requests.
+        """
         more = self.asked.replicas + 1
         yield replace(
             today,
@@ -97,12 +119,9 @@ class TableClock:
             flags=(("--replicas", str(more)),),
             more_hardware=True,
         )
-        missing += [
-            MissingRow(change="host tier", why="its sizes and bandwidths are a sweep of their own: --sweep tier"),
-            MissingRow(
-                change="prefill/decode split", why="its ways to cut a fleet are a sweep of their own: --sweep pd"
-            ),
-        ]
+        routed: Flags = (("--routing", self.today),)
+        yield from host_tier(today, missing, routed if swept else None)
+        yield from self._best_split(today, missing, routed if swept else None)
         if self.asked.replicas == 1:
             missing.append(MissingRow(change="router", why="one replica leaves nothing to choose: say --replicas N"))
             return
@@ -128,7 +147,7 @@ class TableClock:
         if not tried:
             return None
         plan = self._plan(today)
-        self._tried = {router.name: self._run(plan, router, self.asked.replicas) for router in tried}
+        self._tried |= {router.name: self._run(plan, router, self.asked.replicas) for router in tried}
         best = min(tried, key=lambda router: _waiting(self._tried[router.name]))
         version = f" {best.kind.version}" if best.kind.version else ""
         return replace(
@@ -140,11 +159,45 @@ class TableClock:
             flags=(("--routing", best.name),),
         )
 
+    def _best_split(
+        self, today: PlannedChange, missing: list[MissingRow], flags: Flags | None
+    ) -> Iterator[PlannedChange]:
+        replicas, link = self.asked.replicas, today.plan.latency.accelerator.link
+        if replicas == 1:
+            missing.append(MissingRow(change=SPLIT, why="one replica cannot be cut: say --replicas N"))
+            return
+        if not link:
+            name = today.plan.latency.accelerator.name
+            why = f"the link between replicas of {name} is not known: --sweep pd --link-bandwidth 50GB/s"
+            missing.append(MissingRow(change=SPLIT, why=why))
+            return
+        plan, router = self._plan(today), self.router(self.today)
+        if self.asked.view is not None:
+            router = replace(router, kind=replace(router.kind, view=self.asked.view))
+        mixed = self._tried[router.name] = self._run(plan, router, replicas)
+        asked, token_bytes = AskedSplit(replicas, link), today.plan.token_bytes
+        cuts = range(1, replicas)
+        tried = {cut: served_apart(plan, asked, cut, token_bytes, router, self.seed) for cut in cuts}
+        figures = {cut: self._figures(split.run, plan) for cut, split in tried.items()}
+        whole = self._figures(mixed, plan)
+        best = min(cuts, key=lambda cut: (tried[cut].run.refused > 0, *split_order(figures[cut], whole)))
+        self._split = Clocked(tried[best].run, figures[best], None, split_fields(tried[best], asked, best))
+        ways = f", the best of {len(tried)} ways" if len(tried) > 1 else ""
+        yield replace(
+            today,
+            kind="pd",
+            name=f"prefill/decode split {best} + {replicas - best}",
+            does=f"compute prompts on {best:,} of the {replicas:,} replicas and answer on {replicas - best:,}{ways}, over one "
+            f"link of {per_second(link)}",
+            prefill=best,
+            flags=None if flags is None else (("--sweep", "pd"), ("--replicas", str(replicas)), *flags),
+        )
+
     def _plan(self, change: PlannedChange) -> FleetPlan:
         known = self._requests.get(id(change.trace))
         if known is None:
             known = self._requests[id(change.trace)] = change.trace, fleet_requests(change.trace, self.asked.speedup)
-        return FleetPlan(known[1], change.plan.engine, change.plan.latency, self.asked.slo)
+        return FleetPlan(known[1], change.plan.engine, change.plan.latency, self.asked.slo, change.tiers)
 
     def router(self, name: str) -> AskedRouter:
         """The router of a name; KvtoolError where there is none."""

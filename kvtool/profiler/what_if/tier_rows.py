@@ -9,15 +9,13 @@ from math import inf
 
 import numpy as np
 
+from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.break_even import break_even_tokens, load_seconds, recompute_seconds
 from kvtool.engine.fleet.fleet import MakeReplica, serve
-from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_run import FleetRun
-from kvtool.engine.fleet.replica import Replica
 from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES, TierRules, TierTakes
-from kvtool.engine.fleet.tiered_replica import TieredReplica
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
@@ -86,7 +84,7 @@ def tier_rows(
     plan: FleetPlan, asked: AskedTiers, block_bytes: float, router: AskedRouter, replicas: int, seed: int
 ) -> list[SweepRow]:
     """With the clock. KvtoolError where nothing ever falls out of the GPU's cache, as that is unlimited."""
-    return [_row(plan, tiers, router, replicas, seed) for tiers in asked.plans(_gpu_blocks(plan), block_bytes)]
+    return [_row(plan, tiers, router, replicas, seed) for tiers in asked.plans(gpu_blocks(plan.config), block_bytes)]
 
 
 def one_at_a_time(trace: BlockTrace) -> BlockTrace:
@@ -96,47 +94,47 @@ def one_at_a_time(trace: BlockTrace) -> BlockTrace:
 
 def counted_tier_rows(plan: FleetPlan, asked: AskedTiers, block_bytes: float) -> list[SweepRow]:
     """Without the clock: what requests hit that come one at a time, and what of the rest can be loaded. KvtoolError as with it."""
-    one = replace(asked, host_bandwidths=(inf,), disk_bandwidth=inf, latency=0.0, takes="always")
-    alone = asked_router("round-robin")
-    return [
-        _row(plan, tiers, alone, 1, 0).model_copy(update=dict.fromkeys(_OF_CLOCK) | {"sure": "exact"})
-        for tiers in one.plans(_gpu_blocks(plan), block_bytes)
-    ]
+    return [counted_tier_row(plan, tiers) for tiers in asked.plans(gpu_blocks(plan.config), block_bytes)]
 
 
-def _gpu_blocks(plan: FleetPlan) -> int:
-    blocks = plan.config.num_blocks
+def counted_tier_row(plan: FleetPlan, tiers: TierPlan) -> SweepRow:
+    """One of them, whatever its bandwidths are."""
+    at_once = replace(tiers, host_bandwidth=inf, disk_bandwidth=inf, host_latency=0.0, disk_latency=0.0, takes="always")
+    row = _row(plan, at_once, asked_router("round-robin"), 1, 0)
+    return row.model_copy(update=dict.fromkeys(_OF_CLOCK) | {"sure": "exact"})
+
+
+def gpu_blocks(config: EngineConfig) -> int:
+    """Usable blocks of a GPU below which a tier makes sense; KvtoolError where none does."""
+    blocks = config.num_blocks
     if blocks is None:
         raise KvtoolError(
             "the cache of the GPU is unlimited, so nothing falls out of it that a tier below could keep",
             hint="say how large it is: --capacity 20000, or --gpu-memory 80GiB with a --model",
         )
-    if not plan.config.enable_prefix_caching:
+    if not config.enable_prefix_caching:
         raise KvtoolError("prefix caching is off, so no block is looked up in a tier either")
     return blocks - 1
 
 
 def _row(plan: FleetPlan, tiers: TierPlan, router: AskedRouter, replicas: int, seed: int) -> SweepRow:
-    tiered = bool(tiers.host or tiers.disk)
+    with_tiers = replace(plan, tiers=tiers)
+    run = served_by(with_tiers, with_tiers.replica, router, replicas, seed)
+    computed = int(run.computed_tokens.sum())
+    return plan.row("tier", run).model_copy(update=tier_fields(with_tiers, tiers, run) | {"computed_tokens": computed})
 
-    def replica(number: int, ledger: FleetLedger) -> Replica:
-        if not tiered:
-            return plan.replica(number, ledger)
-        return TieredReplica(number, plan.config, plan.latency, ledger, tiers)
 
-    run = served_by(plan, replica, router, replicas, seed)
+def tier_fields(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> dict[str, object]:
+    """What a row says of tiers and of what was loaded from them."""
     size, looked_up = plan.config.block_size, int(run.asked_blocks[run.replica >= 0].sum())
-    return plan.row("tier", run).model_copy(
-        update={
-            "host_blocks": tiers.host_blocks,
-            "disk_blocks": tiers.disk_blocks,
-            "bandwidth": _finite(tiers.host_bandwidth) if tiers.host else None,
-            "disk_bandwidth": _finite(tiers.disk_bandwidth) if tiers.disk else None,
-            "loaded_rate": int(run.loaded_tokens.sum()) / size / looked_up if looked_up else 0.0,
-            "computed_tokens": int(run.computed_tokens.sum()),
-            "break_even_tokens": break_even(plan, tiers, run) if tiered else None,
-        }
-    )
+    return {
+        "host_blocks": tiers.host_blocks,
+        "disk_blocks": tiers.disk_blocks,
+        "bandwidth": _finite(tiers.host_bandwidth) if tiers.host else None,
+        "disk_bandwidth": _finite(tiers.disk_bandwidth) if tiers.disk else None,
+        "loaded_rate": int(run.loaded_tokens.sum()) / size / looked_up if looked_up else 0.0,
+        "break_even_tokens": break_even(plan, tiers, run) if tiers.host or tiers.disk else None,
+    }
 
 
 def _finite(bandwidth: float) -> float | None:

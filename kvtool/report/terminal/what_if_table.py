@@ -85,6 +85,7 @@ def _columns(rows: Sequence[SweepRow]) -> tuple[list[Column], list[list[str]]]:
     parts: list[tuple[Column, list[str]]] = [
         (Column("hit rate"), [percent(row.hit_rate) for row in rows]),
         (Column("computed", keep=3), [percent((row.computed_tokens or 0) / today) for row in rows]),
+        (Column("loaded", keep=0), ["" if row.loaded_rate is None else percent(row.loaded_rate) for row in rows]),
         (Column("imbalance", keep=1), [_number(row.imbalance) for row in rows]),
         (Column("TTFT p50", keep=4), [_seconds(row.ttft_p50) for row in rows]),
         (Column("TTFT p99"), [_seconds(row.ttft_p99) for row in rows]),
@@ -111,6 +112,12 @@ def _legend(rows: Sequence[SweepRow]) -> str:
     ]
     if any(row.sure == "bound" for row in rows):
         words.append("bound: nobody can reach it for certain")
+    if any(row.host_blocks for row in rows):
+        words.append(
+            "host tier: memory of each replica, which is no GPU; what is loaded from it is no hit, and not computed"
+        )
+    if any(row.prefill_replicas for row in rows) and any(row.gpus for row in rows):
+        words.append("GPUs: not sought for a split fleet")
     if any(row.sure == "predicted" for row in rows):
         words.append("predicted: run on a clock that the latency model drives")
     return "; ".join(words)

@@ -12,16 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.accounting.curves.engine_hits import engine_hits
+from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
+from kvtool.engine.fleet.fleet_figures import fleet_figures
 from kvtool.engine.fleet.routers.asked_router import asked_router
 from kvtool.engine.fleet.tier_rules import TIER_RULES
 from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
-from kvtool.profiler.what_if.split_rows import AskedSplit, split_rows
+from kvtool.profiler.what_if.planned_change import PlannedChange
+from kvtool.profiler.what_if.split_rows import AskedSplit, split_order, split_rows
+from kvtool.profiler.what_if.table_clock import TableClock, TableFleet
 from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
-from kvtool.results.documents.what_if import SweepRow
+from kvtool.results.documents.what_if import MissingRow, SweepRow
 from kvtool.workload.block_trace import BlockTrace
 
 MODEL = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
@@ -136,3 +140,25 @@ def test_splits_of_a_fleet() -> None:
         assert row.transfer_bytes <= 10 * (5 * SIZE + 1) * 1000
     with pytest.raises(KvtoolError, match="cannot be split"):
         list(split_rows(a_plan(trace), AskedSplit(1, 1e9), 1000.0, ROUTER, 0))
+
+
+def test_a_split_over_a_link_that_nobody_knows_is_missing_from_the_table() -> None:
+    trace = a_trace(IN_TURN, outputs=20)
+    alone = replace(MODEL, accelerator=replace(MODEL.accelerator, link=0.0))
+    plan = Plan(EngineConfig(block_size=SIZE, num_blocks=9), alone)
+    missing: list[MissingRow] = []
+    today = PlannedChange("today", "today", "", trace, plan)
+    found = list(TableClock(TableFleet(replicas=2), seed=0).changes(today, missing))
+    assert {change.kind for change in found} == {"replicas", "tier", "routing"}
+    assert "--link-bandwidth" in {row.change: row.why for row in missing}["prefill/decode split"]
+
+
+def test_ways_to_cut_a_fleet_are_sorted_by_what_counts() -> None:
+    trace = a_trace(IN_TURN, every=0.001, outputs=20)
+    run = a_plan(trace).serve(asked_router("round-robin").settings.router(0), 2)  # type: ignore[union-attr] # no bound
+    mixed = replace(fleet_figures(run), ttft_p99=1.0, tpot_p99=0.1)
+    calm, soon = replace(mixed, ttft_p99=3.0, tpot_p99=0.05), replace(mixed, ttft_p99=0.5, tpot_p99=0.2)
+    assert split_order(calm, mixed) < split_order(
+        soon, mixed
+    )  # who waits longer between tokens trades one for the other
+    assert split_order(replace(soon, goodput=2.0), mixed) < split_order(replace(calm, goodput=1.0), mixed)
