@@ -134,7 +134,7 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
-            if axis == "policy" and rules == "vllm":
+            if axis == "policy" and rules == "vllm" and tuple(asked.policies) != ("opt",):
                 from kvtool.profiler.what_if.pool_policy import of_pool
 
                 trace, asked = of_pool(opened, trace, asked, notes)

@@ -135,6 +135,9 @@ def test_the_policy_of_vllm_is_what_a_profile_hits(log: str, capsys: pytest.Capt
         ("opt", 80, "bound"),
     ]
     assert any("vLLM evicts by LRU and has no other policy" in note for note in found["notes"])
+    bounds = told(capsys, "what-if", log, "--sweep", "policy", "--policies", "opt", "--capacities", "1,40,80")
+    assert bounds["rows"][1:] == found["rows"][2:]
+    assert bounds["notes"] == []
     for row, bound in zip(found["rows"][:2], found["rows"][2:], strict=True):
         assert row["hit_blocks"] * 16 == hit_tokens(capsys, log, "--capacity", str(row["capacity"]))
         assert row["hit_blocks"] <= bound["hit_blocks"]
