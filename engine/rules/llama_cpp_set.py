@@ -101,5 +101,6 @@ LLAMA_CPP = RuleSet(
     scopes=False,
     moves=True,
     remedies=_remedies,
+    eviction="the slot used longest ago, of saved prompts the oldest, each of them whole",
     limited=_list_of,
 )

@@ -130,6 +130,8 @@ class RuleSet(Generic[O]):
     """An empty cache for requests that come together; None where the rules know them one at a time only."""
     queue_ladder: tuple[Rung[O], ...] = ()
     """The same as `ladder`, for that cache; what one at a time would have hit besides was being computed."""
+    eviction: str = ""
+    """What goes first, in a few words, where nobody can choose another policy."""
     limited: Callable[[O, int], O] | None = None
     """The options with room for so many tokens of KV; None where no such number says how much the engine keeps."""
 

@@ -280,5 +280,6 @@ TRTLLM = RuleSet(
     ladder=(Rung("evicted", lambda options: replace(options, max_tokens=None)),),
     rest="taken_over",
     remedies=_remedies,
+    eviction="a block of the lowest priority, of these the one used longest ago, and priorities are each request's own",
     limited=lambda options, tokens: replace(options, max_tokens=tokens),
 )

@@ -11,6 +11,7 @@ from kvtool.config import bounds
 from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only, walk
 from kvtool.config.routing_options import Routed
+from kvtool.config.rule_flags import RuleFlags
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.config.spread_options import Spreading
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
     from kvtool.workload.block_trace import BlockTrace
+    from kvtool.workload.tasks.asked_tasks import AskedTasks
 
 _MOST = 10**12
 
@@ -42,7 +44,11 @@ class WhatIfCommand(Command):
     sweep: Annotated[Axis | None, Option("Change this alone, as a curve.")] = None
     capacities: Annotated[str | None, Option("Blocks to try. [default: spread over what there is]", "N,...")] = None
     policies: Annotated[
-        str | None, Option("lru, fifo, lfu, sieve, s3fifo, arc, and opt, the bound. [default: all]", "NAME,...")
+        str | None,
+        Option(
+            "lru, fifo, lfu, sieve, s3fifo, arc; of sglang lru, lfu, slru, priority; and opt, the bound. [default: all]",
+            "NAME,...",
+        ),
     ] = None
     ttls: Annotated[str | None, Option("Times to live to try: 30s,5m,1h.", "TIME,...")] = None
     block_sizes: Annotated[str | None, Option("Multiples of the block to try.", "N,...")] = None
@@ -63,6 +69,7 @@ class WhatIfCommand(Command):
     rendering: Rendering
     serving: Serving
     tracing: Annotated[Tracing, only("rules", "trace_block_size")]
+    rule_flags: Annotated[RuleFlags, only("page_size", "radix_eviction_policy", "protected_threshold")]
     reading: Annotated[
         Reading,
         only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside", "jobs"),
@@ -113,22 +120,24 @@ class WhatIfCommand(Command):
         from kvtool.profiler.what_if.sweep_tasks import swept
         from kvtool.profiler.what_if.sweeps import sweep_document
 
-        rules = self.tracing.rules or "vllm"
-        if rules not in ("vllm", "block-lru"):
-            raise KvtoolError(
-                f"what-if follows vllm or block-lru, not {rules}", hint="kvtool profile --rules all compares engines"
-            )
         tasks = self.spreading.tasks(self.reading.jobs)
         axis = self._axis
         self._check_together(axis)
-        asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
         opened = self._opened()
+        rules = opened.planned.plan.rules
+        asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
+        if rules not in ("vllm", "block-lru"):
+            return self._by_engine(opened, asked, tasks)
         with self.showing.progress() as progress:
             if asked is None:
                 fixed = tuple(_listed(self.fixed))
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
+            if axis == "policy" and rules == "vllm" and tuple(asked.policies) != ("opt",):
+                from kvtool.profiler.what_if.pool_policy import of_pool
+
+                trace, asked = of_pool(opened, trace, asked, notes)
             lost: list[str] = []
             if axis in ("routing", "replicas"):
                 sweep = self._routing(axis, opened, trace)
@@ -138,6 +147,27 @@ class WhatIfCommand(Command):
             else:
                 rows, lost = swept(trace, asked, tasks, progress)
         return sweep_document(opened, trace, [*notes, *lost], asked, rows)
+
+    def _by_engine(self, opened: Opened, asked: AskedSweep | None, tasks: AskedTasks) -> WhatIfDocument:
+        """By another engine's own cache, where its users can choose who leaves it."""
+        rules = opened.planned.plan.rules
+        if rules != "sglang":
+            from kvtool.engine.rules.rule_sets import find_rule_set
+
+            found = find_rule_set(rules)
+            raise KvtoolError(
+                f"what-if follows vllm, sglang or block-lru, not {rules}: by {found.engine} the first to go is {found.eviction}",
+                hint="kvtool compare-engines puts all of them into one table",
+            )
+        if asked is None:
+            raise KvtoolError(
+                "the table follows vllm or block-lru, not sglang", hint="--sweep policy, or --sweep capacity"
+            )
+        from kvtool.profiler.what_if.radix_sweeps import RadixSweep
+
+        sweep = RadixSweep(opened, asked, self._command)
+        with self.showing.progress() as progress:
+            return sweep.document(tasks, progress)
 
     def _routing(self, axis: Axis, opened: Opened, trace: BlockTrace) -> RoutingSweep:
         """The sweep over routers or replicas."""
@@ -212,6 +242,7 @@ class WhatIfCommand(Command):
             serving=self.serving,
             tracing=self.tracing,
             reading=self.reading,
+            rule_flags=self.rule_flags,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
         tokenizers = Tokenizers(offline=self.showing.offline)

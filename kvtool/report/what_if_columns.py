@@ -17,9 +17,11 @@ POLICIES = {
     "sieve": "SIEVE",
     "s3fifo": "S3-FIFO",
     "arc": "ARC",
+    "slru": "SLRU",
+    "priority": "priority",
     "opt": "OPT",
 }
-"""Policies as papers write them."""
+"""Policies as papers write them, and priorities of requests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _ON_A_CLOCK = (
     "imbalance: prompt tokens computed by the replica that computed most, over the mean"
 )
 _TABLE = "each row is the same requests with one change; its command gives it again"
+_RADIX = "requests whole, one after the other, through SGLang's own tree; a run for each row"
 _LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
     "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
@@ -97,4 +98,6 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
 def legend(document: WhatIfDocument) -> str:
     """How the rows were counted."""
     axis = document.rows[0].axis if document.rows else "capacity"
+    if axis == "capacity" and document.rules == "sglang":
+        return _RADIX
     return _TABLE if axis is None else _LEGENDS[axis]

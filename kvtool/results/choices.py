@@ -27,8 +27,8 @@ Axis = Literal["capacity", "policy", "ttl", "block-size", "tier", "routing", "re
 """What a sweep of `what-if` changes."""
 TraceFormat = Literal["mooncake", "bailian"]
 """Whose format an anonymised trace has."""
-Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"]
-"""Who leaves a full cache; `opt` is the bound that knows what comes."""
+Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "slru", "priority", "opt"]
+"""Who leaves a full cache, by any rules; `opt` is the bound that knows what comes."""
 Sure = Literal["exact", "sampled", "predicted", "bound"]
 """Counted; told from a sample, with its error; run on a clock that a latency model drives; or what nobody can reach for certain."""
 ChangeKind = Literal[

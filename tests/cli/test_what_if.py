@@ -93,7 +93,7 @@ def test_nothing_is_wider_than_the_terminal(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--sweep", "policy"], "rule of trace studies"),
+        (["--sweep", "policy", "--policies", "fifo"], "vLLM evicts by LRU"),
         (["--sweep", "policy", "--policies", "mru", "--rules", "block-lru"], "no policy 'mru'"),
         (["--capacities", "many"], "--capacities"),
         (["--capacities", "1" * 40], "--capacities"),
@@ -103,7 +103,7 @@ def test_nothing_is_wider_than_the_terminal(
         (["--sweep", "block-size", "--block-sizes", "700"], "700"),
         (["--sweep", "ttl", "--sample", "0.5"], "--sample"),
         (["--sample", "0"], "--sample"),
-        (["--rules", "sglang"], "sglang"),
+        (["--rules", "sglang"], "compare tokens"),
         (
             ["--sweep", "capacity", "--routing", "dynamo"],
             "--routing is for the table and --sweep",

@@ -48,9 +48,8 @@ def engine_hits(trace: BlockTrace, config: EngineConfig) -> BlockHits:
     blocks = trace.of_engine()
     pool = SequentialPool(config, PrefixCacheStats(), ChainNumbers())
     caching = config.enable_prefix_caching
-    answers = np.minimum(np.maximum(trace.output_tokens, 1), config.max_model_len - trace.prompt_tokens)
-    computed = np.maximum(trace.prompt_tokens + answers - 1, trace.prompt_tokens)  # the last one sampled never is
-    held, full = -(-computed // size), computed // size if caching else np.zeros_like(computed)
+    computed = _computed(trace, config)
+    held, full = held_blocks(trace, config), computed // size if caching else np.zeros_like(computed)
     numbers = array("i", _rising(blocks.numbers).astype(np.intc).tobytes())
     hits = 0
     take = pool.take
@@ -59,6 +58,19 @@ def engine_hits(trace: BlockTrace, config: EngineConfig) -> BlockHits:
     ):
         hits += take(numbers[start : min(stop, start + filled)], asked if caching else 0, taken, filled)
     return BlockHits(hits, blocks.references, hits * size, int(trace.prompt_tokens.sum()))
+
+
+def held_blocks(trace: BlockTrace, config: EngineConfig) -> Numbers:
+    """Of each request, the blocks that it takes at its end."""
+    held: Numbers = -(-_computed(trace, config) // config.block_size)
+    return held
+
+
+def _computed(trace: BlockTrace, config: EngineConfig) -> Numbers:
+    """Of each request, its tokens that get keys and values; the last one that is sampled never does."""
+    answers = np.minimum(np.maximum(trace.output_tokens, 1), config.max_model_len - trace.prompt_tokens)
+    computed: Numbers = np.maximum(trace.prompt_tokens + answers - 1, trace.prompt_tokens)
+    return computed
 
 
 def policy_hits(trace: BlockTrace, policy: EvictionPolicy) -> BlockHits:

@@ -59,7 +59,7 @@ class WhatIfTable:
     def document(self) -> WhatIfDocument:
         """All of it; KvtoolError for what cannot be planned."""
         plan = self.opened.planned.plan
-        _check(self.opened)
+        check_plain(self.opened)
         found = self._fixes()
         made = found.chosen(self.asked.fixed) if found is not None and self.asked.fixed else ()
         fine, self.notes[:] = block_trace(self.opened, self.progress, block_size=self._fine_size(plan), fixes=made)
@@ -279,8 +279,8 @@ def _order(row: SweepRow, today: SweepRow) -> tuple[bool, float, float, float]:
     return row.sure == "bound", gpus, late, row.computed_tokens or 0
 
 
-def _check(opened: Opened) -> None:
-    """KvtoolError for what this table does not plan."""
+def check_plain(opened: Opened) -> None:
+    """KvtoolError for caches that are not planned for one at a time: of several groups, a provider's, several replicas."""
     plan = opened.planned.plan
     if plan.engine.plan is not None:
         raise KvtoolError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, Self
 
 from kvtool.errors import KvtoolError, MessageRefusedError
@@ -12,7 +12,7 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
 from kvtool.workload.drive import NO_ANSWER, first_turns, rewritten
 from kvtool.workload.jobs import Job, JobMaker
-from kvtool.workload.turn import Output, Source, Turn
+from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 
 def block_trace(
@@ -31,17 +31,29 @@ def block_trace(
         renderer = renderer if fix.renderer is None else fix.renderer(renderer)
     collector = BlockCollector(block_size or plan.engine.block_size)
     reading = BlockReading(collector, JobMaker(renderer, seed=plan.seed), skips=plan.skip_refused)
-    progress.stage("reading", None)
     conversations = rewritten(source.conversations(), combined(fixes) if fixes else None)
-    for conversation in first_turns(conversations, plan.limit):
+    notes = read_requests(opened, reading, progress, conversations)
+    return collector.trace(), notes
+
+
+def read_requests(
+    opened: Opened, reading: BlockReading, progress: Progress, conversations: Iterator[Conversation] | None = None
+) -> list[str]:
+    """Take all requests of a workload, or of its `conversations` as they were changed; what there is to say of those left out.
+
+    KvtoolError where there is no request.
+    """
+    progress.stage("reading", None)
+    if conversations is None:
+        conversations = opened.source.conversations()
+    for conversation in first_turns(conversations, opened.planned.plan.limit):
         answer: Output | None = None
         while (turn := conversation.next_turn(answer)) is not None:
             answer = reading.take(turn)
             progress.advance(1)
-    trace = collector.trace()
-    if not len(trace):
+    if not reading.taken:
         raise KvtoolError(f"{opened.name}: no request could be read", hint=reading.refusal or None)
-    return trace, reading.notes()
+    return reading.notes()
 
 
 class Collector(Protocol):
@@ -69,6 +81,8 @@ class BlockReading:
         """`skips`: what the chat template refuses is left out, not an error."""
         self.collector = collector
         self.refusal = ""
+        self.taken = 0
+        """Requests that were handed on."""
         self._maker = maker
         self._skips = skips
         self._failed = 0
@@ -106,6 +120,7 @@ class BlockReading:
                     place=turn.place,
                 )
             self.collector.add_hashed(turn)
+            self.taken += 1
             return NO_ANSWER
         try:
             job = self._maker.make(turn)
@@ -117,6 +132,7 @@ class BlockReading:
             return NO_ANSWER
         job.request.outputs = list(job.request.output_ids or [])
         self.collector.add(job)
+        self.taken += 1
         return job.output()
 
     def notes(self) -> list[str]:

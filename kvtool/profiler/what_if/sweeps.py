@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curve
-from kvtool.accounting.curves.engine_hits import best_hits
+from kvtool.accounting.curves.engine_hits import best_hits, engine_hits, held_blocks
 from kvtool.accounting.curves.lifetimes import lifetime_curve
 from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
 from kvtool.accounting.policies.eviction_policy import prefix_hits
 from kvtool.accounting.policies.known_policies import POLICIES
+from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.arrival_times import check_arrivals
@@ -19,9 +19,12 @@ from kvtool.results.choices import Axis, Policy, Sure
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace
 
-_POINTS = 12
+POINTS = 12
+FEW_POINTS = 4
 _FEW = 6
 _TTLS = (30.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
+OF_VLLM: tuple[Policy, ...] = ("lru", "opt")
+"""Its one policy, and the bound."""
 _TIMES = (1, 2, 4, 8, 16, 32)
 """Block sizes that are tried, as multiples of the trace's own."""
 
@@ -33,6 +36,8 @@ class AskedSweep:
     axis: Axis
     whole_prompt_may_hit: bool
     """The rule of trace studies, not of vLLM."""
+    engine: EngineConfig | None = None
+    """Of the engine that serves, whose own policy is run; None: a list of blocks alone."""
     policies: Sequence[Policy] = ()
     capacities: Sequence[int] = ()
     ttls: Sequence[float] = ()
@@ -104,28 +109,49 @@ def _capacity(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
     blocks = asked.blocks(trace)
-    if not asked.whole_prompt_may_hit and tuple(asked.policies) != ("opt",):
-        raise KvtoolError(
-            "policies are compared by the rule of trace studies: whole requests, all of whose blocks may hit",
-            hint="add --rules block-lru; by vLLM's rule there is the bound alone: --policies opt",
-        )
-    requests = blocks.requests()
+    requests = blocks.requests() if asked.whole_prompt_may_hit else []
     for policy in _policies(asked):
         for capacity in _capacities(trace, asked):
             if policy == "opt":
                 best = best_hits(trace, blocks, capacity).blocks
                 yield _row(asked.axis, blocks, best, policy=policy, capacity=capacity, sure="bound")
+            elif asked.engine is not None:
+                hits = _in_pool(trace, asked.engine, capacity)
+                yield _row(asked.axis, blocks, hits, policy=policy, capacity=capacity)
             else:
                 hits = prefix_hits(POLICIES[policy](capacity), requests)
                 yield _row(asked.axis, blocks, hits, policy=policy, capacity=capacity)
 
 
+def _in_pool(trace: BlockTrace, engine: EngineConfig, capacity: int) -> int:
+    """Blocks that vLLM's own pool of this size hits. KvtoolError where it would never run a request."""
+    least = int(held_blocks(trace, engine).max(initial=1))
+    if capacity < least:
+        raise KvtoolError(
+            f"with {capacity:,} blocks vLLM never runs the longest request, which takes {least:,}",
+            hint=f"--capacities {least},{4 * least}",
+        )
+    return engine_hits(trace, replace(engine, num_blocks=capacity + 1)).blocks  # vLLM's null block is one of them
+
+
 def _policies(asked: AskedSweep) -> Sequence[Policy]:
-    return asked.policies or get_args(Policy)
+    known = OF_VLLM if asked.engine is not None else (*POLICIES, "opt")
+    for name in asked.policies:
+        if name not in known:
+            raise KvtoolError(
+                "vLLM evicts by LRU and has no other policy"
+                if asked.engine is not None
+                else f"{name} is no policy of --rules block-lru, but of SGLang",
+                hint="--rules block-lru tries six" if name in POLICIES else "--rules sglang runs it",
+            )
+    return asked.policies or known
 
 
 def _capacities(trace: BlockTrace, asked: AskedSweep) -> Sequence[int]:
-    return asked.capacities or spread(trace.distinct, 4)
+    if asked.capacities or asked.engine is None:
+        return asked.capacities or spread(trace.distinct, FEW_POINTS)
+    least = int(held_blocks(trace, asked.engine).max(initial=1))
+    return sorted({max(capacity, least) for capacity in spread(trace.distinct, FEW_POINTS)})
 
 
 def _block_sizes(trace: BlockTrace, asked: AskedSweep) -> Sequence[int]:
@@ -187,7 +213,7 @@ def _row(
     )
 
 
-def spread(distinct: int, points: int = _POINTS) -> list[int]:
+def spread(distinct: int, points: int = POINTS) -> list[int]:
     """Capacities up to one that holds all, each twice the one before (four times, where there are few points)."""
     times = 2 if points > _FEW else 4
     return sorted({max(distinct // times**step, 1) for step in range(points)})

@@ -1,0 +1,29 @@
+"""vLLM's one policy in a sweep: what its own pool runs of the requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvtool.errors import KvtoolError
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.what_if.change_table import check_plain
+from kvtool.profiler.what_if.planned_change import fitting
+from kvtool.profiler.what_if.sweeps import AskedSweep
+from kvtool.text.terminal.numbers import plural
+from kvtool.workload.block_trace import BlockTrace
+
+_ONE_POLICY = "vLLM evicts by LRU and has no other policy: LRU is its own pool, request after request"
+
+
+def of_pool(opened: Opened, trace: BlockTrace, asked: AskedSweep, notes: list[str]) -> tuple[BlockTrace, AskedSweep]:
+    """The requests that vLLM would run with room enough, and the sweep over its policy; `notes` get what there is to say."""
+    check_plain(opened)
+    plan = opened.planned.plan
+    fits = fitting(trace, replace(plan, engine=replace(plan.engine, num_blocks=None)))
+    if not fits.any():
+        raise KvtoolError("every request is longer than the model takes", hint="a larger --max-model-len")
+    if left := len(trace) - int(fits.sum()):
+        notes.append(f"all rows are without {plural(left, 'request')} that are empty, or longer than the model takes")
+        trace = trace.only(fits)
+    notes.append(_ONE_POLICY)
+    return trace, replace(asked, engine=plan.engine)

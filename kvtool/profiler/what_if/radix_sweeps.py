@@ -1,0 +1,264 @@
+"""SGLang's own cache in sweeps: the same requests through its tree, with each of its evictions and each size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kvtool.accounting.caches.cache_rules import traced_error
+from kvtool.accounting.curves.engine_hits import best_hits
+from kvtool.config.engine_rules import engine_notes
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.rules.rule_set import Asked, RuleChoice
+from kvtool.engine.rules.sglang import SglangCache
+from kvtool.engine.rules.sglang_options import EVICTION_POLICIES, SglangOptions
+from kvtool.errors import KvtoolError
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.what_if.planned_change import Flags
+from kvtool.profiler.what_if.planning_pass import BlockReading, read_requests
+from kvtool.profiler.what_if.sweeps import FEW_POINTS, POINTS, AskedSweep, spread, sweep_document
+from kvtool.results.choices import Policy
+from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.block_trace import BlockCollector, BlockTrace
+from kvtool.workload.jobs import Job
+from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.task_map import Poisoned
+from kvtool.workload.turn import Turn
+
+WORTH_IT = 3_000_000
+"""Pages that the bound goes through at all capacities from which on a second process pays: about two seconds of one."""
+_FASTER = 30
+"""How many times as many tokens SGLang's tree takes in the same time, as it compares runs of them."""
+MOST_FOR_OPT = 5_000_000
+"""Pages of all requests up to which the bound is counted where nobody asks for it: each capacity takes seconds, and memory."""
+OF_SGLANG: tuple[Policy, ...] = ("lru", "lfu", "slru", "priority", "opt")
+"""Its evictions, and the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class RadixRequests:
+    """Requests of tokens, and the same as pages: those of their prompts and answers that the tree can hold."""
+
+    requests: Sequence[Asked]
+    pages: BlockTrace
+
+
+class RadixCollector:
+    """Takes requests in their order, as SGLang's cache is asked for them."""
+
+    def __init__(self, page_size: int, engine: str) -> None:
+        """`engine` is whose rules do not know traces of block ids."""
+        self.block_size = page_size
+        self._engine = engine
+        self._pages = BlockCollector(page_size)
+        self._requests: list[Asked] = []
+
+    def add_hashed(self, turn: Turn) -> None:
+        """A request without tokens: KvtoolError."""
+        del turn
+        raise traced_error(self._engine)
+
+    def add(self, job: Job) -> None:
+        """A request of tokens."""
+        self._pages.add(job)
+        request = job.request
+        answer = np.asarray(request.output_ids or [], dtype=np.int32)
+        scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)
+        self._requests.append(Asked(job.ids, answer, scope, request.priority))
+
+    def leave_out(self, turn: Turn) -> None:
+        """A request that its server did not take asks for nothing."""
+
+    def collected(self) -> RadixRequests:
+        """All that was added."""
+        return RadixRequests(self._requests, self._pages.trace())
+
+
+@dataclass(slots=True)
+class RadixSweep:
+    """One axis by SGLang's rules; capacities are in pages, of one token where nobody says --page-size.
+
+    `command` is what was given, with other flags: each row has the one that gives it again.
+    """
+
+    opened: Opened
+    asked: AskedSweep
+    command: Callable[[Flags], str]
+    choice: RuleChoice = field(init=False)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """KvtoolError for what SGLang does not have."""
+        rules = self.opened.planned.plan.cache
+        assert rules is not None
+        assert rules.engine is not None, "SGLang's rules"
+        self.choice = replace(rules.engine, together=1)
+        if self.asked.axis not in ("capacity", "policy"):
+            raise KvtoolError(
+                f"--sweep {self.asked.axis} follows vllm or block-lru, not sglang",
+                hint="with --rules sglang: --sweep policy or --sweep capacity",
+            )
+        if self.asked.sample < 1:
+            raise KvtoolError("--sample counts one list of blocks, and sglang has a tree", hint="leave --sample out")
+        for name in self.asked.policies:
+            if name not in OF_SGLANG:
+                raise KvtoolError(
+                    f"--policies: SGLang has no policy {name}",
+                    hint=f"one of {', '.join(OF_SGLANG)}; --rules block-lru tries others",
+                )
+
+    def document(self, tasks: AskedTasks, progress: Progress) -> WhatIfDocument:
+        """Read the requests, and run them once for each row. KvtoolError where there is no row."""
+        page = self.choice.unit
+        collector = RadixCollector(page, self.choice.rules.engine)
+        self.notes = read_requests(self.opened, BlockReading.of(self.opened, collector), progress)
+        found = collector.collected()
+        self.notes += engine_notes(replace(self.choice, options=self._unswept()))
+        self.notes.append(f"a block is a page of {plural(page, 'token')}, as --capacity counts them")
+        rows = self._rows(found, tasks, progress)
+        document = sweep_document(self.opened, found.pages, self.notes, self.asked, rows)
+        most = self._options.max_total_tokens
+        return document.model_copy(update={"capacity": None if most is None else most // page})
+
+    @property
+    def _options(self) -> SglangOptions:
+        options: SglangOptions = self.choice.options
+        return options
+
+    def _unswept(self) -> SglangOptions:
+        """What holds for all rows."""
+        options = replace(self._options, max_total_tokens=None)
+        return replace(options, radix_eviction_policy="lru") if self.asked.axis == "policy" else options
+
+    def _rows(self, found: RadixRequests, tasks: AskedTasks, progress: Progress) -> list[SweepRow]:
+        todo = self._todo(found)
+        if not todo:
+            raise KvtoolError(f"no row could be counted: {self.notes[-1]}", hint="larger --capacities")
+        progress.stage("counting", len(todo))
+        tokens = int(found.pages.prompt_tokens.sum())
+        work = sum(len(found.pages.numbers) if one.policy == "opt" else tokens // _FASTER for one in todo)
+        counting = _Counting(found, self._options)
+        rows = []
+        for one, hits in zip(todo, tasks.task_map(pays=work >= WORTH_IT).map(counting, todo), strict=True):
+            progress.advance(1)
+            if isinstance(hits, Poisoned):
+                self.notes.append(f"left out: {one.name}, tried {hits.tries} times; {hits.why}")
+            else:
+                rows.append(self._row(one, hits, counting.references))
+        if not rows:
+            raise KvtoolError(f"no row could be counted: {self.notes[-1]}", hint="--jobs 1 does all in one process")
+        return rows
+
+    def _row(self, one: _OneRun, hits: int, references: int) -> SweepRow:
+        axis = self.asked.axis
+        flags: Flags = (("--sweep", axis), ("--capacities", str(one.capacity)))
+        if axis == "policy":
+            flags += (("--policies", one.policy),)
+        return SweepRow(
+            axis=axis,
+            policy=one.policy if axis == "policy" else None,
+            capacity=one.capacity,
+            hit_blocks=hits,
+            references=references,
+            hit_rate=hits / references if references else 0.0,
+            sure="bound" if one.policy == "opt" else "exact",
+            command=self.command(flags),
+        )
+
+    def _todo(self, found: RadixRequests) -> list[_OneRun]:
+        """What is run; `notes` get what is left out, and why."""
+        own = next(name for name in OF_SGLANG if name == self._options.radix_eviction_policy)
+        policies: Sequence[Policy] = (own,)
+        if self.asked.axis == "policy":
+            policies = self.asked.policies or self._usual(found)
+        if "priority" in policies and len({request.priority for request in found.requests}) == 1:
+            self.notes.append(
+                "all requests have one priority: by it answers go before prompts, of equals the least recently used"
+            )
+        return [_OneRun(policy, capacity) for policy in policies for capacity in self._capacities(found, policies)]
+
+    def _usual(self, found: RadixRequests) -> Sequence[Policy]:
+        if len(found.pages.numbers) <= MOST_FOR_OPT:
+            return OF_SGLANG
+        self.notes.append(
+            f"OPT is left out: {len(found.pages.numbers):,} pages take long; --policies opt counts it, and --page-size 16 makes "
+            "fewer of them"
+        )
+        return OF_SGLANG[:-1]
+
+    def _capacities(self, found: RadixRequests, policies: Sequence[Policy]) -> list[int]:
+        """In pages. What was asked for and cannot run all requests is left out with a note; the bound alone needs no such room."""
+        distinct = found.pages.distinct
+        if tuple(policies) == ("opt",):
+            return list(self.asked.capacities or spread(distinct, FEW_POINTS))
+        least = self._least(found.requests)
+        if not self.asked.capacities:
+            points = spread(distinct, FEW_POINTS if self.asked.axis == "policy" else POINTS)
+            return sorted({max(capacity, least) for capacity in points})
+        for capacity in self.asked.capacities:
+            note = f"left out: {capacity:,} blocks, as SGLang runs all requests with {least:,} or more"
+            if capacity < least and note not in self.notes:
+                self.notes.append(note)
+        return [capacity for capacity in self.asked.capacities if capacity >= least]
+
+    def _least(self, requests: Sequence[Asked]) -> int:
+        """Pages of the smallest pool in which SGLang runs all requests."""
+        longest: dict[int, int] = {}
+        for request in requests:
+            prompt = len(request.prompt)
+            longest[prompt] = max(longest.get(prompt, 0), len(request.answer))
+        low, high = 0, 1
+        while not self._runs(longest, high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._runs(longest, middle) else (middle, high)
+        return high
+
+    def _runs(self, longest: dict[int, int], capacity: int) -> bool:
+        options = replace(self._options, max_total_tokens=capacity * self.choice.unit)
+        try:
+            for prompt, answer in longest.items():
+                if prompt:  # SGLang does not take an empty one, and nothing is looked up for it
+                    options.check_fits(prompt, answer)
+        except EngineError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _OneRun:
+    policy: Policy
+    capacity: int
+    """Pages."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.policy}, {self.capacity:,} blocks"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """What each process does with the rows that it is given: how many pages hit."""
+
+    found: RadixRequests
+    options: SglangOptions
+
+    @property
+    def references(self) -> int:
+        """Pages that are looked up: those of all prompts but the one with a prompt's last token."""
+        return self.found.pages.of_engine().references
+
+    def __call__(self, one: _OneRun) -> int:
+        if one.policy == "opt":
+            return best_hits(self.found.pages, self.found.pages.of_engine(), one.capacity).blocks
+        assert one.policy in EVICTION_POLICIES
+        size = self.options.page_size
+        cache = SglangCache(
+            replace(self.options, radix_eviction_policy=one.policy, max_total_tokens=one.capacity * size)
+        )
+        return sum(cache.serve(request).cached for request in self.found.requests) // size
