@@ -155,6 +155,7 @@ def test_a_request_with_another_text_is_the_same_beside_that() -> None:
         extra={"a": 1},
         call=Call(model="m"),
         epoch=7.5,
+        clock=9.0,
     )
     assert turn.with_text(Traced("b")) == replace(turn, text=Traced("b"))
-    assert len(fields(Turn)) == 19
+    assert len(fields(Turn)) == 20
