@@ -45,7 +45,7 @@ groups:
 """,
     """\
 version: 1
-engine: {replicas: 2, routing: sticky, ttl: 5m}
+engine: {replicas: 2, routing: prefix-aware, ttl: 5m}
 vars: &all
   who: {range: [1, 50], pick: {zipf: 1.1}, per: session}
 groups:
