@@ -323,3 +323,15 @@ def test_a_log_that_lies_where_its_trace_would_go_is_named(
     assert run(["trace", str(other.parent), "-o", str(tmp_path), "-t", bytes_json, "-q"]) == 2
     assert "all of its logs lie in" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_damaged_trace_among_others_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    blocks = tmp_path / "blocks"
+    logs = [str(write(tmp_path / f"{name}.jsonl", chats(ord(name)))) for name in "ab"]
+    trace(capsys, *logs, "-o", str(blocks), "-t", bytes_json)
+    damaged = blocks / "b.jsonl.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:100] + b"\xff" * 300 + damaged.read_bytes()[400:])
+    assert run(["what-if", str(blocks), "--sweep", "capacity", "-q"]) == 2
+    assert "b.jsonl.parquet: a Parquet file that is damaged" in capsys.readouterr().err
