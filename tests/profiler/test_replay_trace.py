@@ -184,18 +184,3 @@ def test_times_of_two_clocks_are_no_replay(tmp_path: Path, capsys: pytest.Captur
     assert "a.jsonl:3:1: this request comes" in told
     assert "two clocks" in told
     assert not path.exists()
-
-
-def test_notes_of_an_export_name_no_option_that_it_lacks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
-) -> None:
-    said = [
-        {
-            "timestamp": START + at,
-            "messages": [{"role": role, "content": f"{role} {at % 2}"} for role in ("system", "user")],
-        }
-        for at in range(6)
-    ]
-    log = write(tmp_path / "a.jsonl", said)
-    asked = [str(log), "--export", "mooncake", "-o", str(tmp_path / "o.jsonl"), "-t", bytes_json]
-    assert not any("--group-by" in note for note in trace(capsys, *asked)["replay"]["notes"])
