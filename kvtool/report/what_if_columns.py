@@ -148,7 +148,7 @@ _OUTCOMES = (
     RowColumn("transfer p99", lambda row: _moment(row.transfer_p99), keep=4),
     RowColumn("TPOT p50", lambda row: _moment(row.tpot_p50), keep=0),
     RowColumn("TPOT p99", lambda row: _moment(row.tpot_p99), keep=5),
-    RowColumn("goodput", lambda row: "" if row.goodput is None else f"{row.goodput:,.2f}/s", keep=6),
+    RowColumn("goodput", lambda row: "" if row.goodput is None else f"{row.goodput:,.2f}/s", keep=8),
     RowColumn("in SLO", lambda row: "" if row.within_slo is None else percent(row.within_slo), keep=6),
     RowColumn("GPUs", lambda row: _count(row.gpus)),
     RowColumn("sure?", how_sure, "word", keep=2),

@@ -8,6 +8,7 @@ from kvtool.report.what_if_columns import moment
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import per_second, percent
 
+NONE_WITHIN = "Nothing that was tried serves a request within the objectives"
 _LITTLE = 0.02
 """What a time must change by, as a part of it, to be called another."""
 
@@ -40,6 +41,9 @@ def tier_answer(rows: Sequence[SweepRow], block_size: int) -> str:
         )
     if today.goodput is not None:
         best = max(tiers, key=lambda row: (row.goodput or 0.0, -(row.host_blocks or 0)))
+        if not best.goodput and not today.goodput:
+            waits = f"TTFT p99 {moment(today.ttft_p99)} without a tier, {moment(best.ttft_p99 or 0.0)}"
+            return f"{NONE_WITHIN}: {waits} with {_with_link(best)}. {_break_even(best, block_size)}"
         pays = (best.goodput or 0.0) > today.goodput * (1 + _LITTLE)
         said = f"{today.goodput:,.2f} requests/s within the objectives without one, {best.goodput or 0.0:,.2f}"
     else:
@@ -83,6 +87,8 @@ def _of_one_fleet(rows: Sequence[SweepRow]) -> str:
     if mixed.goodput is not None:
         best = max(splits, key=lambda row: row.goodput or 0.0)
         of_best, of_mixed = best.goodput or 0.0, mixed.goodput
+        if not of_best and not of_mixed:
+            return f"{NONE_WITHIN}: split {split_words(best)} {_times(best, mixed)}"
         said = f"{of_best:.2f} requests/s within the objectives split {split_words(best)}, {of_mixed:.2f} mixed"
         if of_best > of_mixed * (1 + _LITTLE):
             return f"A split pays: {said}; {_times(best, mixed)}"

@@ -51,7 +51,7 @@ def answer(document: WhatIfDocument) -> str:
         enough = enough_row(document)
         if enough is not None and enough.capacity is not None:
             tokens = enough.capacity * document.block_size
-            return f"{most}; {enough.capacity:,} blocks ({tokens:,} tokens) hit 95 % of that or more."
+            return f"{most}; {enough.capacity:,} blocks ({tokens:,} tokens) hit 95% of that or more."
     if axis == "tier":
         return f"{tier_answer(document.rows, document.block_size)}. {most}."
     if axis == "pd":

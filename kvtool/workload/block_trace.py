@@ -15,6 +15,7 @@ from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.hashing import NATIVE, BlockHash
 
 if TYPE_CHECKING:
+    from kvtool.errors import Place
     from kvtool.workload.jobs import Job
     from kvtool.workload.turn import HashedPrompt, Turn
 
@@ -23,6 +24,8 @@ _AT_A_TIME = 1 << 20
 _DENSE = 4
 """Ids up to so many times their number are taken as numbers as they are."""
 _LONGEST = 1 << 62
+CLOCKS_APART = 366 * 86_400.0
+"""Seconds: a pause that is longer is none, and the times before and after it are of two clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,10 @@ class BlockTrace:
     """The same of salts."""
     traced: bool = False
     """Whether a trace names the blocks, partial ones, too, and says nothing of answers."""
+    untimed: Place | None = None
+    """Where the first request without an arrival time is written."""
+    leap: Place | None = None
+    """Where the first request is written whose time is of another clock than that of the one before it."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -186,6 +193,8 @@ class BlockCollector:
         """By hash or, in a trace, by id, with the salt where there is one."""
         self._long: dict[int, int] = {}
         self._hashed = True
+        self._untimed: Place | None = None
+        self._leap: Place | None = None
 
     def add_hashed(self, turn: Turn) -> None:
         """A request of which a trace gives the ids of its blocks."""
@@ -239,6 +248,10 @@ class BlockCollector:
         self._named.append(named)
         self._prompts.append(tokens)
         self._outputs.append(answer)
+        if turn.arrival is None:
+            self._untimed = self._untimed or turn.place
+        elif self._leap is None and self._arrivals and abs(turn.arrival - self._arrivals[-1]) > CLOCKS_APART:
+            self._leap = turn.place
         self._arrivals.append(float("nan") if turn.arrival is None else turn.arrival)
         session, salt = turn.session, turn.salt
         sessions, salts = self._session_numbers, self._salt_numbers
@@ -263,6 +276,8 @@ class BlockCollector:
             sessions=np.array(self._sessions, dtype=np.int32),
             salts=salts,
             traced=self._hashed,
+            untimed=self._untimed,
+            leap=self._leap,
         )
 
 

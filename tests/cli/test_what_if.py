@@ -208,3 +208,20 @@ def test_no_times_and_times_that_go_back(tmp_path: Path, capsys: pytest.CaptureF
     path.write_text('{"input_length": 512, "output_length": 1, "hash_ids": [1]}\n')
     assert run(["what-if", str(path), "--sweep", "ttl"]) == 2
     assert "arrival times" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([0.0, None, 2.0], "t.jsonl:2:1: a clock needs arrival times"),
+        ([0.0, 1.0, 1.7e9], "t.jsonl:3:1: requests 2 and 3 are 54 years"),
+    ],
+)
+def test_times_that_are_none_are_shown_where_they_stand(
+    times: list[float | None], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    rows = [{"prompt": "hello", **({} if at is None else {"timestamp": at})} for at in times]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(["what-if", str(path), "--sweep", "routing", "-q"]) == 2
+    assert told in capsys.readouterr().err

@@ -162,3 +162,25 @@ def test_ids_of_rows_are_the_first_half_of_the_engines_hashes(
     hashes = NATIVE.chain(np.arange(32, dtype=np.int32), 16, None, None, None)
     assert row["hash_ids"] == [int.from_bytes(each[:8], "little", signed=True) for each in hashes]
     assert (row["input_length"], row["output_length"], row["answer_ids"]) == (40, 1, [])
+
+
+@pytest.mark.parametrize("given", ["a.jsonl", "."])
+def test_a_log_is_not_overwritten_by_its_own_trace(
+    given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bytes_json: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = write(tmp_path / "a.jsonl", chats(1))
+    before = log.read_bytes()
+    assert run(["trace", given, "--export", "mooncake", "-o", str(log), "-t", bytes_json, "-q"]) == 2
+    assert "a.jsonl is an input, too" in capsys.readouterr().err
+    assert log.read_bytes() == before
+
+
+def test_times_of_two_clocks_are_no_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str) -> None:
+    path = tmp_path / "o.jsonl"
+    log = write(tmp_path / "a.jsonl", [{"timestamp": at, "prompt": "x"} for at in (5.0, 6.0, START)])
+    assert run(["trace", str(log), "--export", "mooncake", "-o", str(path), "-t", bytes_json, "-q"]) == 2
+    told = capsys.readouterr().err
+    assert "a.jsonl:3:1: this request comes" in told
+    assert "two clocks" in told
+    assert not path.exists()

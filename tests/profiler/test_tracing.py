@@ -310,3 +310,28 @@ def test_a_block_trace_that_was_changed_by_hand_is_refused(
         told = capsys.readouterr().err
         assert "a.jsonl.parquet" in told
         assert "Traceback" not in told
+
+
+def test_a_log_that_lies_where_its_trace_would_go_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    log = write(tmp_path / "a.jsonl", chats(1))
+    other = write(tmp_path / "logs" / "b.jsonl", chats(2))
+    for asked in ([str(log)], [str(other), str(log)]):
+        assert run(["trace", *asked, "-o", str(tmp_path), "-t", bytes_json, "-q"]) == 2
+        assert f"it lies in {tmp_path}, where the traces go" in " ".join(capsys.readouterr().err.split())
+    assert run(["trace", str(other.parent), "-o", str(tmp_path), "-t", bytes_json, "-q"]) == 2
+    assert "all of its logs lie in" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_damaged_trace_among_others_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    blocks = tmp_path / "blocks"
+    logs = [str(write(tmp_path / f"{name}.jsonl", chats(ord(name)))) for name in "ab"]
+    trace(capsys, *logs, "-o", str(blocks), "-t", bytes_json)
+    damaged = blocks / "b.jsonl.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:100] + b"\xff" * 300 + damaged.read_bytes()[400:])
+    assert run(["what-if", str(blocks), "--sweep", "capacity", "-q"]) == 2
+    assert "b.jsonl.parquet: a Parquet file that is damaged" in capsys.readouterr().err

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kvtool.report.routing_words import routing_answer
 from kvtool.report.what_if_fleet_words import split_answer, tier_answer
 from kvtool.results.documents.what_if import SweepRow
 
@@ -68,3 +69,42 @@ def test_splits(mixed: tuple[float, float, float | None], split: tuple[float, fl
         return row("pd", ttft_p99=times[0], tpot_p99=times[1], goodput=times[2], **pools)
 
     assert said in split_answer([of(mixed), of(split, prefill_replicas=1, decode_replicas=1)])
+
+
+def served(routing: str, replicas: int, ttft: float, goodput: float, **more: Any) -> SweepRow:
+    fields = {
+        "routing": routing,
+        "replicas": replicas,
+        "ttft_p99": ttft,
+        "goodput": goodput,
+        "within_slo": goodput / 10,
+    }
+    return row(more.pop("axis", "replicas"), **fields, **more)
+
+
+def test_the_fewest_replicas_for_an_objective() -> None:
+    """The objective counts where there is one, and not the shortest wait."""
+    rows = [served("random", 1, 3.0, 4.0), served("random", 2, 2.0, 9.5), served("random", 4, 1.0, 9.8)]
+    told = routing_answer(rows)
+    assert told.startswith(
+        "2 replicas with random: 95.0% within the objectives, TTFT p99 2.00 s; 1 replica with random"
+    )
+
+
+@pytest.mark.parametrize("axis", ["replicas", "routing"])
+def test_an_objective_that_no_fleet_meets(axis: str) -> None:
+    rows = [served("random", 2, 3.0, 0.0, axis=axis), served("dynamo", 2, 2.0, 0.0, axis=axis)]
+    assert routing_answer(rows).startswith("Nothing that was tried serves a request within the objectives. ")
+
+
+def test_an_objective_that_no_tier_and_no_split_meets() -> None:
+    none = {"ttft_p99": 2.0, "tpot_p99": 0.1, "goodput": 0.0}
+    tiers = [row("tier", **TODAY, **none), row("tier", **TIER, **none)]
+    splits = [row("pd", replicas=2, **none), row("pd", replicas=2, prefill_replicas=1, decode_replicas=1, **none)]
+    for told in (tier_answer(tiers, 16), split_answer(splits)):
+        assert told.startswith("Nothing that was tried serves a request within the objectives: ")
+
+
+def test_the_router_that_serves_most_within_the_objectives_is_named() -> None:
+    rows = [served("random", 2, 2.0, 1.0, axis="routing"), served("dynamo", 2, 3.0, 4.0, axis="routing")]
+    assert "Most within the objectives serves dynamo: 4.00 requests/s, 1.00 there" in routing_answer(rows)

@@ -83,7 +83,7 @@ def test_every_row_is_in_a_table(case: str) -> None:
 def test_marks_and_errors_are_told() -> None:
     words = page(capacity()).words()
     assert "today 100 blocks, 1.6k tokens, 200.0 MiB" in words
-    assert "95 % of what can be hit 320 blocks" in words
+    assert "95% of what can be hit 320 blocks" in words
     assert "unlimited 40.0%" in words
     words = page(sampled()).words()
     assert "mean ± 2 standard errors" in words

@@ -187,3 +187,8 @@ def test_tables_stack_when_numbers_do_not_fit_side_by_side():
     stacked = table(COLUMNS, ROWS, 20)
     values = [line.split() for line in stacked if line.split()[0] in ("reqs", "hit")]
     assert values[:2] == [["reqs", "1,078,400"], ["hit", "39.4%"]]
+
+
+def test_a_figure_that_heads_its_stack_says_of_what():
+    stacked = table([Column("host blocks"), Column("hit rate")], [["4,096", "73.4%"], ["8,192", "80.0%"]], 20)
+    assert [line.strip() for line in stacked[::2]] == ["host blocks 4,096", "host blocks 8,192"]

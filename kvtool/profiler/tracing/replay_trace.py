@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,9 @@ from kvtool.results.choices import TraceFormat
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.workload.block_trace import CLOCKS_APART
 from kvtool.workload.jobs import Job
+from kvtool.workload.logs.input_files import find_inputs
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.logs.trace_records import BAILIAN_BLOCK
@@ -50,6 +53,7 @@ def write_replay(
 ) -> ReplayTrace:
     """All logs as one trace, in the order of arrival. KvtoolError where requests have no times, or blocks do not fit."""
     size = _block_size(options, format_)
+    _check_no_input(path, options)
     skips = options.reading.on_bad_line == "skip"
     asked = replace(options, serving=replace(options.serving, block_size=None))
     opened = open_workload(asked, load, keep_going=skips)
@@ -64,8 +68,16 @@ def write_replay(
         if not lines.requests:
             raise KvtoolError(f"{opened.name}: no request could be read", hint=reading.refusal or None)
     source = opened.source
-    notes = (*reading.notes(), *source.outcome.notes)
-    return ReplayTrace(path, format_, size, lines.requests, lines.blocks, notes, source.outcome.failed)
+    outcome = source.outcome
+    notes = (*reading.notes(), *(note for note in outcome.notes if note not in outcome.groups))
+    return ReplayTrace(path, format_, size, lines.requests, lines.blocks, notes, outcome.failed)
+
+
+def _check_no_input(path: str, options: RunOptions) -> None:
+    """KvtoolError where a log would be overwritten by its own trace."""
+    real = os.path.realpath(path)
+    if any(os.path.realpath(log) == real for log in find_inputs(options.inputs, log_format=options.log_format).paths):
+        raise KvtoolError(f"--output {path} is an input, too", hint="give a file of its own")
 
 
 def _turns(opened: Opened, reading: BlockReading) -> Iterator[None]:
@@ -100,6 +112,7 @@ class _Lines:
         self._numbers: dict[tuple[str, Name], int] = {}
         self._first: float | None = None
         self._last = 0.0
+        self._before: float | None = None
         self._chats: dict[tuple[str, str], tuple[int, int]] = {}
         """By session, its last request and how many there were."""
 
@@ -167,6 +180,14 @@ class _Lines:
                 place=turn.place,
             )
         if turn.arrival is not None:
+            if self._before is not None and abs(turn.arrival - self._before) > CLOCKS_APART:
+                raise KvtoolError(
+                    f"this request comes {abs(turn.arrival - self._before) / CLOCKS_APART:,.0f} years from the one before it: "
+                    "their times are of two clocks",
+                    hint="export these logs apart, or write the times of both in the same unit from the same moment",
+                    place=turn.place,
+                )
+            self._before = turn.arrival
             self._first = turn.arrival if self._first is None else self._first
             self._last = max(turn.arrival - self._first, 0.0)
         return self._last

@@ -44,7 +44,8 @@ def trace_asked(options: RunOptions, *, offline: bool) -> TraceAsked:
 def logs_to_trace(names: Sequence[str], folder: str, *, log_format: str | None = None) -> list[LogToTrace]:
     """The logs that the names stand for, each with the place of its trace below the folder: named as the log below its own folder.
 
-    What lies below `folder` is no log. KvtoolError where two would have one trace, and for workload files.
+    What lies below `folder` is no log. KvtoolError where nothing else is there, or a name stands for it alone, where two logs would
+    have one trace, and for workload files.
     """
     for name in names:
         if name.lower().endswith(_WORKLOADS):
@@ -52,13 +53,15 @@ def logs_to_trace(names: Sequence[str], folder: str, *, log_format: str | None =
                 f"{name} is a workload file, no log", hint="kvtool what-if reads it as it is; it needs no trace"
             )
     inside = os.path.realpath(folder) + os.sep
-    paths = [
-        path
-        for path in find_inputs(names, log_format=log_format).paths
-        if path == STDIN or not os.path.realpath(path).startswith(inside)
-    ]
-    if not paths:
-        raise KvtoolError("there is no log in it but the traces themselves", place=Place(names[0]))
+    found = find_inputs(names, log_format=log_format).paths
+    paths = [path for path in found if path == STDIN or not os.path.realpath(path).startswith(inside)]
+    traces = set(found).difference(paths)
+    named = next((name for name in names if name in traces), None if paths else names[0])
+    if named is not None:
+        where = "it lies" if named in traces else "all of its logs lie"
+        raise KvtoolError(
+            f"{where} in {folder}, where the traces go", hint="-o with a folder of their own", place=Place(named)
+        )
     below = _below(paths, names)
     short = session_names(paths)
     logs = [LogToTrace(path, short[path], str(Path(folder) / f"{below[path]}{SUFFIX}")) for path in paths]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.block_trace import BlockTrace
-
-_YEAR = 366 * 86_400.0
-"""A pause that is longer is none: the times before and after it are of two clocks."""
+from kvtool.workload.block_trace import CLOCKS_APART, BlockTrace
 
 
 def check_arrivals(trace: BlockTrace, what: str) -> None:
@@ -23,14 +20,17 @@ def check_arrivals(trace: BlockTrace, what: str) -> None:
         raise KvtoolError(
             f"{what} needs arrival times, and {which}",
             hint="a log with timestamps, or another axis: --sweep capacity",
+            place=None if none else trace.untimed,
         )
     gaps = np.diff(trace.arrivals)
-    strange = np.flatnonzero(np.abs(gaps) > _YEAR)
+    strange = np.flatnonzero(np.abs(gaps) > CLOCKS_APART)
     if len(strange):
         at = int(strange[0])
+        years = abs(float(gaps[at])) / CLOCKS_APART
         raise KvtoolError(
-            f"requests {at + 1} and {at + 2} are {abs(float(gaps[at])) / _YEAR:,.0f} years apart: their times are of two clocks",
+            f"requests {at + 1} and {at + 2} are {years:,.0f} years apart: their times are of two clocks",
             hint="plan for these logs apart, or write the times of both in the same unit from the same moment",
+            place=trace.leap,
         )
     back = np.flatnonzero(gaps < 0)
     if len(back):

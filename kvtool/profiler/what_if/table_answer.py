@@ -93,7 +93,7 @@ def _fewer(row: SweepRow, today: SweepRow) -> float:
 
 def _nothing(rows: Sequence[SweepRow]) -> str:
     today, *others = rows
-    what = "computes 1 % fewer prompt tokens" if today.ttft_p99 is None else "saves accelerators, or 1 % of TTFT p99"
+    what = "computes 1% fewer prompt tokens" if today.ttft_p99 is None else "saves accelerators, or 1% of TTFT p99"
     told = f"Nothing that was tried {what}"
     bound = next((row for row in others if row.kind == "capacity" and row.sure == "bound"), None)
     if bound is None:

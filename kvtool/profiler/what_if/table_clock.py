@@ -149,7 +149,7 @@ class TableClock:
         plan = self._plan(today)
         self._tried |= {router.name: self._run(plan, router, self.asked.replicas) for router in tried}
         best = min(tried, key=lambda router: _waiting(self._tried[router.name]))
-        version = f" {best.kind.version}" if best.kind.version else ""
+        version = f" ({best.kind.version})" if best.kind.version else ""
         return replace(
             today,
             kind="routing",

@@ -35,7 +35,7 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
         marks.append(MarkLine(document.capacity, "today", "gate", text=_held(document, document.capacity)))
     if enough is not None and enough.capacity:
         text = _held(document, enough.capacity)
-        marks.append(MarkLine(enough.capacity, "95 % of what can be hit", "before", text=text))
+        marks.append(MarkLine(enough.capacity, "95% of what can be hit", "before", text=text))
     chart = LineChart(
         lines=[ChartLine("hit rate", _points(drawn, lambda row: float(row.capacity or 0)))],
         x=scale,

@@ -97,7 +97,7 @@ def _tiles(document: WhatIfDocument) -> Iterator[HeadlineTile]:
     enough = enough_row(document) if document.rows and document.rows[0].axis == "capacity" else None
     if enough is not None and enough.capacity:
         held = short_count(enough.capacity * document.block_size)
-        yield HeadlineTile("Enough", f"{enough.capacity:,}", f"blocks hit 95 % of that or more: {held} tokens")
+        yield HeadlineTile("Enough", f"{enough.capacity:,}", f"blocks hit 95% of that or more: {held} tokens")
     held = short_count(document.distinct_blocks * document.block_size)
     yield HeadlineTile("Different blocks", f"{document.distinct_blocks:,}", f"what there is to keep: {held} tokens")
 

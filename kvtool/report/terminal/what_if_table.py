@@ -108,6 +108,7 @@ def _seconds(value: float | None) -> str:
 def _legend(rows: Sequence[SweepRow]) -> str:
     words = [
         "run it: the command that was given, with these flags",
+        "hit rate: of the prompt tokens, in sweeps of the blocks that are looked up",
         "computed: prompt tokens that do not hit, beside today's",
     ]
     if any(row.sure == "bound" for row in rows):

@@ -101,12 +101,14 @@ def room_for_first(columns: Sequence[Column], rows: Sequence[Sequence[str]], wid
 def _stacked(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], shown: Sequence[int], width: int, indent: int
 ) -> list[str]:
-    """Every row as lines `title value`, the first column as the heading of its block, on as many lines as it takes."""
+    """Every row as lines `title value`, the first column as the heading of its block, a figure with its title, on as many
+    lines as it takes."""
     first, *rest = shown
     size = max((cell_width(columns[c].title) for c in rest), default=0)
     lines: list[str] = []
     for row in rows:
-        lines += fold(" " * indent + row[first], width, indent=indent + 2)
+        head = row[first] if columns[first].align == "<" else f"{columns[first].title} {row[first].strip()}"
+        lines += fold(" " * indent + head, width, indent=indent + 2)
         lines += [
             " " * (indent + 2) + columns[c].title + " " * (size - cell_width(columns[c].title) + 2) + row[c]
             for c in rest

@@ -29,6 +29,7 @@ MOST_FILES = 1_000_000
 """Files and folders that one folder or pattern may hold."""
 _LOG_SUFFIXES = (".jsonl", ".ndjson")
 """Names that promise a log: one that cannot be read is a mistake, and not something else."""
+_TRACE = ".parquet"
 _BINARY, _EMPTY, _NO_PROMPTS, _OTHER, _TEXT, _YAML = "binary", "empty", "without prompts", "other", "text", "YAML"
 _OTHERS = {
     (".yaml", ".yml"): _YAML,
@@ -235,6 +236,8 @@ def _kind(path: str, format_: RecordFormat | None) -> str:
     if other is not None:
         return other
     promises = name.endswith(_LOG_SUFFIXES)
+    if name.endswith(_TRACE) and uncompressed(name.removesuffix(_TRACE)).endswith(_LOG_SUFFIXES):
+        return "log"  # a block trace, named as its log: one that is damaged is no other file
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - strings are enough, and there may be many
             return _OTHER

@@ -30,6 +30,8 @@ class LogOutcome:
     failed: Mapping[str, KvtoolError]
     stored: Sequence[StoredContent] = ()
     """Explicit caches that records tell of which are no requests."""
+    groups: Sequence[str] = ()
+    """Those of the notes that are of groups, for what makes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,4 +159,5 @@ class PassState:
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:
             told.append(f"nor were {len(errors) - _MOST_ERRORS:,} more")
-        return LogOutcome([*told, *self.division.notes()], dict(self.failed), tuple(self.left_out.stored))
+        groups = self.division.notes()
+        return LogOutcome([*told, *groups], dict(self.failed), tuple(self.left_out.stored), groups)
