@@ -290,3 +290,34 @@ def test_a_fix_that_nobody_found_is_refused(
 ) -> None:
     assert run(["what-if", workload(tmp_path / "w.yaml"), "-t", bytes_json, "--fixed", "nothing"]) == 2
     assert "--fixed: no fix 'nothing'" in capsys.readouterr().err
+
+
+def test_a_fleet_larger_than_the_objectives_need_is_told_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = trace_of(tmp_path / "t.jsonl", 3)
+    slack, tight = "ttft=1000s,tpot=100s", "ttft=1ms,tpot=1ms"
+    found = told(capsys, log, "--replicas", "4", "--capacity", "4000", "--slo", slack)
+    assert found["answer"][0] == "Fewer GPUs meet the objectives: 1 of today's 4 (--replicas 1)."
+    found = told(capsys, log, "--replicas", "4", "--tensor-parallel", "2", "--capacity", "4000", "--slo", slack)
+    assert found["answer"][0] == "Fewer GPUs meet the objectives: 2 of today's 8 (--replicas 1)."
+    for flags in (["--replicas", "1", "--slo", slack], ["--replicas", "2", "--slo", tight], ["--replicas", "2"]):
+        found = told(capsys, log, "--capacity", "4000", *flags)
+        assert not any(line.startswith("Fewer GPUs") for line in found["answer"]), flags
+
+
+def test_a_cache_that_holds_everything_is_not_made_larger(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = trace_of(tmp_path / "t.jsonl", 5, requests=20)
+
+    def larger(capacity: int) -> tuple[set[str], list[str]]:
+        found = told(capsys, log, "--capacity", str(capacity))
+        changes = {row["change"] for row in found["rows"]}
+        return changes & {"cache x 2", "cache x 4"}, [
+            each["why"] for each in found["missing"] if "larger" in each["change"]
+        ]
+
+    assert larger(40) == ({"cache x 2", "cache x 4"}, [])
+    changes, why = larger(4_000)
+    assert not changes
+    assert len(why) == 1
+    assert "today's 4,000 blocks hold all prompts and answers" in why[0]

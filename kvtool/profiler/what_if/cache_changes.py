@@ -79,8 +79,14 @@ class CacheChanges:
         if blocks is None:
             self._lack("cache x 2", NO_CAPACITY)
             return
+        everything = holding_all(today.trace)
+        enough = blocks >= everything
+        if enough:
+            self._lack(
+                "a larger cache", f"today's {blocks:,} blocks hold all prompts and answers, which take {everything:,}"
+            )
         token_bytes = today.plan.bytes_per_block
-        for times in (2, 4):
+        for times in () if enough else (2, 4):
             yield replace(
                 today,
                 kind="capacity",
@@ -91,7 +97,6 @@ class CacheChanges:
                 flags=_capacity_flags(times * blocks),
                 more_hardware=True,
             )
-        everything = holding_all(today.trace)
         yield replace(
             today,
             kind="capacity",

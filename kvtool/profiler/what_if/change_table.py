@@ -93,7 +93,12 @@ class WhatIfTable:
             bytes_per_block=plan.bytes_per_block,
             sampled=1.0,
             notes=self.notes,
-            answer=answer(rows, self.missing, prompts_hint="" if found is None else self._prompts_hint(found)),
+            answer=answer(
+                rows,
+                self.missing,
+                prompts_hint="" if found is None else self._prompts_hint(found),
+                gpus_each=plan.latency.tensor_parallel,
+            ),
             rows=rows,
             missing=self.missing,
         )

@@ -14,8 +14,25 @@ _HALF = 0.5
 """Part of the most that can be saved from which on what needs no hardware goes first."""
 
 
-def answer(rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_hint: str) -> list[str]:
-    """`rows` as the table has them, today's first; `prompts_hint` says where prompts are changed."""
+def answer(
+    rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_hint: str, gpus_each: int | None = None
+) -> list[str]:
+    """`rows` as the table has them, today's first; `prompts_hint` says where prompts are changed, `gpus_each` how many accelerators
+    a replica has."""
+    return [*_too_many(rows[0], gpus_each), *_first(rows, missing, prompts_hint)]
+
+
+def _too_many(today: SweepRow, gpus_each: int | None) -> list[str]:
+    """That a smaller fleet would meet the objectives."""
+    own = (today.replicas or 1) * (gpus_each or 0)
+    if not gpus_each or today.gpus is None or today.gpus >= own:
+        return []
+    return [
+        f"Fewer GPUs meet the objectives: {today.gpus:,} of today's {own:,} (--replicas {today.gpus // gpus_each})."
+    ]
+
+
+def _first(rows: Sequence[SweepRow], missing: Sequence[MissingRow], prompts_hint: str) -> list[str]:
     today, *others = rows
     can = [row for row in others if row.sure != "bound" and _saved(row, today) >= _WORTH]
     if not can:
