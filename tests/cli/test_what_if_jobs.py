@@ -22,11 +22,11 @@ from kvtool.workload.tasks import process_pool
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
 PROGRAM = """
-import sys, time
+import os, sys, time
 from kvtool.profiler.what_if import sweep_tasks
 from kvtool.__main__ import main
 def slow(trace, asked):
-    print("ready", file=sys.stderr, flush=True)
+    os.write(2, b"ready\\n")  # whole, whoever writes beside it
     time.sleep(60)
 sweep_tasks.sweep = slow
 sys.argv[0] = "kvtool"

@@ -27,7 +27,7 @@ FILES = {
     "logs/package.json": b'{"name": "x"}',
     "logs/metrics.jsonl": b'{"cpu": 1}\n' * 9,
     "logs/core": b"\x7fELF\0\0\0",
-    "logs/table.jsonl.parquet": b"PAR1\0\0",
+    "logs/table.parquet": b"PAR1\0\0",
     "logs/empty.jsonl": b"",
     "logs/w.yaml": b"version: 1\n",
     "logs/run.py": b"1\n",
@@ -48,7 +48,7 @@ OTHERS = {
     "logs/readme.md": "text",
     "logs/run.py": "Python",
     "logs/t.j2": "Jinja",
-    "logs/table.jsonl.parquet": "binary",
+    "logs/table.parquet": "binary",
     "logs/w.yaml": "YAML",
 }
 
