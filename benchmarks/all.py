@@ -1,12 +1,12 @@
 """Run every benchmark, and put what it printed into RESULTS.md, with its command, machine, date and commit.
 
-    python benchmarks/all.py [NAME…] [--list] [--again] [--data DIR] [--vllm-python PATH] [--sglang-python PATH]
+    python benchmarks/all.py [NAME…] [--list] [--again] [--data DIR] [--vllm-python PATH] [--sglang-python PATH] …
 
 One section of RESULTS.md belongs to each run: what stands between `<!-- run NAME -->` and `<!-- end -->` is written here, the words
 around it by hand. A run is done again where the code that it measures has changed since the commit that its section names, so a
 series that was cut off goes on where it stopped. DIR holds the public data sets (also: $KVTOOL_DATA), PATH is the interpreter of an
-environment with vLLM or SGLang (also: $VLLM_PYTHON, $SGLANG_PYTHON); what needs one that is not there is left as it stands, with
-the date it has.
+environment with vLLM, SGLang, AIPerf or LMCache (also: $VLLM_PYTHON and so on); what needs one that is not there is left as it
+stands, with the date it has.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from timing import machine
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 PRODUCT = ("kvtool", "engine", "kernels", "pyproject.toml")
-PEERS = {"VLLM": "vLLM", "SGLANG": "SGLang"}
+PEERS = {"VLLM": "vLLM", "SGLANG": "SGLang", "AIPERF": "AIPerf", "LMCACHE": "LMCache"}
 """Whose interpreters commands name, and what is installed there."""
 LIMIT = 3_600
 """Seconds that a run may take."""
@@ -80,6 +80,13 @@ RUNS = (
     Run("vs_vllm", "benchmarks/vs_vllm.py --vllm-python VLLM"),
     Run("vs_vllm_groups", "benchmarks/vs_vllm_groups.py --vllm-python VLLM --outputs 1 16"),
     Run("vs_sglang", "benchmarks/vs_sglang.py --sglang-python SGLANG"),
+    Run(
+        "vs_planners",
+        "benchmarks/vs_planners.py DATA/mooncake/conversation_trace.jsonl DATA/kv_cache_tester/kvct_subset.mooncake.jsonl.gz "
+        "--aiperf-python AIPERF --lmcache-python LMCACHE --runs 1",
+    ),
+    Run("large_curve", "benchmarks/large_curve.py"),
+    Run("fleet_jobs", "-m benchmarks.fleet_jobs --files 100 --mb 30 --runs 2"),
     Run("trace", "benchmarks/trace.py DATA/mooncake/conversation_trace.jsonl"),
     Run(
         "agent_logs", "benchmarks/agent_logs.py DATA/lmcache_agent/miniswe/*.jsonl DATA/lmcache_agent/taubench/*.jsonl"
