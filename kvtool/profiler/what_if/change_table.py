@@ -245,8 +245,7 @@ class WhatIfTable:
     def _clocked(self, change: PlannedChange, served: Clocked) -> dict[str, object]:
         """The fields of a row on the clock."""
         run, figures, search = served.run, served.figures, served.search
-        answered = run.replica >= 0
-        hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[answered].sum())
+        hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[run.served].sum())
         if search is not None and search.replicas is None and change.kind == "today":
             best = percent(search.attainable if not search.shares else search.best)
             self.notes.append(
@@ -254,7 +253,7 @@ class WhatIfTable:
             )
         return {
             "hit_blocks": hits,
-            "references": int(run.asked_blocks[answered].sum()),
+            "references": run.references,
             "hit_rate": hits * change.trace.block_size / prompts if prompts else 0.0,
             "computed_tokens": int(run.computed_tokens.sum()),
             "replicas": run.replicas,

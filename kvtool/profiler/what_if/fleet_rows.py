@@ -138,7 +138,7 @@ class FleetPlan:
             routing=routing,
             replicas=run.replicas,
             hit_blocks=int(run.hit_blocks.sum()),
-            references=int(run.asked_blocks[run.replica >= 0].sum()),
+            references=run.references,
             hit_rate=figures.hit_rate,
             imbalance=figures.imbalance,
             request_imbalance=figures.request_imbalance,

@@ -201,7 +201,7 @@ def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
     told = []
     if run.refused:
         told.append(f"{with_replicas} turned {plural(run.refused, 'request')} away: its figures are of the others")
-    served = run.replica[run.replica >= 0]
+    served = run.replica[run.served]
     if run.replicas == 1 or not len(served):
         return told
     own = router.kind.own_way
