@@ -16,6 +16,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.what_if.arrival_times import check_arrivals
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, CacheChanges
+from kvtool.profiler.what_if.fleet_rows import clock_fields
 from kvtool.profiler.what_if.host_tier import counted_with_tier, host_tier
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace
@@ -245,27 +246,16 @@ class WhatIfTable:
     def _clocked(self, change: PlannedChange, served: Clocked) -> dict[str, object]:
         """The fields of a row on the clock."""
         run, figures, search = served.run, served.figures, served.search
-        hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[run.served].sum())
+        prompts = int(run.prompt_tokens[run.served].sum())
         if search is not None and search.replicas is None and change.kind == "today":
             best = percent(search.attainable if not search.shares else search.best)
             self.notes.append(
                 f"no fleet of up to {MOST_REPLICAS} replicas meets the objectives: at best {best} of the requests"
             )
         return {
-            "hit_blocks": hits,
-            "references": run.references,
-            "hit_rate": hits * change.trace.block_size / prompts if prompts else 0.0,
+            **clock_fields(run, figures, search, change.accelerators),
+            "hit_rate": int(run.hit_blocks.sum()) * change.trace.block_size / prompts if prompts else 0.0,
             "computed_tokens": int(run.computed_tokens.sum()),
-            "replicas": run.replicas,
-            "imbalance": figures.imbalance,
-            "request_imbalance": figures.request_imbalance,
-            "ttft_p50": figures.ttft_p50,
-            "ttft_p99": figures.ttft_p99,
-            "tpot_p50": figures.tpot_p50,
-            "tpot_p99": figures.tpot_p99,
-            "goodput": figures.goodput,
-            "within_slo": figures.within_slo,
-            "gpus": None if search is None or search.replicas is None else search.replicas * change.accelerators,
             "sure": "predicted" if change.sure == "exact" else change.sure,
             **served.built,
         }
