@@ -18,6 +18,7 @@ from kvtool.profiler.what_if.arrival_times import check_arrivals
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, CacheChanges
 from kvtool.profiler.what_if.fleet_rows import clock_fields
 from kvtool.profiler.what_if.host_tier import counted_with_tier, host_tier
+from kvtool.profiler.what_if.plan_document import plan_document
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace
 from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
@@ -80,27 +81,20 @@ class WhatIfTable:
         first, *others = rows
         rows = [first, *sorted(others, key=lambda row: _order(row, first))]
         blocks = today.trace.of_studies() if plan.rules == "block-lru" else today.trace.of_engine()
-        return WhatIfDocument(
-            schema="kvtool.what-if/1",
-            input=self.opened.name,
-            rules=plan.rules,
-            block_size=plan.engine.block_size,
-            requests=len(today.trace),
-            references=blocks.references,
-            distinct_blocks=today.trace.distinct,
-            reachable_blocks=blocks.reachable,
-            reachable_hit_rate=blocks.reachable / blocks.references if blocks.references else 0.0,
-            capacity=today.capacity,
+        told = answer(
+            rows,
+            self.missing,
+            prompts_hint="" if found is None else self._prompts_hint(found),
+            gpus_each=plan.latency.tensor_parallel,
+        )
+        return plan_document(
+            self.opened,
+            today.trace,
+            blocks,
+            rows,
+            self.notes,
             bytes_per_block=plan.bytes_per_block,
-            sampled=1.0,
-            notes=self.notes,
-            answer=answer(
-                rows,
-                self.missing,
-                prompts_hint="" if found is None else self._prompts_hint(found),
-                gpus_each=plan.latency.tensor_parallel,
-            ),
-            rows=rows,
+            answer=told,
             missing=self.missing,
         )
 
