@@ -240,7 +240,7 @@ class WhatIfTable:
     def _clocked(self, change: PlannedChange, served: Clocked) -> dict[str, object]:
         """The fields of a row on the clock."""
         run, figures, search = served.run, served.figures, served.search
-        prompts = int(run.prompt_tokens[run.served].sum())
+        hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[run.served].sum())
         if search is not None and search.replicas is None and change.kind == "today":
             best = percent(search.attainable if not search.shares else search.best)
             self.notes.append(
@@ -248,7 +248,9 @@ class WhatIfTable:
             )
         return {
             **clock_fields(run, figures, search, change.accelerators),
-            "hit_rate": int(run.hit_blocks.sum()) * change.trace.block_size / prompts if prompts else 0.0,
+            "hit_blocks": hits,
+            "references": run.references,
+            "hit_rate": hits * change.trace.block_size / prompts if prompts else 0.0,
             "computed_tokens": int(run.computed_tokens.sum()),
             "sure": "predicted" if change.sure == "exact" else change.sure,
             **served.built,

@@ -135,8 +135,8 @@ class FleetPlan:
             axis=axis,
             capacity=None if self.config.num_blocks is None else self.config.num_blocks - 1,
             routing=routing,
-            hit_blocks=0,
-            references=0,
+            hit_blocks=int(run.hit_blocks.sum()),
+            references=run.references,
             hit_rate=figures.hit_rate,
             sure="predicted",
         )
@@ -144,11 +144,9 @@ class FleetPlan:
 
 
 def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | None, gpus_each: int) -> dict[str, object]:
-    """What any row with a clock says of its run; its hit rate is of blocks or of tokens, as the axis has it."""
+    """What any row with a clock says of its run, beside what was hit."""
     return {
         "replicas": run.replicas,
-        "hit_blocks": int(run.hit_blocks.sum()),
-        "references": run.references,
         "imbalance": figures.imbalance,
         "request_imbalance": figures.request_imbalance,
         "ttft_p50": figures.ttft_p50,
