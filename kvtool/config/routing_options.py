@@ -67,6 +67,10 @@ class Routed:
         Option("What routers know of caches: all (events), or what they sent there. [default: each its own]"),
     ] = None
 
+    def names(self) -> list[str]:
+        """Of routers, with their settings; empty where none is said."""
+        return comma_list((self.routing or "").lower())
+
     def counts(self) -> list[int]:
         """Of replicas, in order; empty where none is said."""
         return [] if self.replicas is None else replica_counts("--replicas", self.replicas)

@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 
 from kvtool.accounting.policies.optimum import optimal_hits
+from kvtool.config.routing_options import Routed
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch
@@ -23,7 +24,6 @@ from kvtool.profiler.what_if.sweep_tasks import WORTH_IT, results
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
-from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.tasks.asked_tasks import AskedTasks
@@ -44,17 +44,18 @@ class AskedFleet:
     view: RouterView | None = None
 
     @classmethod
-    def of(cls, axis: Axis, routing: str | None, replicas: Sequence[int], view: RouterView | None) -> AskedFleet:
+    def of(cls, axis: Axis, routed: Routed) -> AskedFleet:
         """As options say. KvtoolError for routers that there are not."""
-        routers = [named_router(name, view) for name in comma_list((routing or "").lower())]
-        if routing is not None and not routers:
+        routers = [named_router(name, routed.router_view) for name in routed.names()]
+        replicas = routed.counts()
+        if routed.routing is not None and not routers:
             raise KvtoolError("--routing: no router is named", hint=f"some of {', '.join(ROUTERS)}")
         if axis == "routing" and len(replicas) > 1:
             raise KvtoolError(
                 f"--sweep routing compares routers of one number of replicas, not of {len(replicas)}",
                 hint="--sweep replicas tries several",
             )
-        return cls(axis, routers, replicas, view)
+        return cls(axis, routers, replicas, routed.router_view)
 
 
 class RoutingSweep:
