@@ -44,7 +44,8 @@ def test_templates_of_pages_and_files_are_passed_over_in_a_folder(tmp_path: Path
     path.write_text(PAGE)
     assert judged(path, alone=True) == (False, [])
     known, severities = judged(path, alone=False)
-    assert known and severities  # who names it says that it is a prompt
+    assert known
+    assert severities  # who names it says that it is a prompt
 
 
 @pytest.mark.parametrize("name", ["porter.j2", "prompts/porter.html.j2", "porter.md.jinja", "system_prompt.jinja"])
@@ -120,5 +121,6 @@ def test_the_source_of_a_module_is_none() -> None:
 
 
 def test_programs_that_ask_no_model() -> None:
-    assert speaks_of_models("from openai import OpenAI") and speaks_of_models("def ask_llm(): ...")
+    assert speaks_of_models("from openai import OpenAI")
+    assert speaks_of_models("def ask_llm(): ...")
     assert not speaks_of_models("import click\nprompt = click.prompt('your name')")
