@@ -62,9 +62,7 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
             isinstance(one, Items | Mapped) or (isinstance(one, Param) and one.hole is None) for one in pieces_of(value)
         ):
             return (hole,)  # put together of what its own callers give
-        if _written(value) < _FEW_WORDS and any(
-            isinstance(one, Hole | Param) and _doubts(one) for one in pieces_of(value)
-        ):
+        if any(isinstance(one, Hole | Param) and _doubts(one) for one in pieces_of(value)):
             return (hole, *without_doubtful(value))
         return value
 
