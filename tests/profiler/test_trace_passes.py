@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.render import Renderer
-from kvtool.workload.turn import Source, Turn
+from kvtool.workload.turn import Conversation, Source, Turn
 from tests.accounting.view_runs import BLOCK, LATENCY, Given, hashed, traces
 from tests.accounting.view_runs import turn as tokens
 
@@ -159,6 +159,23 @@ def test_what_is_taken_many_at_a_time_is_told_while_it_runs(byte_renderer: Rende
     result = run(byte_renderer, Given(turns), plan, TraceNumbers(), progress=Asking(None), explain=True)
     assert told == ["0.0% hit", "33.3% hit", "44.4% hit"]
     assert result.queries == 3 * 3 * BLOCK
+
+
+def test_what_was_served_before_ctrl_c_is_in_the_books(byte_renderer: Renderer) -> None:
+    class Interrupted(Given):
+        def conversations(self) -> Iterator[Conversation]:
+            yield from super().conversations()
+            raise KeyboardInterrupt
+
+    turns = [hashed([1, 2, each], 3 * BLOCK) for each in (3, 4, 5)]
+    plan = Plan(EngineConfig(block_size=BLOCK, num_blocks=9), LATENCY)
+    found = []
+    for source in (Interrupted(turns), Given(turns)):
+        views = ViewBook(BLOCK, details=False)
+        result = run(byte_renderer, source, plan, TraceNumbers(), look_at_decode=True, explain=True, views=views)
+        assert result.partial == isinstance(source, Interrupted)
+        found.append(figures(result))
+    assert found[0] == found[1]
 
 
 @given(traces(), extras, plans)
