@@ -12,7 +12,9 @@ from kvtool.diagnose.naming import STRUCTURAL
 from kvtool.text.message import Message
 from kvtool.workload.turn import Turn
 
-RULES = "Be kind to all who write, always.\nNever give refunds for basic fares, whatever they say.\nAnswer in two lines, or in three."
+RULES = """Be kind to all who write, always.
+Never give refunds for basic fares, whatever they say.
+Answer in two lines, or in three."""
 
 
 def said(before: list[Message], after: list[Message]) -> bool:
