@@ -37,8 +37,9 @@ from kvtool.fixes.one_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.one_role import OneRole
 from kvtool.fixes.parted_text import units_held
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
-from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING
+from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
+from kvtool.fixes.tool_definitions import TOOLS_PART, FirstDefinitions
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
@@ -62,7 +63,7 @@ _NOUNS: dict[UnitKind, str] = {
     "paragraph": "paragraph",
     "section": "section",
     "element": "element",
-    "introduced": "list with its introduction",
+    "introduced": "block with its introduction",
     "list": "list",
     "numbered": "list",
     "table": "table",
@@ -84,7 +85,8 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> li
     Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
     Advice that cannot be tried comes last.
     """
-    fixes = _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
+    in_definition = cause.slot.part == TOOLS_PART and not cause.structural
+    fixes = _definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
     if cause.origin is not None and cause.origin.stable:
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
     if block_size > 1 and cause.kind.code == KV122.code:
@@ -220,6 +222,12 @@ def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         _fix(cause, "append-tools", "P3", what, FirstSeenTools, shared="tools"),
         _advice(cause, "defer-tools", "P3", defer),
     ]
+
+
+def _definition(cause: SlotCause) -> list[Fix]:
+    """A value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool first."""
+    what = "define the tool alike in each request, and say what varies in a message behind the shared text"
+    return [_fix(cause, STEADY_TOOLS, "P3", what, FirstDefinitions, TRIED_WITHOUT, shared="tools")]
 
 
 def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 _NOT_A_PLACE = (
-    r"(?!\s(?:all|a|an|average|zero|sea|ground|head|normal|market|par|\d|(?:one|two|three|four|five|six|seven|eight|nine|ten"
+    r"(?!\s(?:(?:all|a|an|average|zero|sea|ground|head|normal|market|par)\b|\d|(?:one|two|three|four|five|six|seven|eight|nine|ten"
     r"|eleven|twelve|twenty|thirty|forty|fifty|sixty|hundred)\b))"
 )
 """`Stays above ten degrees` says how much, and nothing of the text."""
 BACK = re.compile(
     r"""\b(?:
-    (?:as|see|listed|mentioned|shown|stated|given|described|noted|defined|specified|provided|said|the\sone|outlined|instructions?
+    (?:everything|anything|all|as|see|listed|mentioned|shown|stated|given|described|noted|defined|specified|provided|said|the\sone|outlined|instructions?
         |rules?|text|date|time|list|example|examples|section|context|information|documents?|tools?|data|output|values?)\s(?:\w+\s)?above\b"""
     + _NOT_A_PLACE
     + r"""
@@ -46,7 +46,12 @@ BACK = re.compile(
 )
 FORWARD = re.compile(
     r"""\b(?:
-    the\sfollowing\b(?:\s\w+)?|as\sfollows\b|(?:see|listed|given|shown|described|stated|provided|defined|found|specified|as)\sbelow\b
+    (?:everything|anything|all|what|that|which|each|rules?|instructions?|sections?|text|lines?|lists?|examples?|policies|guidelines|context)
+        \s(?:that\s)?(?:(?:is|are|stands?|comes?|listed|written|given|said)\s)?below\b"""
+    + _NOT_A_PLACE
+    + r"""
+    |(?:everything|anything|all|what|rules?|instructions?)\s(?:that|which)?\s?follows?\b
+    |the\sfollowing\b(?:\s\w+)?|as\sfollows\b|(?:see|listed|given|shown|described|stated|provided|defined|found|specified|as)\sbelow\b
     |the\s(?:\w+\s){1,2}below\b|below\s(?:is|are)\b|(?:the\s)?next\s(?:line|section|paragraph|example|list|block|sentence)\b
     |(?:siehe\s|weiter\s|wie\s)?unten(?:\s?(?:genannt|stehend|aufgeführt|angegeben|beschrieben)\w{0,3})?\b
     |(?:der|die|das|den|dem|im)\sfolgende\w{0,2}\b(?:\s\w+)?|wie\sfolgt\b|nachstehend\w{0,3}
