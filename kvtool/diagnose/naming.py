@@ -14,7 +14,7 @@ from kvtool.diagnose.codes.kv104 import USER
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
@@ -55,6 +55,7 @@ STRUCTURAL = frozenset(
         TOOLS_CHANGED,
         JSON_KEYS,
         DOCUMENTS_REORDERED,
+        LIST_REORDERED,
         EXAMPLES_REORDERED,
         OPTIONAL,
         WINDOW,
@@ -66,7 +67,7 @@ STRUCTURAL = frozenset(
 """Kinds of change that are told instead of a value."""
 _TOLD = STRUCTURAL | {TOOL_REDEFINED}
 """Kinds of change that say where a value stands, if not what it is."""
-_ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, EXAMPLES_REORDERED)
+_ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, LIST_REORDERED, EXAMPLES_REORDERED)
 _SLIP = 16
 """Characters by which the place of what was put in or left out may differ: those behind it may be those that it ends with."""
 _LEAST_MOVED = 16
