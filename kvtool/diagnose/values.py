@@ -42,6 +42,7 @@ _RECORD = re.compile(
 _LETTERED = re.compile(r"(?:^|[^A-Za-z0-9-])[A-Z]{2,10}[-_#]$")
 """The letters that numbers of one register begin with: `HELP-48058`."""
 _DISTINCT = 0.8
+_COUNT = re.compile(r"\s*\d{1,3}\s*\W?")
 _GROUPED = re.compile(r"[,\u2019]")
 
 _FLAG_WORDS = frozenset(
@@ -200,6 +201,8 @@ class SlotValues:
         if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
             return detected
         named = kind_of_name(variable) if variable is not None else self._named(words, kind)
+        if variable is None and named is not None and named.code == TIME.code and self._are_counts():
+            named = None
         if named is not None:
             same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
             return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
@@ -253,10 +256,12 @@ class SlotValues:
         return label if times and times >= _MAJORITY * self.seen else label_before(before, len(before)) or None
 
     def _are_records(self, words: str, before: str) -> bool:
-        """Whether numbers without an order, hardly two of them the same, stand behind the name of what is numbered, or its letters."""
+        """Whether numbers without an order, hardly any of them twice, stand behind the name of what is numbered, or its letters."""
         even = max(self.in_order.regular(), self.in_session.regular()) >= _SERIES or self.in_order.one_way()
-        return not even and len(self.distinct) >= _DISTINCT * self.seen and (
-            _RECORD.search(words) is not None or _LETTERED.search(before) is not None
+        return (
+            not even
+            and len(self.distinct) >= _DISTINCT * self.seen
+            and (_RECORD.search(words) is not None or _LETTERED.search(before) is not None)
         )
 
     def _is_dotted(self, kind: DifferenceKind) -> bool:
@@ -280,6 +285,10 @@ class SlotValues:
         texts = [example for example in self.examples if example]
         spaced = sum(" " in text.strip() for text in texts)
         return "branch" in (words or "branch").casefold() and spaced > len(texts) / 2
+
+    def _are_counts(self) -> bool:
+        """Whether all values are numbers of up to three digits: `seats left right now: 57` tells how many, and no time."""
+        return bool(self.examples) and all(map(_COUNT.fullmatch, filter(None, self.examples)))
 
     @staticmethod
     def _named(words: str | None, detected: DifferenceKind) -> DifferenceKind | None:

@@ -141,9 +141,7 @@ def paragraphs(text: str, known: Known) -> list[Item]:
 
 def _behind_heading(text: str, at: int, stop: int, following: int) -> int | None:
     """Where the first item begins that a heading stands right above: it has the label that the next paragraph begins with."""
-    heading = None
-    for heading in islice(_HEADING.finditer(text, at, stop), _MOST_ITEMS):
-        pass  # the last one of those that no blank line parts
+    heading = max(islice(_HEADING.finditer(text, at, stop), _MOST_ITEMS), key=re.Match.start, default=None)
     if heading is None:
         return None
     mine, other = _LABEL.match(text, heading.end()), _LABEL.match(text, following)

@@ -1,4 +1,4 @@
-"""Text that changed once, for all requests that follow: a new version of a prompt, which nobody can keep from costing a first use."""
+"""Text that changed once, for all requests that follow: a new version of a prompt, which costs a first use whatever is done."""
 
 from __future__ import annotations
 

@@ -224,7 +224,9 @@ def _stands_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
     told = found = 0
     for turn in samples[:_LOOKED_AT]:
         texts = [Traced(at.text) for at in texts_of(turn)]
-        held = [(at, value_in(text, *place, target)) for at, text in enumerate(texts) for place in places_at(text, target)]
+        held = [
+            (at, value_in(text, *place, target)) for at, text in enumerate(texts) for place in places_at(text, target)
+        ]
         for at, (start, stop) in held[:1]:
             words = {word for word in _WORD.findall(texts[at][start:stop]) if any(map(str.isdigit, word))}
             told += 1

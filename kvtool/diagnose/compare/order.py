@@ -22,7 +22,8 @@ _EXAMPLE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _EXAMPLES = re.compile(
-    r"\b(?:examples?|samples?|shots?|demonstrations?|beispiele?n?|exemples?|ejemplos?|exemplos?|esempi|voorbeelden|exempel|примеры|przykłady|příklady|örnekler|ví dụ|contoh)\b"
+    r"\b(?:examples?|samples?|shots?|demonstrations?"
+    r"|beispiele?n?|exemples?|ejemplos?|exemplos?|esempi|voorbeelden|exempel|примеры|przykłady|příklady|örnekler|ví dụ|contoh)\b"
     r"|\u4f8b|\uc608\uc2dc|\u0909\u0926\u093e\u0939\u0930\u0923|\u0623\u0645\u062b\u0644\u0629",
     re.IGNORECASE,
 )

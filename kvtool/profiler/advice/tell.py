@@ -43,8 +43,8 @@ _OF_THE_CAUSE = (
 _PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
 _MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
 _HOSTED_SHORT = (
-    "moving its line to the end wins nothing under the provider's rules (measured by running again): requests of {tokens:,} tokens are"
-    " shorter than what hosted models begin to cache at, often {least:,}"
+    "moving its line to the end wins nothing under the provider's rules (measured by running again): requests of {tokens:,} tokens"
+    " are shorter than what hosted models begin to cache at, often {least:,}"
 )
 _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
@@ -206,7 +206,6 @@ class Teller:
                 "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost),
             }
         )
-
 
     def _left_to_do(self, stuck: StuckCause, group: GroupTotals) -> str:
         """The same as for an engine, but where a hosted model caches nothing that is so short."""
