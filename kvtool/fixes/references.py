@@ -1,4 +1,4 @@
-"""Words with which a text refers to what stands above, below or right before it, in eleven languages."""
+"""Words with which a text refers to what stands above, below or right before it, in the languages that prompts are most often in."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ BACK = re.compile(
     |plus\shaut\b|voir\s(?:le|la|les|l')\s?(?:tableau|liste|exemple|carte)\b
     |acima\b|supracitad[oa]s?\b|(?:data|lista|exemplo|seção|texto|tabela|regra)s?\santerior(?:es)?\b|ver\sa\s(?:tabela|lista)\b
     |véase\s(?:la|el)\s\w+
+    |hierboven|bovenstaand\w{0,2}|bovengenoemd\w{0,2}|qui\ssopra|sopraindicat\w|ovan(?:stående|nämnd\w{0,2})?\b|ovenfor\b
+    |powyżej|powyższ\w{1,3}|yukarıda\w{0,3}
     |выше\w*|предыдущ\w{1,4}|(?:указанн|упомянут)\w{1,4}\sранее|см\.\s(?:таблиц|список|пример)\w*
     )
     |上記|上述|前述|先述|上面的?|上文|如上|上列|上表|以上の|前の(?:節|項|例|表)|上の(?:表|リスト|例|文|日付|日時|規則|ルール)|参见|见表
@@ -57,6 +59,7 @@ FORWARD = re.compile(
     |(?:der|die|das|den|dem|im)\sfolgende\w{0,2}\b(?:\s\w+)?|wie\sfolgt\b|nachstehend\w{0,3}
     |ci-dessous|(?:la|le|les|l')\s?\w+\ssuivante?s?\b|comme\ssuit\b
     |plus\sbas\b|\w+\ssuivant(?:e|s|es)?\b|abaixo\b|a\sseguir\b|seguintes?\b
+    |hieronder|onderstaand\w{0,2}|qui\ssotto|di\sseguito|nedan(?:stående)?\b|nedenfor\b|poniżej|poniższ\w{1,3}|aşağıda\w{0,3}
     |ниже\w*|следующ\w{1,4}
     |a\scontinuación\b|(?:más\s)?abajo\b|(?:el|la|los|las)\s(?:\w+\s)?siguientes?\b
     )
