@@ -1,4 +1,4 @@
-"""Words with which a text refers to what stands above, below or right before it, in the languages that prompts are most often in."""
+"""Words with which a text refers to what stands above, below or right before it, in the languages prompts are mostly in."""
 
 from __future__ import annotations
 
