@@ -35,6 +35,10 @@ def moves(text: str) -> str:
         ("You help.\n| a | b |\n|---|---|\n| at | 10:31 |\nBe brief.", "| a | b |\n|---|---|\n| at | 10:31 |"),
         ('See:\n```json\n{\n  "at": "10:31",\n}\n```\nBe brief.', 'See:\n```json\n{\n  "at": "10:31",\n}\n```'),
         (
+            "Go.\n\nRepo map:\nsrc/\n  a.py\n  models/\n    user.py\n    10:31.py\n  b.py\n\nBe brief.",
+            "Repo map:\nsrc/\n  a.py\n  models/\n    user.py\n    10:31.py\n  b.py",
+        ),
+        (
             "Go.\nRepo map:\nsrc/a.py\nsrc/10:31.py\nsrc/c.py\n\nBe brief.",
             "Repo map:\nsrc/a.py\nsrc/10:31.py\nsrc/c.py",
         ),
