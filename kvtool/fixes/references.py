@@ -74,6 +74,8 @@ GOES_WITH = re.compile(
     (?:on|at|in|from|since|until|by|for|during|after|before)\s(?:this|that|these|those|the\ssame)\s\w+
     |(?:this|that|these|those|such|said)\s(?:date|day|time|moment|month|week|year|id|identifier|number|name|value|user|customer|session|directory
         |folder|path|file|branch|table|list)\b
+    |(?:\w+\s){0,2}(?:this|that)\s(?:person|caller|member|guest|client|patient|visitor|traveller|traveler|student|employee|account|order
+        |ticket|case|company|organi[sz]ation|tenant|team|store|city|country|language|currency|locale|timezone)\b
     |(?:this|that|these|those)\s(?:means|implies|applies|must|should|can|may|will|has|have|changes|determines)\b
     |(?:this|that|these|those)\s(?:is|are)\s(?:what|why|how|where|when|who)\b
     |(?:use|treat|apply|follow|obey|trust|respect|quote|mention)\s(?:(?:it|them)\b|(?:this|that)(?=\s?[,.;!]))
