@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from kvtool.config.file_model import WorkloadGate
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.gate.demand import Demand, DemandLevel, Locate, pattern_of, stated
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.validate import did_you_mean
-from kvtool.workload.yaml.yaml_source import YamlSource
+
+if TYPE_CHECKING:
+    from kvtool.config.file_model import WorkloadGate
+    from kvtool.workload.yaml.yaml_source import YamlSource
 
 
 def workload_demands(source: YamlSource | LogSource) -> list[Demand]:
     """What a workload file demands of those of its groups that are run; a log demands nothing."""
-    if not isinstance(source, YamlSource):
+    if isinstance(source, LogSource):
         return []
     chosen = {group.name for group in source.groups}
     found: list[Demand] = []
