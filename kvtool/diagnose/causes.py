@@ -8,7 +8,7 @@ from dataclasses import replace
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
 from kvtool.diagnose.chains import Chain, Chains
 from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.kv121 import KV121
@@ -30,7 +30,7 @@ MOST_NAMED = 16
 """Gaps of a request that are named one by one, and slots that are told apart before a token."""
 MOST_CAUSES = 1024
 """Slots of a group that are told apart; further ones count as one slot."""
-PERMUTED = (DOCUMENTS_REORDERED.key, EXAMPLES_REORDERED.key)
+PERMUTED = (DOCUMENTS_REORDERED.key, LIST_REORDERED.key, EXAMPLES_REORDERED.key)
 """Kinds of change whose gaps hold the same text as other gaps."""
 _SHARE_UNITS = 720_720
 """The least common multiple of 1 to 16: shares of tokens are whole numbers of these, so they add up exactly."""

@@ -13,7 +13,7 @@ from kvtool.diagnose.codes.kv104 import USER
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
@@ -22,7 +22,7 @@ from kvtool.diagnose.codes.kv124 import GENERATED
 from kvtool.diagnose.codes.kv141 import WINDOW
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.kv143 import CUT_SHORT
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.kv201 import OTHER, TOOL_REDEFINED
 from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.only_values import differ_in_values
@@ -46,6 +46,7 @@ _SHORT_VALUE = 64
 _SAID_BESIDE = ("number", "unix", "date", "ip")
 """Kinds of which the word beside the value says more, without a sign between them: `Ticket 1712003417`."""
 _OF_A_WORD = f"{ascii_letters}{digits}-_."
+_OF_AN_ID = frozenset(f"{ascii_letters}{digits}")
 _MOST_DECODED = 4096
 STRUCTURAL = frozenset(
     (
@@ -53,6 +54,7 @@ STRUCTURAL = frozenset(
         TOOLS_CHANGED,
         JSON_KEYS,
         DOCUMENTS_REORDERED,
+        LIST_REORDERED,
         EXAMPLES_REORDERED,
         OPTIONAL,
         WINDOW,
@@ -62,7 +64,9 @@ STRUCTURAL = frozenset(
     )
 )
 """Kinds of change that are told instead of a value."""
-_ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, EXAMPLES_REORDERED)
+_TOLD = STRUCTURAL | {TOOL_REDEFINED}
+"""Kinds of change that say where a value stands, if not what it is."""
+_ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, LIST_REORDERED, EXAMPLES_REORDERED)
 _SLIP = 16
 """Characters by which the place of what was put in or left out may differ: those behind it may be those that it ends with."""
 _LEAST_MOVED = 16
@@ -171,7 +175,8 @@ class Namer:
         if self._donor is None or differ_in_values(self._donor.turn, self._turn):
             return []
         found = compare_structure(self._donor.turn, self._turn)
-        return in_full(found) if any(change.cosmetic or change.kind in STRUCTURAL for change in found) else []
+        told = any(change.cosmetic or change.kind in _TOLD for change in found)
+        return in_full(found) if told else []
 
     @cached_property
     def _in_session(self) -> bool:
@@ -353,6 +358,13 @@ class Namer:
         index = min(index, len(messages) - 1)
         return f"messages ({self._layout.role(index)})" if self._layout.shifts(index) else None
 
+    def _redefines(self, side: PromptSide) -> bool:
+        """Whether a value stands in the definition of a tool that the request before has, too."""
+        if not any(change.kind is TOOL_REDEFINED and change.part.kind == "tools" for change in self._changes):
+            return False
+        in_message = self._layout.stretch(side.start, side.stop) is not None
+        return not in_message and self._layout.holds_tools(side.start, side.stop)
+
     @cached_property
     def _history(self) -> int:
         """The first character of the history in a prompt that is one text."""
@@ -431,6 +443,8 @@ class Namer:
             first, *around = classify_in(self._text, own.start, own.start)
             if first is not OTHER or high - low > _MOST_VALUE:
                 kind, (low, high) = first, around
+        if kind.key == "number" and theirs is not None and (word := _whole_word(own, theirs, low, high)) is not None:
+            kind, (low, high) = OTHER, word
         origin, offset = self._sources.origin(own.start)
         if origin is None and own.stop > own.start:
             origin, offset = self._sources.origin(own.stop - 1)
@@ -443,11 +457,35 @@ class Namer:
             grown = low
             kind, low, label = _by_words(self._text, low, own.start)
             offset += low - grown
-        slot = value_slot(self._text, origin, offset, low, high, kind, shifting=self._shifting(own))
+        shifting = "tools" if self._redefines(own) else self._shifting(own)
+        slot = value_slot(self._text, origin, offset, low, high, kind, shifting=shifting)
         value = str.__getitem__(self._text, slice(low, high))
         absent = theirs is not None and is_whole(theirs, own)
         other = "" if absent else None
         return Named(slot, kind, False, origin, offset, self._text, low, high, value, label, absent, other)
+
+
+def _whole_word(own: PromptSide, theirs: PromptSide, low: int, high: int) -> tuple[int, int] | None:
+    """The range of the word that the number `own.text[low:high]` is a part of, where the other side has another word there, and not
+    another number in the same one (`12px`): a random id may begin with a digit."""
+    mine, other = (_word_at(side.text, at) for side, at in ((own, low), (theirs, theirs.start)))
+    if mine == (low, high):
+        return None
+    before, after = own.text[mine[0] : low], own.text[high : mine[1]]
+    word = theirs.text[slice(*other)]
+    within = word[len(before) : len(word) - len(after)]
+    same = word.startswith(before) and word.endswith(after) and (not within or within.isdecimal())
+    return None if same or not word else mine
+
+
+def _word_at(text: str, at: int) -> tuple[int, int]:
+    """The range of the letters and digits around a place, at most 64 to either side."""
+    start = stop = at
+    while start > max(at - _SHORT_VALUE, 0) and text[start - 1] in _OF_AN_ID:
+        start -= 1
+    while stop < min(at + _SHORT_VALUE, len(text)) and text[stop] in _OF_AN_ID:
+        stop += 1
+    return start, stop
 
 
 def _by_words(text: str, low: int, first: int) -> tuple[DifferenceKind, int, str]:

@@ -20,6 +20,9 @@ def spelled(one: str, other: str) -> tuple[str, str]:
     if one == other:
         return "", ""
     at = common_prefix(one, other)
+    ends = _line_end(one, at), _line_end(other, at)
+    if all(ends) and ends[0] != ends[1]:
+        return _written(ends[0]), _written(ends[1])
     length, other_length = _apart(one[at:], other[at:])
     stop, other_stop = at + length, at + other_length
     mine, theirs = one[at:stop], other[at:other_stop]
@@ -28,6 +31,11 @@ def spelled(one: str, other: str) -> tuple[str, str]:
         same = behind == "\n" == other[other_stop : other_stop + 1]
         mine, theirs = (mine + behind, theirs + behind) if same else (mine, theirs)
     return _written(mine), _written(theirs)
+
+
+def _line_end(text: str, at: int) -> str:
+    """The line end that begins at a place of a text; empty where none does."""
+    return next((end for end in ("\r\n", "\n", "\r") if text.startswith(end, at)), "")
 
 
 def _apart(one: str, other: str) -> tuple[int, int]:

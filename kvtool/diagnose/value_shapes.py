@@ -109,6 +109,17 @@ def _random(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     grouped = all(map(_GROUPS.fullmatch, texts))
     cores = [core.replace("-", "") for core in texts] if grouped else _cores(texts)
     parted = [_PART.findall(core) for core in cores]
+    return _random_words(parted) or _random_words(_told_once(parted))
+
+
+def _told_once(parted: list[list[str]]) -> list[list[str]]:
+    """The words of each value once, without those that most values have: `data-ab12 and data-ab12` is one random id."""
+    count = Counter(word for words in parted for word in set(words))
+    return [[word for word in dict.fromkeys(words) if 2 * count[word] <= len(parted)] for words in parted]
+
+
+def _random_words(parted: Sequence[Sequence[str]]) -> tuple[DifferenceKind, float] | None:
+    """The same of values whose words were parted."""
     usual = Counter(tuple(map(len, parts)) for parts in parted).most_common(1)[0][0]
     of_one = [parts for parts in parted if tuple(map(len, parts)) == usual]
     share = len(of_one) / len(parted)

@@ -39,7 +39,10 @@ _RECORD = re.compile(
     r"|사건|注文)(?:$|[\W_]))"
 )
 """What is told from others by a number."""
+_LETTERED = re.compile(r"(?:^|[^A-Za-z0-9-])[A-Z]{2,10}[-_#]$")
+"""The letters that numbers of one register begin with: `HELP-48058`."""
 _DISTINCT = 0.8
+_COUNT = re.compile(r"\s*\d{1,3}\s*\W?")
 _GROUPED = re.compile(r"[,\u2019]")
 
 _FLAG_WORDS = frozenset(
@@ -192,10 +195,14 @@ class SlotValues:
             return Resolved(other, 0.9 * sure)
         if kind.code in (ENVIRONMENT.code, OTHER.code) and self._are_towns(words):
             return Resolved(USER, 0.9 * sure)
+        if kind.code == ENVIRONMENT.code and self._are_sentences(words):
+            return Resolved(OTHER, 0.9 * sure)
         detected = Resolved(kind, share * sure)
         if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
             return detected
         named = kind_of_name(variable) if variable is not None else self._named(words, kind)
+        if variable is None and named is not None and named.code == TIME.code and self._are_counts():
+            named = None
         if named is not None:
             same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
             return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
@@ -208,7 +215,7 @@ class SlotValues:
         if kind is not OTHER and kind.key != "number" and share >= _MAJORITY:
             return detected
         numeric = share if kind.key == "number" else 0.0
-        if numeric >= _MAJORITY and self._are_records(words or ""):
+        if numeric >= _MAJORITY and self._are_records(words or "", before):
             return Resolved(REQUEST_ID, 0.7 * sure)
         return self._by_course(numeric, sure, texts, constant_within=constant_within)
 
@@ -248,10 +255,14 @@ class SlotValues:
         label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]), default=("", 0))
         return label if times and times >= _MAJORITY * self.seen else label_before(before, len(before)) or None
 
-    def _are_records(self, words: str) -> bool:
-        """Whether numbers without an order, hardly two of them the same, stand behind the name of what is numbered."""
+    def _are_records(self, words: str, before: str) -> bool:
+        """Whether numbers without an order, hardly any of them twice, stand behind the name of what is numbered, or its letters."""
         even = max(self.in_order.regular(), self.in_session.regular()) >= _SERIES or self.in_order.one_way()
-        return not even and len(self.distinct) >= _DISTINCT * self.seen and _RECORD.search(words) is not None
+        return (
+            not even
+            and len(self.distinct) >= _DISTINCT * self.seen
+            and (_RECORD.search(words) is not None or _LETTERED.search(before) is not None)
+        )
 
     def _is_dotted(self, kind: DifferenceKind) -> bool:
         """Whether what was taken for dates may be versions that begin with a year (`2026.3.7`)."""
@@ -268,6 +279,16 @@ class SlotValues:
         """Whether values that are called branches are those of a bank, say: plain words that begin with a capital."""
         texts = [example for example in self.examples if example]
         return words is not None and "branch" in words.casefold() and bool(texts) and all(map(_PLACE.fullmatch, texts))
+
+    def _are_sentences(self, words: str | None) -> bool:
+        """Whether values that are called branches are text that goes on: names of branches have no blanks."""
+        texts = [example for example in self.examples if example]
+        spaced = sum(" " in text.strip() for text in texts)
+        return "branch" in (words or "branch").casefold() and spaced > len(texts) / 2
+
+    def _are_counts(self) -> bool:
+        """Whether all values are numbers of up to three digits: `seats left right now: 57` tells how many, and no time."""
+        return bool(self.examples) and all(map(_COUNT.fullmatch, filter(None, self.examples)))
 
     @staticmethod
     def _named(words: str | None, detected: DifferenceKind) -> DifferenceKind | None:

@@ -23,6 +23,8 @@ _ANSWER = re.compile(r"(?:a|answer|output|response|assistant|label|result)\s?:",
 _QUESTION = re.compile(
     r"^(?:\*\*|- |#{1,6} )?(?:q|question|input|user|human|prompt|frage|pregunta)\s?:", re.MULTILINE | re.IGNORECASE
 )
+_HEADING = re.compile(r"^#{1,6} [^\n]{1,200}\n", re.MULTILINE)
+_LABEL = re.compile(r"(?:\*\*|- )?[^\W\d_]{1,20}[ ]?[:\uff1a]")
 _LINE_END = re.compile("\n|$")
 _MOST_ITEMS = 10_000
 
@@ -129,9 +131,21 @@ def paragraphs(text: str, known: Known) -> list[Item]:
             if items and _ANSWER.match(text, at):
                 items[-1] = Item(items[-1].start, _stripped(text, at, stop), items[-1].start, items[-1].start)
             else:
+                if found and (begin := _behind_heading(text, at, stop, found.end())) is not None:
+                    items.append(Item(at, _stripped(text, at, begin), at, at))
+                    at = begin
                 items.append(Item(at, _stripped(text, at, stop), at, at))
         at = found.end() if found else stop
     return items
+
+
+def _behind_heading(text: str, at: int, stop: int, following: int) -> int | None:
+    """Where the first item begins that a heading stands right above: it has the label that the next paragraph begins with."""
+    heading = max(islice(_HEADING.finditer(text, at, stop), _MOST_ITEMS), key=re.Match.start, default=None)
+    if heading is None:
+        return None
+    mine, other = _LABEL.match(text, heading.end()), _LABEL.match(text, following)
+    return heading.end() if mine and other and mine[0] == other[0] else None
 
 
 def asked(text: str, known: Known) -> list[Item]:

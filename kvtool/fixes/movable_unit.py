@@ -153,8 +153,8 @@ class _Climb:
             unit.kind in SEALED and parent.kind in ("statement", "introduced", "paragraph", "item")
         ):
             return None if parent.kind == "paragraph" else at - 1
-        if unit.kind in ("list", "numbered") and parent.kind == "introduced":
-            return at - 1
+        if unit.kind in ("list", "numbered", "introduced") and parent.kind == "introduced":
+            return at - 1  # a folder of a listing is a part of it
         if unit.kind in ("list", "numbered") and parent.kind == "item":
             return at - 1  # it says what the item is about
         nested = unit.kind == "item" and self._path[at + 1 : at + 2] and self._path[at + 1].kind in ("list", "numbered")

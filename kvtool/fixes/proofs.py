@@ -19,7 +19,7 @@ from kvtool.diagnose.codes.kv116 import KV116
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.compare.json_forms import canonical
-from kvtool.diagnose.compare.tools import is_tool
+from kvtool.diagnose.compare.tools import is_tool, tool_name
 from kvtool.diagnose.compare.units import common_prefix
 from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
 from kvtool.diagnose.plain_signs import plain_signs
@@ -38,6 +38,9 @@ OTHER_TEXT_WARNING = "text that is not the application's own changes"
 
 INLINE_ORDER = "order-inline"
 """How the key of a fix begins that puts items of one line in another order."""
+
+STEADY_TOOLS = "steady-tools"
+"""How the key of a fix begins that defines each tool as the first request did."""
 
 NAMED_ONCE = "refer:"
 """How the key of a fix begins that is advice in words: its trial cuts values that no edit of a file can name elsewhere."""
@@ -75,6 +78,8 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
         return _moved_only(fix, before, after)
     if fix.key.startswith(NAMED_ONCE):
         return _values_cut(before, after)
+    if fix.key.startswith(STEADY_TOOLS):
+        return _tools_redefined(before, after)
     if fix.code in _P3:
         return _P3[fix.code](before, after)
     return _value_left_out(fix, before, after)
@@ -319,6 +324,14 @@ def _tools_in_other_order(before: Turn, after: Turn) -> str | None:
     if (before.text, before.messages) != (after.text, after.messages):
         return "more than the tools changed"
     return None if _dumped_tools(before) == _dumped_tools(after) else "the tools are not the same"
+
+
+def _tools_redefined(before: Turn, after: Turn) -> str | None:
+    """The same tools by their names, in the same order, and nothing else."""
+    if (before.text, before.messages) != (after.text, after.messages):
+        return "more than the tools changed"
+    names = [[tool_name(tool) for tool in turn.tools or ()] for turn in (before, after)]
+    return None if names[0] == names[1] else "the tools are not the same"
 
 
 def _history_longer(before: Turn, after: Turn) -> str | None:

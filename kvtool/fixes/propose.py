@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.codes.kv105 import KV105
 from kvtool.diagnose.codes.kv111 import KV111
 from kvtool.diagnose.codes.kv112 import KV112
-from kvtool.diagnose.codes.kv113 import KV113
+from kvtool.diagnose.codes.kv113 import KV113, LIST_REORDERED
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.codes.kv115 import KV115
 from kvtool.diagnose.codes.kv116 import KV116
@@ -32,21 +33,25 @@ from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.inline_order import InlineOrder
 from kvtool.fixes.movable_unit import Movable
 from kvtool.fixes.move import destination, move_targets
-from kvtool.fixes.move_target import MoveTarget, target_of
+from kvtool.fixes.move_target import MoveTarget, places_at, target_of, value_in
+from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.one_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.one_role import OneRole
 from kvtool.fixes.parted_text import units_held
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
-from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING
+from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
+from kvtool.fixes.tool_definitions import TOOLS_PART, FirstDefinitions
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
 from kvtool.text.structure.text_unit import UnitKind
+from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
 _TIERS: tuple[Tier, ...] = ("P0", "P1", "P2", "P3")
 _LOOKED_AT = 8
+_WORD = re.compile(r"[^\W_]{4,}")
 """Samples that a fix changes and that are looked through for what it breaks."""
 _NOT_GENERATED = INSTRUCTIONS | {"user", "tool"}
 _ORDER_MATTERS = "the order of examples can change answers: evaluate before and after"
@@ -62,7 +67,7 @@ _NOUNS: dict[UnitKind, str] = {
     "paragraph": "paragraph",
     "section": "section",
     "element": "element",
-    "introduced": "list with its introduction",
+    "introduced": "block with its introduction",
     "list": "list",
     "numbered": "list",
     "table": "table",
@@ -84,7 +89,10 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> li
     Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
     Advice that cannot be tried comes last.
     """
-    fixes = _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
+    if changed_for_good(cause, samples):
+        return [_advice(cause, NEW_VERSION, "P3", COSTS_ONCE)]
+    in_definition = cause.slot.part == TOOLS_PART and not cause.structural
+    fixes = _definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
     if cause.origin is not None and cause.origin.stable:
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
     if block_size > 1 and cause.kind.code == KV122.code:
@@ -204,7 +212,26 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if role_of_part(cause.slot.part) == "user" or is_asked(cause, target, samples):
         return fixes
     what = "leave the value out of the prompt (metadata of the request can carry it)"
-    return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target))]
+    looks: tuple[str, ...] = ()
+    if _stands_elsewhere(target, samples):
+        what = "use one value for all requests: it stands in other messages, too, as the mark of a delimiter does"
+        looks = (TRIED_WITHOUT,)
+    return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target), *looks)]
+
+
+def _stands_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
+    """Whether most samples say the value in another of their messages, too: then it has to be there, and both have to agree."""
+    told = found = 0
+    for turn in samples[:_LOOKED_AT]:
+        texts = [Traced(at.text) for at in texts_of(turn)]
+        held = [
+            (at, value_in(text, *place, target)) for at, text in enumerate(texts) for place in places_at(text, target)
+        ]
+        for at, (start, stop) in held[:1]:
+            words = {word for word in _WORD.findall(texts[at][start:stop]) if any(map(str.isdigit, word))}
+            told += 1
+            found += any(word in text for word in words for other, text in enumerate(texts) if other != at)
+    return told > 0 and 2 * found > told
 
 
 def _tools_reordered(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -220,6 +247,12 @@ def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         _fix(cause, "append-tools", "P3", what, FirstSeenTools, shared="tools"),
         _advice(cause, "defer-tools", "P3", defer),
     ]
+
+
+def _definition(cause: SlotCause) -> list[Fix]:
+    """A value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool first."""
+    what = "define the tool alike in each request, and say what varies in a message behind the shared text"
+    return [_fix(cause, STEADY_TOOLS, "P3", what, FirstDefinitions, TRIED_WITHOUT, shared="tools")]
 
 
 def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -253,6 +286,9 @@ def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _documents(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
+    if cause.kind is LIST_REORDERED:
+        what = "put the list into one order for all requests, the most frequent first (a set has none)"
+        return _items(cause, samples, what) or [_advice(cause, "order", "P2", what)]
     what = "put documents and memories into one order for all requests, the most frequent first"
     return _items(cause, samples, what, _RANK_MATTERS) or [_advice(cause, "order", "P2", what)]
 

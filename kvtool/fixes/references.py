@@ -1,17 +1,17 @@
-"""Words with which a text refers to what stands above, below or right before it, in eleven languages."""
+"""Words with which a text refers to what stands above, below or right before it, in the languages prompts are mostly in."""
 
 from __future__ import annotations
 
 import re
 
 _NOT_A_PLACE = (
-    r"(?!\s(?:all|a|an|average|zero|sea|ground|head|normal|market|par|\d|(?:one|two|three|four|five|six|seven|eight|nine|ten"
+    r"(?!\s(?:(?:all|a|an|average|zero|sea|ground|head|normal|market|par)\b|\d|(?:one|two|three|four|five|six|seven|eight|nine|ten"
     r"|eleven|twelve|twenty|thirty|forty|fifty|sixty|hundred)\b))"
 )
 """`Stays above ten degrees` says how much, and nothing of the text."""
 BACK = re.compile(
     r"""\b(?:
-    (?:as|see|listed|mentioned|shown|stated|given|described|noted|defined|specified|provided|said|the\sone|outlined|instructions?
+    (?:everything|anything|all|as|see|listed|mentioned|shown|stated|given|described|noted|defined|specified|provided|said|the\sone|outlined|instructions?
         |rules?|text|date|time|list|example|examples|section|context|information|documents?|tools?|data|output|values?)\s(?:\w+\s)?above\b"""
     + _NOT_A_PLACE
     + r"""
@@ -36,6 +36,8 @@ BACK = re.compile(
     |plus\shaut\b|voir\s(?:le|la|les|l')\s?(?:tableau|liste|exemple|carte)\b
     |acima\b|supracitad[oa]s?\b|(?:data|lista|exemplo|seção|texto|tabela|regra)s?\santerior(?:es)?\b|ver\sa\s(?:tabela|lista)\b
     |véase\s(?:la|el)\s\w+
+    |hierboven|bovenstaand\w{0,2}|bovengenoemd\w{0,2}|qui\ssopra|sopraindicat\w|ovan(?:stående|nämnd\w{0,2})?\b|ovenfor\b
+    |powyżej|powyższ\w{1,3}|yukarıda\w{0,3}
     |выше\w*|предыдущ\w{1,4}|(?:указанн|упомянут)\w{1,4}\sранее|см\.\s(?:таблиц|список|пример)\w*
     )
     |上記|上述|前述|先述|上面的?|上文|如上|上列|上表|以上の|前の(?:節|項|例|表)|上の(?:表|リスト|例|文|日付|日時|規則|ルール)|参见|见表
@@ -46,12 +48,18 @@ BACK = re.compile(
 )
 FORWARD = re.compile(
     r"""\b(?:
-    the\sfollowing\b(?:\s\w+)?|as\sfollows\b|(?:see|listed|given|shown|described|stated|provided|defined|found|specified|as)\sbelow\b
+    (?:everything|anything|all|what|that|which|each|rules?|instructions?|sections?|text|lines?|lists?|examples?|policies|guidelines|context)
+        \s(?:that\s)?(?:(?:is|are|stands?|comes?|listed|written|given|said)\s)?below\b"""
+    + _NOT_A_PLACE
+    + r"""
+    |(?:everything|anything|all|what|rules?|instructions?)\s(?:that|which)?\s?follows?\b
+    |the\sfollowing\b(?:\s\w+)?|as\sfollows\b|(?:see|listed|given|shown|described|stated|provided|defined|found|specified|as)\sbelow\b
     |the\s(?:\w+\s){1,2}below\b|below\s(?:is|are)\b|(?:the\s)?next\s(?:line|section|paragraph|example|list|block|sentence)\b
     |(?:siehe\s|weiter\s|wie\s)?unten(?:\s?(?:genannt|stehend|aufgeführt|angegeben|beschrieben)\w{0,3})?\b
     |(?:der|die|das|den|dem|im)\sfolgende\w{0,2}\b(?:\s\w+)?|wie\sfolgt\b|nachstehend\w{0,3}
     |ci-dessous|(?:la|le|les|l')\s?\w+\ssuivante?s?\b|comme\ssuit\b
     |plus\sbas\b|\w+\ssuivant(?:e|s|es)?\b|abaixo\b|a\sseguir\b|seguintes?\b
+    |hieronder|onderstaand\w{0,2}|qui\ssotto|di\sseguito|nedan(?:stående)?\b|nedenfor\b|poniżej|poniższ\w{1,3}|aşağıda\w{0,3}
     |ниже\w*|следующ\w{1,4}
     |a\scontinuación\b|(?:más\s)?abajo\b|(?:el|la|los|las)\s(?:\w+\s)?siguientes?\b
     )
@@ -66,6 +74,8 @@ GOES_WITH = re.compile(
     (?:on|at|in|from|since|until|by|for|during|after|before)\s(?:this|that|these|those|the\ssame)\s\w+
     |(?:this|that|these|those|such|said)\s(?:date|day|time|moment|month|week|year|id|identifier|number|name|value|user|customer|session|directory
         |folder|path|file|branch|table|list)\b
+    |(?:\w+\s){0,2}(?:this|that)\s(?:person|caller|member|guest|client|patient|visitor|traveller|traveler|student|employee|account|order
+        |ticket|case|company|organi[sz]ation|tenant|team|store|city|country|language|currency|locale|timezone)\b
     |(?:this|that|these|those)\s(?:means|implies|applies|must|should|can|may|will|has|have|changes|determines)\b
     |(?:this|that|these|those)\s(?:is|are)\s(?:what|why|how|where|when|who)\b
     |(?:use|treat|apply|follow|obey|trust|respect|quote|mention)\s(?:(?:it|them)\b|(?:this|that)(?=\s?[,.;!]))

@@ -221,7 +221,7 @@ def test_examples_that_are_messages() -> None:
 
 def test_items_of_a_line() -> None:
     old, new = "You know lions, tigers, bears and owls.\n", "You know tigers, bears and owls, lions.\n"
-    assert kinds(compare_turns(text(old + QUESTION), text(new + QUESTION))) == ["documents_reordered"]
+    assert kinds(compare_turns(text(old + QUESTION), text(new + QUESTION))) == ["list_reordered"]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_dotted_names_on_one_line(line: str, key: str) -> None:
 
 def test_names_of_files_on_one_line_are_no_tools() -> None:
     old, new = "At hand: a.md; b.pdf; c.txt.\n", "At hand: c.txt; a.md; b.pdf.\n"
-    assert kinds(compare_turns(text(old + QUESTION), text(new + QUESTION))) == ["documents_reordered"]
+    assert kinds(compare_turns(text(old + QUESTION), text(new + QUESTION))) == ["list_reordered"]
 
 
 def test_a_section_that_is_there_or_not() -> None:

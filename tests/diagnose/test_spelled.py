@@ -14,6 +14,8 @@ from kvtool.diagnose.spelled import NOTHING, spelled
     [
         ("a\nb", "a\r\nb", ("\\n", "\\r\\n")),
         ("a\r\nb\r\n", "a\nb\n", ("\\r\\n", "\\n")),
+        ("a\n\nb", "a\r\n\r\nb", ("\\n", "\\r\\n")),
+        ("a\r\rb", "a\n\nb", ("\\r", "\\n")),
         ("\u0430ssistant", "assistant", ("U+0430", "U+0061")),
         ("caf\u00e9 now", "cafe\u0301 now", ("U+00E9", "U+0065 U+0301")),
         ("ab", "a\u200bb", (NOTHING, "U+200B")),

@@ -35,6 +35,10 @@ def moves(text: str) -> str:
         ("You help.\n| a | b |\n|---|---|\n| at | 10:31 |\nBe brief.", "| a | b |\n|---|---|\n| at | 10:31 |"),
         ('See:\n```json\n{\n  "at": "10:31",\n}\n```\nBe brief.', 'See:\n```json\n{\n  "at": "10:31",\n}\n```'),
         (
+            "Go.\n\nRepo map:\nsrc/\n  a.py\n  models/\n    user.py\n    10:31.py\n  b.py\n\nBe brief.",
+            "Repo map:\nsrc/\n  a.py\n  models/\n    user.py\n    10:31.py\n  b.py",
+        ),
+        (
             "Go.\nRepo map:\nsrc/a.py\nsrc/10:31.py\nsrc/c.py\n\nBe brief.",
             "Repo map:\nsrc/a.py\nsrc/10:31.py\nsrc/c.py",
         ),
@@ -189,3 +193,10 @@ def test_a_move_keeps_every_unit_whole(before: list[str], held: str, behind: lis
     assert leaves(after) == leaves(text)
     assert all(text[low:high].strip() in after for low, high in found.kept)
     assert after.endswith(text[unit.start : unit.stop].strip())
+
+
+@pytest.mark.parametrize("noun", ["person", "caller", "guest", "account", "city"])
+def test_a_sentence_that_speaks_of_the_one_before_goes_with_it(noun: str) -> None:
+    pair = f"The caller is 10:31. Address this {noun} with care."
+    assert moves(f"You help members.\n{pair}\n\n## Rules\nBe brief.") == pair
+    assert not goes_with_previous(f"Every {noun} is addressed with care.")

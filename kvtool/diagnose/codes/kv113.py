@@ -26,4 +26,6 @@ KV113 = CodeEntry(
     varies="order",
     between_two="One global order of the documents, the most frequent first, makes their beginning shared.",
 )
+LIST_REORDERED = DifferenceKind("list_reordered", "order of a list", KV113.code)
+"""Short items of one line that nothing calls documents: tags, languages, what a set holds."""
 DOCUMENTS_REORDERED = DifferenceKind("documents_reordered", "order of documents", KV113.code)

@@ -21,5 +21,7 @@ KV201 = CodeEntry(
     wins=("blocked",),
 )
 OTHER = DifferenceKind("other", "text", KV201.code)
+TOOL_REDEFINED = DifferenceKind("tool_redefined", "definition of a tool", KV201.code)
+"""The same tools by their names, of which some are described otherwise."""
 NUMBER = DifferenceKind("number", "number", KV201.code)
 """A number that follows no series; the detector's own code is that of counters."""

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.compare.multiset import parted
 from kvtool.diagnose.compare.tools import is_tool
@@ -22,8 +22,9 @@ _EXAMPLE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _EXAMPLES = re.compile(
-    r"\b(?:examples?|samples?|shots?|demonstrations?|beispiele?n?|exemples?|ejemplos?|exemplos?|esempi|voorbeelden|exempel|примеры)\b"
-    r"|\u4f8b|\uc608\uc2dc",
+    r"\b(?:examples?|samples?|shots?|demonstrations?"
+    r"|beispiele?n?|exemples?|ejemplos?|exemplos?|esempi|voorbeelden|exempel|примеры|przykłady|příklady|örnekler|ví dụ|contoh)\b"
+    r"|\u4f8b|\uc608\uc2dc|\u0909\u0926\u093e\u0939\u0930\u0923|\u0623\u0645\u062b\u0644\u0629",
     re.IGNORECASE,
 )
 _TOOLS = re.compile(
@@ -63,6 +64,8 @@ _BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LEAST_MOVED = 32
+_SHORT_ITEM = 4
+"""Words of an item, on average, up to which a list on one line is one of names and not of documents."""
 _MAX_HULL = 65_536
 
 
@@ -137,7 +140,32 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
         return EXAMPLES_REORDERED
     found = _EXAMPLE.findall(hull)
     lines = sum(1 for each in hull.split("\n") if each.strip())
-    return EXAMPLES_REORDERED if len(found) >= 2 and 12 * len(found) >= lines else DOCUMENTS_REORDERED
+    if len(found) >= 2 and 12 * len(found) >= lines:
+        return EXAMPLES_REORDERED
+    if is_short_list(text, start, stop):
+        return LIST_REORDERED
+    above = _heading_above(text, start)
+    return EXAMPLES_REORDERED if _EXAMPLES.search(above) and not _DOCUMENTS.search(above) else DOCUMENTS_REORDERED
+
+
+def is_short_list(text: str, start: int, stop: int) -> bool:
+    """Whether a list stands on one line, of few words each, and nothing before it says that they are documents."""
+    line = text[start:stop]
+    if "\n" in line or _DOCUMENTS.search(text[max(text.rfind("\n", 0, start) + 1, start - _LEAD) : start]):
+        return False
+    items = [item for item in _LIST.split(line) if item.strip()]
+    return len(items) > 1 and sum(len(item.split()) for item in items) <= _SHORT_ITEM * len(items)
+
+
+def _heading_above(text: str, start: int) -> str:
+    """The nearest Markdown heading, or line that ends with a colon and stands alone, above a place; empty where there is none."""
+    lines = text[max(start - _LEADS, 0) : start].split("\n")
+    for at in range(len(lines) - 1, 0, -1):
+        line = lines[at].strip()
+        alone = not lines[at - 1].strip() and line.endswith((":", "\uff1a"))
+        if line.startswith("#") or alone:
+            return line[:_LEAD]
+    return ""
 
 
 def _lead(text: str, start: int) -> str:

@@ -10,13 +10,13 @@ from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv104 import USER
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.kv143 import CUT_SHORT, is_cut_short
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.grown_value import Value, value_around
 from kvtool.diagnose.compare.inline_items import LONGEST_LINE, reordered
-from kvtool.diagnose.compare.order import order_kind, shuffled
+from kvtool.diagnose.compare.order import is_short_list, order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun, align_items
@@ -101,8 +101,9 @@ def compare_passage(passage: Passage) -> list[Named] | Differing:
     if (listed := _on_one_line(passage, hull)) is not None:
         return [(order_kind(passage.b, listed[2], listed[3]), listed)]
     if shuffled(passage.a[hull[0] : hull[1]], passage.b[hull[2] : hull[3]]):
-        kind = order_kind(passage.b, hull[2], hull[3]) if "\n" in passage.b[hull[2] : hull[3]] else DOCUMENTS_REORDERED
-        return [(kind, hull)]
+        if "\n" in passage.b[hull[2] : hull[3]]:
+            return [(order_kind(passage.b, hull[2], hull[3]), hull)]
+        return [(LIST_REORDERED if is_short_list(passage.b, hull[2], hull[3]) else DOCUMENTS_REORDERED, hull)]
     if len(chunks) > _MOST_CHUNKS:
         return [(_edited(hull) if passage.history else OTHER, hull)]
     return Differing(passage, chunks, hull, 1 - unequal / size)

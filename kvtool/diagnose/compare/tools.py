@@ -9,6 +9,7 @@ from typing import Any
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
+from kvtool.diagnose.codes.kv201 import TOOL_REDEFINED
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.json_forms import canonical, ordered
 from kvtool.diagnose.compare.multiset import parted
@@ -29,7 +30,8 @@ def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None) -> 
     if count_old != count_new:
         gone = [olds[at] for at in parted(keys_old, count_new)[1]]
         added = [news[at] for at in parted(keys_new, count_old)[1]]
-        found.append(Change(TOOLS_CHANGED, _PART, 0, stop, _excerpt(gone), _excerpt(added)))
+        kind = TOOL_REDEFINED if _same_names(gone, added) else TOOLS_CHANGED
+        found.append(Change(kind, _PART, 0, stop, _excerpt(gone), _excerpt(added)))
     both = count_old & count_new
     kept_old, kept_new = (parted(keys, both)[0] for keys in (keys_old, keys_new))
     if [keys_old[at] for at in kept_old] != [keys_new[at] for at in kept_new]:
@@ -51,6 +53,12 @@ def tool_name(tool: Any) -> str:
     inner = tool.get("function")
     name = (inner if isinstance(inner, dict) else tool).get("name")
     return str.__str__(name) if isinstance(name, str) else ""
+
+
+def _same_names(gone: Sequence[Any], added: Sequence[Any]) -> bool:
+    """Whether tools were not added or taken away: each has its name on either side, and what is said of it is another text."""
+    names = [tool_name(tool) for tool in gone]
+    return all(names) and sorted(names) == sorted(map(tool_name, added))
 
 
 def is_tool(value: Any) -> bool:

@@ -42,6 +42,12 @@ _OF_THE_CAUSE = (
 """Fields of a finding that say what is in the way; the others say what is done about it."""
 _PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
 _MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
+_HOSTED_SHORT = (
+    "moving its line to the end wins nothing under the provider's rules (measured by running again): requests of {tokens:,} tokens"
+    " are shorter than what hosted models begin to cache at, often {least:,}"
+)
+_OFTEN_LEAST = 1024
+"""Tokens that most providers cache from."""
 _WINS_NOTHING = "wins nothing in this run (measured by running again)"
 _SAID = "it is text of a {role} message, which is not for an application to rewrite: put what is shared before it"
 _NOT_TRIED = "no fix of it could be tried: send the same each time, or what differs behind what is shared"
@@ -91,7 +97,7 @@ class Teller:
                 place=place_of(cause, self._locate, self._path),
                 block_size=block_size,
                 severity="info" if stuck.asked else self._severity(cause, group),
-                fix=_left_to_do(stuck),
+                fix=self._left_to_do(stuck, group),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
         return one_at_a_place([finding for finding in found if finding is not None])
@@ -200,6 +206,14 @@ class Teller:
                 "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost),
             }
         )
+
+    def _left_to_do(self, stuck: StuckCause, group: GroupTotals) -> str:
+        """The same as for an engine, but where a hosted model caches nothing that is so short."""
+        moved = stuck.tried is not None and stuck.tried.key.startswith("move")
+        tokens = group.prompt_tokens // max(group.requests, 1)
+        if moved and self._plan.cache is not None and self._plan.cache.hosted and tokens < _OFTEN_LEAST:
+            return _HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST)
+        return _left_to_do(stuck)
 
 
 def _left_to_do(stuck: StuckCause) -> str:
