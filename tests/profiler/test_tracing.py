@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import os
 import pickle
 import random
 import sys
@@ -335,3 +336,17 @@ def test_a_damaged_trace_among_others_is_told(
     damaged.write_bytes(damaged.read_bytes()[:100] + b"\xff" * 300 + damaged.read_bytes()[400:])
     assert run(["what-if", str(blocks), "--sweep", "capacity", "-q"]) == 2
     assert "b.jsonl.parquet: a Parquet file that is damaged" in capsys.readouterr().err
+
+
+def test_a_log_whose_name_is_no_text_is_traced_and_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    log = tmp_path / os.fsdecode(b"bad-\xff\xfe.jsonl")
+    try:
+        write(log, chats(1))
+    except OSError:
+        pytest.skip("names are UTF-8 on this file system")
+    asked = [str(log), "-o", str(tmp_path / "blocks"), "-t", bytes_json]
+    assert [each["kept"] for each in trace(capsys, *asked)["traces"]] == [False]
+    assert [each["kept"] for each in trace(capsys, *asked)["traces"]] == [True]
+    assert run(["profile", str(tmp_path / "blocks"), "--dry-run", "--offline", "-q"]) == 0
