@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import os
 import pickle
 import random
 import sys
