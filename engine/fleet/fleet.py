@@ -8,7 +8,7 @@ from typing import Protocol
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
-from kvtool.engine.fleet.fleet_router import FleetRouter, ReplicaView, RouterView
+from kvtool.engine.fleet.fleet_router import REFUSED, FleetRouter, ReplicaView, RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.happening import Happening
 from kvtool.engine.fleet.routed_view import RoutedView
@@ -44,7 +44,7 @@ def serve(
     index_blocks: int | None = None,
     give_up: Callable[[Happening], bool] | None = None,
 ) -> FleetRun:
-    """Serve requests, which are in order of arrival and numbered so. The router's answer -1 turns a request away.
+    """Serve requests, which are in order of arrival and numbered so. The router's answer REFUSED turns a request away.
 
     A router hears of first tokens and ends up to an arrival before it chooses for that. With the view `routed` it knows of a
     replica's cache what it sent there, of that the latest `index_blocks` blocks. The run ends where `give_up` says so of what
@@ -63,7 +63,7 @@ def serve(
         if _tell(router, fleet, give_up):
             return ledger.run(requests, replicas)
         chosen = router.choose(request, views, now)
-        if chosen == -1:
+        if chosen == REFUSED:
             ledger.refused += 1
             continue
         fleet[chosen].add(request, now)

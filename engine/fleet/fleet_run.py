@@ -33,3 +33,13 @@ class FleetRun:
     preemptions: int = 0
     refused: int = 0
     """Requests that a router turned away; they have NaN for moments."""
+
+    @property
+    def served(self) -> npt.NDArray[np.bool_]:
+        """By request, whether a replica took it."""
+        return np.asarray(self.replica >= 0)
+
+    @property
+    def references(self) -> int:
+        """Blocks that were looked up at first admissions."""
+        return int(self.asked_blocks[self.served].sum())

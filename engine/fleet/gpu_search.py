@@ -30,6 +30,10 @@ class FleetSearch:
         """The share of the largest fleet that was tried."""
         return self.shares[max(self.shares)] if self.shares else 0.0
 
+    def gpus(self, each: int) -> int | None:
+        """Accelerators of the fleet, with so many of each replica; None: none that was tried meets the objective."""
+        return None if self.replicas is None else self.replicas * each
+
 
 def smallest_fleet(
     share_of: Callable[[int], float], share: float, *, most: int = MOST_REPLICAS, attainable: float = 1.0

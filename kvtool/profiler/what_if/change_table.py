@@ -16,7 +16,9 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.what_if.arrival_times import check_arrivals
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, CacheChanges
+from kvtool.profiler.what_if.fleet_rows import clock_fields
 from kvtool.profiler.what_if.host_tier import counted_with_tier, host_tier
+from kvtool.profiler.what_if.plan_document import plan_document
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace
 from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
@@ -79,27 +81,20 @@ class WhatIfTable:
         first, *others = rows
         rows = [first, *sorted(others, key=lambda row: _order(row, first))]
         blocks = today.trace.of_studies() if plan.rules == "block-lru" else today.trace.of_engine()
-        return WhatIfDocument(
-            schema="kvtool.what-if/1",
-            input=self.opened.name,
-            rules=plan.rules,
-            block_size=plan.engine.block_size,
-            requests=len(today.trace),
-            references=blocks.references,
-            distinct_blocks=today.trace.distinct,
-            reachable_blocks=blocks.reachable,
-            reachable_hit_rate=blocks.reachable / blocks.references if blocks.references else 0.0,
-            capacity=today.capacity,
+        told = answer(
+            rows,
+            self.missing,
+            prompts_hint="" if found is None else self._prompts_hint(found),
+            gpus_each=plan.latency.tensor_parallel,
+        )
+        return plan_document(
+            self.opened,
+            today.trace,
+            blocks,
+            rows,
+            self.notes,
             bytes_per_block=plan.bytes_per_block,
-            sampled=1.0,
-            notes=self.notes,
-            answer=answer(
-                rows,
-                self.missing,
-                prompts_hint="" if found is None else self._prompts_hint(found),
-                gpus_each=plan.latency.tensor_parallel,
-            ),
-            rows=rows,
+            answer=told,
             missing=self.missing,
         )
 
@@ -245,28 +240,18 @@ class WhatIfTable:
     def _clocked(self, change: PlannedChange, served: Clocked) -> dict[str, object]:
         """The fields of a row on the clock."""
         run, figures, search = served.run, served.figures, served.search
-        answered = run.replica >= 0
-        hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[answered].sum())
+        hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[run.served].sum())
         if search is not None and search.replicas is None and change.kind == "today":
             best = percent(search.attainable if not search.shares else search.best)
             self.notes.append(
                 f"no fleet of up to {MOST_REPLICAS} replicas meets the objectives: at best {best} of the requests"
             )
         return {
+            **clock_fields(run, figures, search, change.accelerators),
             "hit_blocks": hits,
-            "references": int(run.asked_blocks[answered].sum()),
+            "references": run.references,
             "hit_rate": hits * change.trace.block_size / prompts if prompts else 0.0,
             "computed_tokens": int(run.computed_tokens.sum()),
-            "replicas": run.replicas,
-            "imbalance": figures.imbalance,
-            "request_imbalance": figures.request_imbalance,
-            "ttft_p50": figures.ttft_p50,
-            "ttft_p99": figures.ttft_p99,
-            "tpot_p50": figures.tpot_p50,
-            "tpot_p99": figures.tpot_p99,
-            "goodput": figures.goodput,
-            "within_slo": figures.within_slo,
-            "gpus": None if search is None or search.replicas is None else search.replicas * change.accelerators,
             "sure": "predicted" if change.sure == "exact" else change.sure,
             **served.built,
         }

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.fleet import serve
-from kvtool.engine.fleet.fleet_figures import Slo, fleet_figures
+from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, fleet_figures
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import FleetRouter, RouterView
@@ -131,23 +131,29 @@ class FleetPlan:
     ) -> SweepRow:
         """A run's row; `search` says how many accelerators the objectives need."""
         figures = fleet_figures(run, self.slo, gpus_each=self.gpus_each)
-        found = None if search is None else search.replicas
-        return SweepRow(
+        row = SweepRow(
             axis=axis,
             capacity=None if self.config.num_blocks is None else self.config.num_blocks - 1,
             routing=routing,
-            replicas=run.replicas,
             hit_blocks=int(run.hit_blocks.sum()),
-            references=int(run.asked_blocks[run.replica >= 0].sum()),
+            references=run.references,
             hit_rate=figures.hit_rate,
-            imbalance=figures.imbalance,
-            request_imbalance=figures.request_imbalance,
-            ttft_p50=figures.ttft_p50,
-            ttft_p99=figures.ttft_p99,
-            tpot_p50=figures.tpot_p50,
-            tpot_p99=figures.tpot_p99,
-            goodput=figures.goodput,
-            within_slo=figures.within_slo,
-            gpus=None if found is None else found * self.gpus_each,
             sure="predicted",
         )
+        return row.model_copy(update=clock_fields(run, figures, search, self.gpus_each))
+
+
+def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | None, gpus_each: int) -> dict[str, object]:
+    """What any row with a clock says of its run, beside what was hit."""
+    return {
+        "replicas": run.replicas,
+        "imbalance": figures.imbalance,
+        "request_imbalance": figures.request_imbalance,
+        "ttft_p50": figures.ttft_p50,
+        "ttft_p99": figures.ttft_p99,
+        "tpot_p50": figures.tpot_p50,
+        "tpot_p99": figures.tpot_p99,
+        "goodput": figures.goodput,
+        "within_slo": figures.within_slo,
+        "gpus": None if search is None else search.gpus(gpus_each),
+    }

@@ -18,6 +18,7 @@ from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.planned_change import Flags
 from kvtool.profiler.what_if.planning_pass import BlockReading, read_requests
+from kvtool.profiler.what_if.sweep_tasks import results
 from kvtool.profiler.what_if.sweeps import FEW_POINTS, POINTS, AskedSweep, spread, sweep_document
 from kvtool.results.choices import Policy
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
@@ -26,7 +27,6 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
 from kvtool.workload.jobs import Job
 from kvtool.workload.tasks.asked_tasks import AskedTasks
-from kvtool.workload.tasks.task_map import Poisoned
 from kvtool.workload.turn import Turn
 
 WORTH_IT = 3_000_000
@@ -142,16 +142,9 @@ class RadixSweep:
         tokens = int(found.pages.prompt_tokens.sum())
         work = sum(len(found.pages.numbers) if one.policy == "opt" else tokens // _FASTER for one in todo)
         counting = _Counting(found, self._options)
-        rows = []
-        for one, hits in zip(todo, tasks.task_map(pays=work >= WORTH_IT).map(counting, todo), strict=True):
-            progress.advance(1)
-            if isinstance(hits, Poisoned):
-                self.notes.append(f"left out: {one.name}, tried {hits.tries} times; {hits.why}")
-            else:
-                rows.append(self._row(one, hits, counting.references))
-        if not rows:
-            raise KvtoolError(f"no row could be counted: {self.notes[-1]}", hint="--jobs 1 does all in one process")
-        return rows
+        tasked = tasks.task_map(pays=work >= WORTH_IT)
+        counted = results(todo, counting, tasked, progress, lambda one: one.name, self.notes)
+        return [self._row(one, hits, counting.references) for one, hits in counted]
 
     def _row(self, one: _OneRun, hits: int, references: int) -> SweepRow:
         axis = self.asked.axis

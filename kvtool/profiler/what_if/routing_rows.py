@@ -19,14 +19,13 @@ from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
 from kvtool.profiler.what_if.planned_change import Flags
-from kvtool.profiler.what_if.sweep_tasks import WORTH_IT
+from kvtool.profiler.what_if.sweep_tasks import WORTH_IT, results
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.tasks.asked_tasks import AskedTasks
-from kvtool.workload.tasks.task_map import Poisoned
 
 _REPLICAS = 4
 _COUNTS = (1, 2, 4, 8)
@@ -88,19 +87,11 @@ class RoutingSweep:
         serving = _Serving(self._plan, asked.axis, asked.view, self._seed)
         progress.stage("serving", len(todo))
         rows: list[SweepRow] = []
-        for (router, replicas), found in zip(
-            todo, tasks.task_map(pays=blocks >= WORTH_IT).map(serving, todo), strict=True
+        for _, (row, notes) in results(
+            todo, serving, tasks.task_map(pays=blocks >= WORTH_IT), progress, _name, self.notes
         ):
-            progress.advance(1)
-            if isinstance(found, Poisoned):
-                left_out = f"{router.name} with {plural(replicas, 'replica')}"
-                self.notes.append(f"left out: {left_out}, tried {found.tries} times; {found.why}")
-            else:
-                row, notes = found
-                rows.append(row)
-                self.notes += notes
-        if not rows:
-            raise KvtoolError(f"no row could be counted: {self.notes[-1]}", hint="--jobs 1 does all in one process")
+            rows.append(row)
+            self.notes += notes
         rows.sort(key=_order)
         return [row.model_copy(update={"command": command(_flags(row))}) for row in rows]
 
@@ -195,13 +186,18 @@ class _Serving:
         )
 
 
+def _name(part: tuple[AskedRouter, int]) -> str:
+    router, replicas = part
+    return f"{router.name} with {plural(replicas, 'replica')}"
+
+
 def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
     """What should be known of a run before its figures are believed."""
-    with_replicas = f"{router.name} with {plural(run.replicas, 'replica')}"
+    with_replicas = _name((router, run.replicas))
     told = []
     if run.refused:
         told.append(f"{with_replicas} turned {plural(run.refused, 'request')} away: its figures are of the others")
-    served = run.replica[run.replica >= 0]
+    served = run.replica[run.served]
     if run.replicas == 1 or not len(served):
         return told
     own = router.kind.own_way

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.sweeps import AskedSweep, parts, sweep
@@ -10,7 +12,10 @@ from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
 from kvtool.workload.tasks.asked_tasks import AskedTasks
-from kvtool.workload.tasks.task_map import Poisoned
+from kvtool.workload.tasks.task_map import Poisoned, TaskMap
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 WORTH_IT = 2_000_000
 """Blocks that all parts go through together from which on a second process pays: about two seconds of one."""
@@ -24,18 +29,31 @@ def swept(
     if len(todo) == 1 and tasks.engine == "local":
         return sweep(trace, asked), []
     progress.stage("counting", len(todo))
-    rows: list[SweepRow] = []
-    notes = []
-    pays = len(todo) * len(trace.numbers) >= WORTH_IT
-    for part, found in zip(todo, tasks.task_map(pays=pays).map(_Counting(trace), todo), strict=True):
+    notes: list[str] = []
+    tasked = tasks.task_map(pays=len(todo) * len(trace.numbers) >= WORTH_IT)
+    counted = results(todo, _Counting(trace), tasked, progress, _name, notes)
+    return [row for _, rows in counted for row in rows], notes
+
+
+def results(
+    todo: Sequence[Item],
+    work: Callable[[Item], Result],
+    tasks: TaskMap,
+    progress: Progress,
+    name: Callable[[Item], str],
+    notes: list[str],
+) -> Iterator[tuple[Item, Result]]:
+    """What comes of each item; `notes` get the names of those that nobody could do. KvtoolError where that is all of them."""
+    left_out: list[str] = []
+    for item, found in zip(todo, tasks.map(work, todo), strict=True):
         progress.advance(1)
         if isinstance(found, Poisoned):
-            notes.append(f"left out: {_name(part)}, tried {found.tries} times; {found.why}")
+            left_out.append(f"left out: {name(item)}, tried {found.tries} times; {found.why}")
+            notes.append(left_out[-1])
         else:
-            rows += found
-    if not rows:
-        raise KvtoolError(f"no row could be counted: {notes[0]}", hint="--jobs 1 does all in one process")
-    return rows, notes
+            yield item, found
+    if todo and len(left_out) == len(todo):
+        raise KvtoolError(f"no row could be counted: {left_out[0]}", hint="--jobs 1 does all in one process")
 
 
 @dataclass(frozen=True, slots=True)

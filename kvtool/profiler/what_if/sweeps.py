@@ -15,6 +15,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.arrival_times import check_arrivals
+from kvtool.profiler.what_if.plan_document import plan_document
 from kvtool.results.choices import Axis, Policy, Sure
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace
@@ -72,24 +73,15 @@ def sweep_document(
     opened: Opened, trace: BlockTrace, notes: list[str], asked: AskedSweep, rows: list[SweepRow]
 ) -> WhatIfDocument:
     """The document of one axis."""
-    plan = opened.planned.plan
-    blocks = asked.blocks(trace)
-    reachable = blocks.reachable
-    return WhatIfDocument(
-        schema="kvtool.what-if/1",
-        input=opened.name,
-        rules=plan.rules,
-        block_size=trace.block_size,
-        requests=len(trace),
-        references=blocks.references,
-        distinct_blocks=trace.distinct,
-        reachable_blocks=reachable,
-        reachable_hit_rate=reachable / blocks.references if blocks.references else 0.0,
-        capacity=None if plan.engine.num_blocks is None else plan.engine.num_blocks - 1,
-        bytes_per_block=None if opened.planned.model is None else plan.bytes_per_block,
+    planned = opened.planned
+    return plan_document(
+        opened,
+        trace,
+        asked.blocks(trace),
+        rows,
+        notes,
+        bytes_per_block=None if planned.model is None else planned.plan.bytes_per_block,
         sampled=asked.sample if asked.axis == "capacity" else 1.0,
-        notes=notes,
-        rows=rows,
     )
 
 

@@ -126,7 +126,7 @@ def _row(plan: FleetPlan, tiers: TierPlan, router: AskedRouter, replicas: int, s
 
 def tier_fields(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> dict[str, object]:
     """What a row says of tiers and of what was loaded from them."""
-    size, looked_up = plan.config.block_size, int(run.asked_blocks[run.replica >= 0].sum())
+    size, looked_up = plan.config.block_size, run.references
     return {
         "host_blocks": tiers.host_blocks,
         "disk_blocks": tiers.disk_blocks,
@@ -157,7 +157,7 @@ def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:
     The prompt goes on behind it for as many tokens as half of the requests compute at least. None: up to the longest prompt
     there is no such length.
     """
-    served = run.replica >= 0
+    served = run.served
     if not served.any():
         return None
     rest = max(int(np.median(run.computed_tokens[served])), 1)

@@ -55,5 +55,5 @@ def today_on_clock(opened: Opened, slo: Slo, progress: Progress) -> TodayOnClock
     router = ROUND_ROBIN if rules is None else _ROUTERS[rules.routing]
     fleet = TableFleet(replicas=1 if rules is None else rules.replicas, routing=(router,), slo=slo)
     served = TableClock(fleet, plan.seed).served(PlannedChange("today", "today", "", trace, plan))
-    found = None if served.search is None else served.search.replicas
-    return TodayOnClock(None if found is None else found * plan.latency.tensor_parallel, served.figures.goodput or 0.0)
+    gpus = None if served.search is None else served.search.gpus(plan.latency.tensor_parallel)
+    return TodayOnClock(gpus, served.figures.goodput or 0.0)

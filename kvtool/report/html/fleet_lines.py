@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvtool.report.html.line_chart import ChartLine, ChartPoint, LineChart, MarkLine
 from kvtool.report.html.page_parts import Drawing, Key, Section
-from kvtool.report.html.scales import AxisScale, amount_scale, rate_top, scale_of, short_count, ticks_with_room
+from kvtool.report.html.scales import (
+    AxisScale,
+    amount_scale,
+    rate_top,
+    scale_of,
+    short_count,
+    ticks_with_room,
+    whole_count,
+)
 from kvtool.report.html.sweep_table import sweep_table
 from kvtool.report.what_if_columns import level_moment
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
@@ -94,17 +103,42 @@ def chart(
     return Drawing(made.draw(identity, measure.name, f"{told}."), measure.name), made.keys()
 
 
+class SectionWords(NamedTuple):
+    """What a section is called, and what it says first."""
+
+    identity: str
+    title: str
+    lead: str
+
+
+def fleet_section(
+    words: SectionWords, rows: Sequence[SweepRow], drawings: list[Drawing], keys: list[Key], notes: Sequence[str]
+) -> Section:
+    """Drawings beside each other, and all rows as a table below."""
+    return Section(
+        words.identity,
+        words.title,
+        (words.lead,),
+        drawings,
+        layout="pair",
+        keys=keys,
+        tables=[sweep_table(words.title, rows)],
+        notes=tuple(notes),
+    )
+
+
 def replicas_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     """How long the slowest wait, and how many meet the objectives, with each number of replicas."""
-    identity, title = "replicas", "Replicas"
-    lead = "The same requests at the same times, served by more replicas or fewer."
-    along = Along(lambda row: float(row.replicas) if row.replicas else None, _whole, "replicas", _router, COUNTS)
+    words = SectionWords(
+        "replicas", "Replicas", "The same requests at the same times, served by more replicas or fewer."
+    )
+    along = Along(lambda row: float(row.replicas) if row.replicas else None, whole_count, "replicas", _router, COUNTS)
     drawings: list[Drawing] = []
     keys: list[Key] = []
     if len({row.replicas for row in rows if row.replicas}) > 1:
         measures = [TTFT_P99, WITHIN if WITHIN.known(rows) else GOODPUT]
         made = [
-            chart(f"{identity}-{number}", rows, along, measure)
+            chart(f"{words.identity}-{number}", rows, along, measure)
             for number, measure in enumerate(measures)
             if measure.known(rows)
         ]
@@ -113,22 +147,16 @@ def replicas_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sec
         f"{name}: {plural(gpus, 'GPU')} for the objectives."
         for name, gpus in dict.fromkeys((_router(row), row.gpus) for row in rows if row.gpus)
     ]
-    return Section(
-        identity,
-        title,
-        (lead,),
-        drawings,
-        layout="pair",
-        keys=keys,
-        tables=[sweep_table(title, rows)],
-        notes=tuple(notes),
-    )
+    return fleet_section(words, rows, drawings, keys, notes)
 
 
 def tier_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     """Each tier against none, and from which length on a prefix is loaded in less time than it is computed."""
-    identity, title = "tier", "Tiers below the GPU"
-    lead = "What falls out of the GPU's cache is kept in host memory or on disk, and loaded where that takes less time."
+    words = SectionWords(
+        "tier",
+        "Tiers below the GPU",
+        "What falls out of the GPU's cache is kept in host memory or on disk, and loaded where that takes less time.",
+    )
     none = next((row for row in rows if not row.host_blocks and not row.disk_blocks), None)
     tiers = [row for row in rows if row.host_blocks or row.disk_blocks]
     bandwidths = {row.bandwidth for row in tiers if row.bandwidth}
@@ -145,22 +173,13 @@ def tier_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section
     if len({along.of(row) for row in tiers}) > 1:
         measure = TTFT_P99 if TTFT_P99.known(tiers) else REUSED
         bound = None if none is None else ("no tier: all of it is computed again", none)
-        drawing, keys = chart(f"{identity}-chart", tiers, along, measure, bound)
+        drawing, keys = chart(f"{words.identity}-chart", tiers, along, measure, bound)
         drawings.append(drawing)
     if len({row.bandwidth for row in tiers if row.break_even_tokens and row.bandwidth}) > 1:
         one_line = Along(fast.of, fast.write, "", lambda _row: "as long to load as to compute")
         first = {row.bandwidth: row for row in reversed(tiers) if row.break_even_tokens}
-        drawings.append(chart(f"{identity}-even", list(first.values()), one_line, _BREAK_EVEN)[0])
-    return Section(
-        identity,
-        title,
-        (lead,),
-        drawings,
-        layout="pair",
-        keys=keys,
-        tables=[sweep_table(title, rows)],
-        notes=_lengths(tiers),
-    )
+        drawings.append(chart(f"{words.identity}-even", list(first.values()), one_line, _BREAK_EVEN)[0])
+    return fleet_section(words, rows, drawings, keys, _lengths(tiers))
 
 
 _BREAK_EVEN = Measure(
@@ -195,10 +214,6 @@ def _points(rows: Sequence[SweepRow], along: Along, measure: Measure) -> list[Ch
         unit = f" {along.unit}" if along.unit else ""
         found.append(ChartPoint(x, y, f"{along.write(x)}{unit}: {measure.write(y)}, hit rate {percent(row.hit_rate)}"))
     return found
-
-
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def _router(row: SweepRow) -> str:

@@ -149,6 +149,11 @@ def tick_anchor(at: float) -> str:
     return "start" if at < 0.08 else "end" if at > 0.92 else "middle"
 
 
+def whole_count(value: float) -> str:
+    """All of its digits, in groups of three."""
+    return f"{value:,.0f}"
+
+
 def short_count(value: float) -> str:
     """`89`, `1k`, `45.7k`, `23.4M`."""
     for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

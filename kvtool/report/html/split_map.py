@@ -8,10 +8,19 @@ from math import log
 from markupsafe import Markup
 
 from kvtool.report.html.drawing import drawing, label, rectangle
-from kvtool.report.html.fleet_lines import GOODPUT, TTFT_P99, WITHIN, Along, Measure, chart
+from kvtool.report.html.fleet_lines import (
+    GOODPUT,
+    TTFT_P99,
+    WITHIN,
+    Along,
+    Measure,
+    SectionWords,
+    chart,
+    fleet_section,
+)
 from kvtool.report.html.markup import element
 from kvtool.report.html.page_parts import Drawing, Key, Section
-from kvtool.report.html.sweep_table import sweep_table
+from kvtool.report.html.scales import whole_count
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import plural
 
@@ -24,8 +33,11 @@ _NARROW_SIDE = 6
 
 def split_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     """Replicas that compute prompts only against those that answer only; beside them the fleet that is not cut."""
-    identity, title = "pd", "Prefill and decode apart"
-    lead = "Some replicas compute prompts, the others answer; keys and values go from those to these over a link."
+    words = SectionWords(
+        "pd",
+        "Prefill and decode apart",
+        "Some replicas compute prompts, the others answer; keys and values go from those to these over a link.",
+    )
     cut = [row for row in rows if row.prefill_replicas and row.decode_replicas]
     mixed = [row for row in rows if not row.prefill_replicas]
     measure = next((each for each in (WITHIN, GOODPUT, TTFT_P99) if each.known(cut)), None)
@@ -33,18 +45,19 @@ def split_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
     keys: list[Key] = []
     totals = {(row.prefill_replicas or 0) + (row.decode_replicas or 0) for row in cut}
     if measure is not None and len(totals) > 1:
-        drawings, keys = _map(f"{identity}-map", cut, measure)
+        drawings, keys = _map(f"{words.identity}-map", cut, measure)
     elif measure is not None and len(cut) > 1:
         along = Along(
             lambda row: float(row.prefill_replicas or 0),
-            lambda value: f"{value:,.0f}",
+            whole_count,
             "for prefill",
             lambda _row: "cut",
         )
         bound = ("mixed, as many replicas", mixed[0]) if mixed else None
         drawn = [each for each in (measure, TTFT_P99) if each.known(cut)]
         made = [
-            chart(f"{identity}-{number}", cut, along, each, bound) for number, each in enumerate(dict.fromkeys(drawn))
+            chart(f"{words.identity}-{number}", cut, along, each, bound)
+            for number, each in enumerate(dict.fromkeys(drawn))
         ]
         drawings, keys = [one for one, _ in made], made[0][1]
     told = [
@@ -53,16 +66,7 @@ def split_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
         if measure is not None and (value := measure.of(row)) is not None
     ]
     notes = (f"Mixed fleets: {', '.join(told)}.",) if told and len(totals) > 1 else ()
-    return Section(
-        identity,
-        title,
-        (lead,),
-        drawings,
-        layout="pair",
-        keys=keys,
-        tables=[sweep_table(title, rows)],
-        notes=notes,
-    )
+    return fleet_section(words, rows, drawings, keys, notes)
 
 
 def _map(identity: str, rows: Sequence[SweepRow], measure: Measure) -> tuple[list[Drawing], list[Key]]:

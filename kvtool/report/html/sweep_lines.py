@@ -8,7 +8,16 @@ from kvtool.accounting.caches.cache_rules import lifetime
 from kvtool.report.html.drawing import drawing, rectangle
 from kvtool.report.html.line_chart import ChartLine, ChartPoint, LineChart, MarkLine
 from kvtool.report.html.page_parts import Drawing, Section
-from kvtool.report.html.scales import AxisScale, Tick, decades, rate_top, scale_of, short_count, ticks_with_room
+from kvtool.report.html.scales import (
+    AxisScale,
+    Tick,
+    decades,
+    rate_top,
+    scale_of,
+    short_count,
+    ticks_with_room,
+    whole_count,
+)
 from kvtool.report.html.sweep_table import sweep_table
 from kvtool.report.what_if_columns import POLICIES, how_sure
 from kvtool.report.what_if_words import enough_row
@@ -114,7 +123,7 @@ def block_size_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Se
             "Hits in parts of the prompts' tokens, as blocks of different sizes are no measure.",
         ),
         lambda row: None if row.block_size is None else float(row.block_size),
-        lambda tokens: f"{tokens:,.0f}",
+        whole_count,
         "tokens",
     )
 
