@@ -214,6 +214,9 @@ class _Reader:
                 quote = [MarkdownBlock("quote", 0, line - first, level, 0, ">"), *_Reader(within, level + 1).blocks]
                 return self._shifted(quote, first, 0)
         if level > self._quotes:
+            if line == first + 1 and self._rest[first].rstrip(_SPACES) == ">" and line >= self._stop:
+                self.blocks.append(MarkdownBlock("quote", first, line, level, 0, ">"))
+                return line
             raise _QuoteInListError
         while True:
             line = min(line + _BEHIND, len(self._lines))
