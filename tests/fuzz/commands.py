@@ -175,7 +175,7 @@ _FLAGS: dict[str, tuple[str, ...]] = {
 def with_output(rng: random.Random, command: tuple[str, ...]) -> tuple[str, ...]:
     """A command line with an output, or with options that nobody meant."""
     name = command[0]
-    if name in ("config", "init", "case.json", "size"):
+    if name in ("config", "init", "case.json", "size") or (name == "report" and "-o" in command):
         return command
     formats = _FORMATS
     if name in ("trace", "prices", "watch", "logs", "replay"):

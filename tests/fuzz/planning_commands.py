@@ -57,9 +57,10 @@ COLUMNS = (
     ("logs", "l.parquet", "--requests", "--json"),
 )
 PLANS = (
-    ("report", "r.json"),
-    ("report", "r.json", "--details"),
-    ("report", "r.json", "--plain"),
+    ("report", "r.json", "-o", "o.html"),
+    ("report", "r.json", "-o", "o.md"),
+    ("report", "r.json", "-o", "o.csv", "--plain"),
+    ("report", "r.json", "-o", "o.json", "--details"),
 )
 PRICED = (
     ("prices", "--prices", "p.json"),
@@ -85,8 +86,6 @@ LINT_DATA = (
     ("lint", ".", *TOKENS, *ON, "--no-cache"),
     ("lint", ".", *TOKENS, *ON, "--no-cache", "--fix", "--unsafe-fixes", "--undo", "u.patch"),
     ("lint", ".", *TOKENS, *ON, "--error-on", "info", "--no-cache", "--jobs", "1"),
-    ("check", ".", *TOKENS, *ON, "--no-advice"),
-    ("init", ".", "--dry-run", *TOKENS, *ON),
 )
 _SETTINGS = ("decay", "overlap_weight", "temperature", "balance_abs_threshold", "vnodes", "x", "")
 _FLAGS: dict[str, tuple[str, ...]] = {

@@ -82,7 +82,7 @@ def planning_kinds(made: Mapping[str, bytes], samples: Path | None = None) -> li
     commands = planning_commands
     kinds = [
         Kind("what-if", _log(logs), _RECORDS, commands.WHAT_IF),
-        Kind("tracing", _log(logs), _RECORDS, commands.TRACING, share=2),
+        Kind("tracing", _log(_TIMED), _RECORDS, commands.TRACING, share=2),
         Kind("formats", _log(list(log_samples.json_samples().values())), _RECORDS, commands.FORMATS_READ, share=8),
         Kind("server-log", _log(list(log_samples.text_samples().values())), _TEXT, commands.FORMATS_READ, share=3),
         Kind("plan", _saved(made["plan"]), _JSON, commands.PLANS, share=3),
@@ -105,6 +105,7 @@ def planning_kinds(made: Mapping[str, bytes], samples: Path | None = None) -> li
     return kinds
 
 
+_TIMED = (corpus.LOGS["openai"], corpus.LOGS["prompt"], *map(corpus.TRACES.__getitem__, ("mooncake", "bailian")))
 _TABULAR = (corpus.LOGS["prompt"], corpus.LOGS["sharegpt"], corpus.LOGS["token-ids"])
 
 
