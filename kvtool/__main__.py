@@ -16,9 +16,14 @@ _COLLECTIONS = 20
 """Times that those are, before older ones are looked through, too."""
 
 
+def collect_seldom() -> None:
+    """Look for cycles as seldom as the command line does."""
+    gc.set_threshold(_YOUNG, _COLLECTIONS, _COLLECTIONS)
+
+
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    gc.set_threshold(_YOUNG, _COLLECTIONS, _COLLECTIONS)
+    collect_seldom()
     try:
         if not fill_closed_streams():
             print("error: standard output is closed", file=sys.stderr)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kvtool.engine.engine_error import EngineError
 
+_MOST_BYTES = 64 << 20
 _LARGEST = 1 << 53
 """What a float can hold exactly; no model has that many of anything."""
 
@@ -28,7 +29,11 @@ class JsonObject:
     def read(cls, path: Path) -> JsonObject:
         """The object that a file holds."""
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            with path.open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+            if len(data) > _MOST_BYTES:
+                raise EngineError(f"larger than {_MOST_BYTES >> 20} MiB")
+            value = json.loads(data.decode("utf-8"))
         except OSError as error:
             raise EngineError(f"cannot read it: {error.strerror}") from error
         except (ValueError, RecursionError) as error:  # not UTF-8 and not JSON are both ValueErrors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,9 +82,9 @@ class TraceCommand(Command):
         logs = logs_to_trace(self.inputs, self.output, log_format=options.log_format)
         asked = trace_asked(options, offline=self.showing.offline)
         traces, failed = list[LogTrace](), list[UntracedLog]()
-        with self.showing.progress("logs") as progress:
+        with self.showing.progress("logs") as progress, closing(trace_all(asked, logs, tasks)) as traced:
             progress.stage("tracing", len(logs))
-            for log, found in zip(logs, trace_all(asked, logs, tasks), strict=True):
+            for log, found in zip(logs, traced, strict=True):
                 if isinstance(found, KvtoolError):
                     errors.append(found)
                     failed.append(UntracedLog(log=log.path, message=found.message))

@@ -252,6 +252,50 @@ def test_what_is_no_file_of_prices(tmp_path: Path, text: str) -> None:
         price_table(str(path))
 
 
+_OF_MODEL = {"id": "gpt-4o", "prices": {"input_mtok": 5, "output_mtok": 30}}
+_OF_LITELLM = {"input_cost_per_token": 1, "output_cost_per_token": 2}
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ([{"models": [{**_OF_MODEL, "prices": [{"prices": {}}, [None]]}]}], ":1:"),
+        ([{"models": [{**_OF_MODEL, "prices": [{**_OF_MODEL, "constraint": ["x"]}]}]}], ":1:"),
+        ([{"models": [{**_OF_MODEL, "prices": [{**_OF_MODEL, "constraint": {"start_time": "06:00"}}]}]}], ":1:"),
+        ([{"models": [{**_OF_MODEL, "price_variants": {"a": 1}}]}], ":1:"),
+        ([{"models": [{**_OF_MODEL, "price_variants": [{**_OF_MODEL, "when": "x"}]}]}], ":1:"),
+        ([{"models": [{"prices": {"input_mtok": {"base": 1, "tiers": [{"start": "x", "price": 1}]}, "output_mtok": 1}}]}], ":1:"),
+        ([{"models": [{"prices": {"input_mtok": {"base": 1, "tiers": [3]}, "output_mtok": 1}}]}], ":1:"),
+        ([{"models": [{"prices": {"input_mtok": "1e999999", "output_mtok": 1}}]}], ":1:"),
+        ([{"models": [{"prices": {"input_mtok": 1, "output_mtok": "1e-999"}}]}], ":1:"),
+        ({"m": {**_OF_LITELLM, "off_peak_pricing": {"windows": [3]}}}, ":1:"),
+        ({"m": {**_OF_LITELLM, "off_peak_pricing": {"windows": [{"hours_utc": "06:00"}]}}}, ":1:"),
+        ({"m": {**_OF_LITELLM, "off_peak_pricing": {"windows": [{"weekdays": ["mon"]}]}}}, ":1:"),
+        ({"format": "kvtool.prices/1", "rows": [{"models": "m", "input": 1, "output": 1, "hours": [{"utc": [], "days": [[]]}]}]},
+         ":1:"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_of_any_form_is_told_with_its_place(tmp_path: Path, given: object, place: str) -> None:
+    path = tmp_path / "prices.json"
+    path.write_text(json.dumps(given))
+    with pytest.raises(KvtoolError) as raised:
+        price_table(str(path))
+    assert str(raised.value.place).startswith(f"{path}{place}")
+
+
+@pytest.mark.parametrize("match", [{"or": 3}, {"and": None}, {"or": [None, {"equals": []}]}])
+def test_a_rule_of_names_that_is_none_matches_nothing(tmp_path: Path, match: object) -> None:
+    model = {**_OF_MODEL, "match": match, "price_variants": [{**_OF_MODEL, "when": {"service_tier": ["x"]}}]}
+    path = tmp_path / "prices.json"
+    path.write_text(json.dumps([{"id": "openai", "models": [model]}]))
+    assert price_table(str(path)).row("gpt-4o", None, None) is not None
+
+
+def test_a_file_that_does_not_end_is_refused() -> None:
+    with pytest.raises(KvtoolError, match="larger than"):
+        price_table("/dev/zero")
+
+
 def test_the_table_has_no_day_with_two_prices() -> None:
     """Of any model that it names, on any day of two years."""
     table: PriceTable = price_table()

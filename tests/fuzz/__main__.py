@@ -28,11 +28,12 @@ def main() -> int:
     parser.add_argument("--kind", action="append", help="only this kind; repeatable")
     parser.add_argument("--number", type=int, help="with --kind: this input alone, shown as a whole")
     parser.add_argument("--keep", type=Path, help="write the files of wrong inputs below this folder")
+    parser.add_argument("--samples", type=Path, help="also mutate the logs below this folder")
     parser.add_argument(
         "--unchanged", action="store_true", help="mutate nothing: all must be taken, but for wild options"
     )
     asked = parser.parse_args()
-    kinds, common = begin(byte_tokenizer_json())
+    kinds, common = begin(byte_tokenizer_json(), asked.samples and asked.samples.resolve())
     known = {kind.name: kind for kind in kinds}
     if unknown := set(asked.kind or ()) - known.keys():
         parser.error(f"there is no kind {', '.join(unknown)}; there are {', '.join(known)}")

@@ -25,6 +25,9 @@ OUTPUTS = (
     "u.patch",
     "base.json",
     "n.jsonl",
+    "o.csv",
+    "x.jsonl",
+    "t/l.jsonl.parquet",
 )
 _FORMATS: tuple[tuple[str, ...], ...] = (
     (),
@@ -46,6 +49,7 @@ _FORMATS: tuple[tuple[str, ...], ...] = (
     ("--width", "20"),
     ("--color", "never", "--show-text", "full"),
 )
+_ONLY_FINDINGS = {"o.xml", "o.sarif", "github", "gitlab=o.json", "--show-text"}
 RUN = ("--dry-run", "-n", "8", *TOKENS, *ON)
 WORKLOAD = (
     ("profile", "w.yaml", *RUN, "--no-advice"),
@@ -171,9 +175,13 @@ _FLAGS: dict[str, tuple[str, ...]] = {
 def with_output(rng: random.Random, command: tuple[str, ...]) -> tuple[str, ...]:
     """A command line with an output, or with options that nobody meant."""
     name = command[0]
-    if name in ("config", "init", "case.json", "size"):
+    if name in ("config", "init", "case.json", "size") or (name == "report" and "-o" in command):
         return command
     formats = _FORMATS
+    if name in ("trace", "prices", "watch", "logs", "replay"):
+        return (*command, *rng.choice(((), (), ("--json",), ("--plain",), ("--width", "20"))))
+    if name in ("what-if", "compare-engines"):
+        formats = tuple(each for each in _FORMATS if not _ONLY_FINDINGS & set(each))
     if name in ("optimize", "diff-prompts"):
         formats = tuple(each for each in _FORMATS if "-o" not in each and "--show-text" not in each)
     elif name == "compare":

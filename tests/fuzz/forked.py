@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kvtool.__main__ import collect_seldom
+
 CPU_SECONDS = 20
 """What one command line may take; the inputs are small."""
 MEMORY_BYTES = 1 << 30
@@ -145,6 +147,7 @@ def _receive(reader: int) -> Ran | None:
 def _serve(jobs: Sequence[Job], writer: int) -> None:
     """In the child: run the jobs, tell of each as soon as it is over."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    collect_seldom()
     room = _status("VmSize") + MEMORY_BYTES + (MEMORY_BYTES >> 1)
     resource.setrlimit(resource.RLIMIT_AS, (room, room))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
+from kvtool.__main__ import collect_seldom
 from kvtool.text.structure import structure
 from tests.fuzz.commands import ON, TOKENS
 from tests.fuzz.forked import CPU_SECONDS, Job, run_jobs
@@ -148,6 +149,7 @@ def main() -> int:
     parser.add_argument("--shape", action="append", choices=SHAPES, help="only this one; repeatable")
     asked = parser.parse_args()
     _, common = begin(byte_tokenizer_json())
+    collect_seldom()
     steep = 0
     print(f"{'':24}{'':10}{'s/MB':>8}{'s/MB, twice':>14}{'ratio':>8}")
     for shape, way, (nothing, once, twice) in rows(asked.size, asked.shape or list(SHAPES), common):

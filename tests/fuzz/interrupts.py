@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.fuzz import corpus
@@ -61,6 +62,16 @@ _WRITING = (
     ("lint", "f.j2", "g.j2", "--fix", "--unsafe-fixes", "--undo", "u.patch", *_COMMON),
     ("optimize", "w.yaml", "--unsafe-fixes", "--write", "--undo", "u.patch", *_COMMON),
     ("init", ".", "--force", "-t", BYTES, "--offline", "-q"),
+    *(
+        (
+            ("trace", "log.jsonl", "more.jsonl", "-o", "t", "--jobs", "2", *_COMMON),
+            ("trace", "log.jsonl", "--export", "mooncake", "-o", "x.jsonl", *_COMMON),
+        )
+        if find_spec("pyarrow")
+        else ()
+    ),
+    ("what-if", "log.jsonl", "--jobs", "2", "-o", "o.json", "-o", "o.html", "-o", "o.csv", *_COMMON),
+    ("what-if", "log.jsonl", "--sweep", "capacity", "-o", "o.json", "-o", "o.svg", *_COMMON),
 )
 _EDITED = ("w.yaml", "f.j2", "g.j2")
 _ENDED = {signal.SIGINT: {130}, signal.SIGTERM: {128 + signal.SIGTERM, -signal.SIGTERM}}
@@ -75,6 +86,7 @@ def given() -> Files:
         BYTES: byte_tokenizer_json().encode(),
         "w.yaml": corpus.WORKLOADS[0].encode(),
         "log.jsonl": corpus.LOGS["openai"] * 40,
+        "more.jsonl": corpus.LOGS["anthropic"] * 40,
         "f.j2": corpus.FIXABLE.encode(),
         "g.j2": corpus.FIXABLE.replace("now", "clock").encode(),
         "o.json": b"an older file\n",
@@ -159,6 +171,9 @@ def torn(code: int, found: Files, whole: Files, number: signal.Signals, normal: 
     for name, data in found.items():
         if name not in before and name not in whole:
             yield f"{name} is left behind"
+        elif name.endswith(".parquet"):
+            if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
+                yield f"{name} is cut"
         elif name not in _EDITED and data != before.get(name):
             yield from _half(name, data.decode("utf-8", "replace"))
 

@@ -34,6 +34,8 @@ class Kind:
     program: str = "kvtool"
     share: int = 4
     """How many of it come where one of a kind of share 1 does."""
+    wild: Callable[[random.Random], tuple[str, ...]] = commands.wild
+    """Makes a command line, where nothing of the files is changed."""
 
 
 def in_turn(kinds: Sequence[Kind], seed: int, common: Mapping[str, bytes]) -> Iterator[Job]:
@@ -51,7 +53,7 @@ def job(kind: Kind, seed: int, number: int, common: Mapping[str, bytes]) -> Job:
     rng = random.Random(f"{kind.name}/{seed}/{number}")
     files, targets = kind.prepare(rng)
     if not targets:
-        return Job(kind.name, number, commands.wild(rng), {**common, **files}, (), commands.OUTPUTS)
+        return Job(kind.name, number, kind.wild(rng), {**common, **files}, (), commands.OUTPUTS)
     names = targets if len(targets) == 1 else tuple(rng.sample(targets, rng.randint(1, len(targets))))
     for name in names:
         files[name] = kind.mutate(rng, files[name])[: 1 << 20]

@@ -47,10 +47,20 @@ LINES = (
     ("check", "w.yaml", "f.j2", "--json", "--update-baseline", "--baseline", "base.json", *_COMMON),
     ("optimize", "w.yaml", "--unsafe-fixes", "--json", *_COMMON),
     ("diff-prompts", "openai.jsonl:1", "openai.jsonl:2", "calls.jsonl:1:1", "--json", "-t", "bytes.json", "--offline"),
+    ("what-if", "openai.jsonl", "calls.jsonl", "--json", "--capacity", "2000", "--jobs", "1", *_COMMON),
+    ("what-if", "openai.jsonl", "calls.jsonl", "--json", "--capacity", "2000", "--jobs", "2", *_COMMON),
+    ("what-if", "mooncake.jsonl", "--json", "--sweep", "routing", "--replicas", "3", "--jobs", "1", *_COMMON),
+    ("what-if", "mooncake.jsonl", "--json", "--sweep", "routing", "--replicas", "3", "--jobs", "2", *_COMMON),
+    ("what-if", "mooncake.jsonl", "--sweep", "capacity", "-o", "plan.html", "-o", "plan.svg", *_COMMON),
+    ("compare-engines", "openai.jsonl", "--json", "--jobs", "1", *_COMMON),
+    ("trace", "openai.jsonl", "--export", "mooncake", "-o", "x.jsonl", *_COMMON),
+    ("trace", "openai.jsonl", "--export", "bailian", "-o", "y.jsonl", *_COMMON),
+    ("lint", "p.py", "f.j2", "w.yaml", "--json", "--no-cache", "--jobs", "2", *_COMMON),
+    ("diff-prompts", "openai.jsonl:1", "openai.jsonl:2", "openai.jsonl:3", "--json", "-t", "bytes.json", "--offline"),
     ("config", "w.yaml", "--json"),
     ("size", "llama-3.1-8b", "--json"),
 )
-WRITTEN = ("events.jsonl", "o.html", "o.sarif", "o.md", "base.json")
+WRITTEN = ("events.jsonl", "o.html", "o.sarif", "o.md", "base.json", "plan.html", "plan.svg", "x.jsonl", "y.jsonl")
 
 
 def prepare(folder: Path, tokenizer: str) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.fuzz.commands import BYTES
 from tests.fuzz.forked import Ran, environment, run_jobs
 from tests.fuzz.judge import faults, without_place
 from tests.fuzz.kinds import Kind, all_kinds, in_turn
+from tests.fuzz.planning_kinds import planning_kinds
 
 
 @dataclass
@@ -49,20 +51,22 @@ class Tally:
         return reasons
 
 
-def begin(tokenizer: str) -> tuple[list[Kind], dict[str, bytes]]:
+def begin(tokenizer: str, samples: Path | None = None) -> tuple[list[Kind], dict[str, bytes]]:
     """Import what commands import, once; every kind with its right inputs, and the files that are always there.
 
-    `tokenizer` is a tokenizer.json of one token for each byte.
+    `tokenizer` is a tokenizer.json of one token for each byte; `samples` a folder of logs that are mutated, too.
     """
     os.environ.clear()
     os.environ.update(_given := environment())
     assert _given["KVTOOL_OFFLINE"] == "1"
     common = {BYTES: tokenizer.encode()}
-    return all_kinds(saved_results(tokenizer), _tokenizer_folder(tokenizer), _case()), common
+    results = saved_results(tokenizer)
+    kinds = all_kinds(results, _tokenizer_folder(tokenizer), _case())
+    return [*kinds, *planning_kinds(results, samples)], common
 
 
 def saved_results(tokenizer: str) -> dict[str, bytes]:
-    """Documents that commands write, from right inputs, by name: report, check, lint, baseline, patch, calibration."""
+    """Documents that commands write, from right inputs, by name: report, check, lint, baseline, patch, plan, events …"""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         return _results(tokenizer)
 
@@ -98,14 +102,22 @@ def _results(tokenizer: str) -> dict[str, bytes]:
         "patch": ("lint", "f.j2", "--fix", "--unsafe-fixes", "--undo", "patch.json", *common),
         "optimized": ("optimize", "w.yaml", "--unsafe-fixes", *common),
         "config": ("config", "w.yaml", "--json"),
+        "plan": ("what-if", "l.jsonl", "--capacity", "2000", "-o", "plan.json", *common),
+        "events": ("profile", "made/w.yaml", "--dry-run", "--events", "events.json", *common),
+        **({"blocks": ("trace", "l.jsonl", "-o", "t", *common)} if find_spec("pyarrow") else {}),
     }.items():
         _quietly(arguments)
         for path in (Path(f"{name}.json"), Path("made", f"{name}.json")):
             if path.exists():
                 ran[name] = path.read_bytes()
     from tests.measure.test_calibration import calibration
+    from tests.profiler.made_sessions import made_session, prompts
 
     ran["calibration"] = calibration().dump()
+    if Path("t").exists():
+        ran["blocks"] = Path("t/l.jsonl.parquet").read_bytes()
+    for path in made_session(prompts(4)).write(Path("session")).iterdir():
+        ran[f"session/{path.name}"] = path.read_bytes()
     assert {"report", "check", "lint", "baseline", "patch"} <= ran.keys()
     return ran
 

@@ -52,6 +52,14 @@ def plain(byte_spec: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return found
 
 
+def test_the_number_of_processes_does_not_show(plain: dict[str, str]) -> None:
+    twice = [line for line in plain if "--jobs 2" in line and line.replace("--jobs 2", "--jobs 1") in plain]
+    assert len(twice) == 2
+    for line in twice:
+        found = plain[line].replace("--jobs 2", "--jobs 1")
+        assert found == plain[line.replace("--jobs 2", "--jobs 1")], line
+
+
 @pytest.mark.parametrize("name", SURROUNDINGS)
 def test_the_surroundings_do_not_show(name: str, plain: dict[str, str], byte_spec: str, tmp_path: Path) -> None:
     folder = tmp_path / ("another folder/" * 5) / "w"

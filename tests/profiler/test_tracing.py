@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import pickle
 import random
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
 from kvtool.profiler.tracing.trace_file import LogTracer
 from kvtool.profiler.tracing.trace_folder import logs_to_trace, trace_asked
+from kvtool.text.files.part_file import PartFile
 
 pytest.importorskip("pyarrow", reason="block traces are Parquet files")
 
@@ -335,3 +338,37 @@ def test_a_damaged_trace_among_others_is_told(
     damaged.write_bytes(damaged.read_bytes()[:100] + b"\xff" * 300 + damaged.read_bytes()[400:])
     assert run(["what-if", str(blocks), "--sweep", "capacity", "-q"]) == 2
     assert "b.jsonl.parquet: a Parquet file that is damaged" in capsys.readouterr().err
+
+
+def test_a_log_whose_name_is_no_text_is_traced_and_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    log = tmp_path / os.fsdecode(b"bad-\xff\xfe.jsonl")
+    try:
+        write(log, chats(1))
+    except OSError:
+        pytest.skip("names are UTF-8 on this file system")
+    asked = [str(log), "-o", str(tmp_path / "blocks"), "-t", bytes_json]
+    assert [each["kept"] for each in trace(capsys, *asked)["traces"]] == [False]
+    assert [each["kept"] for each in trace(capsys, *asked)["traces"]] == [True]
+    assert run(["profile", str(tmp_path / "blocks"), "--dry-run", "--offline", "-q"]) == 0
+
+
+def test_what_ended_processes_were_at_is_gone_behind_the_last_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    asked = [str(write(tmp_path / "a.jsonl", chats(1))), "-o", str(tmp_path / "blocks"), "-t", bytes_json]
+    trace(capsys, *asked)
+    ended = multiprocessing.get_context("fork").Process(target=_die, args=(tmp_path / "blocks" / "b.parquet",))
+    ended.start()
+    ended.join()
+    assert len(list((tmp_path / "blocks").iterdir())) == 2
+    assert [each["kept"] for each in trace(capsys, *asked)["traces"]] == [True]
+    assert [path.name for path in (tmp_path / "blocks").iterdir()] == ["a.jsonl.parquet"]
+
+
+def _die(target: Path) -> None:
+    """In another process: end in the middle of a file."""
+    part = PartFile(target)
+    part.file.write(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)

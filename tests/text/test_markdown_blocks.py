@@ -36,7 +36,26 @@ def test_blocks_are_those_of_the_library(lines: list[str]) -> None:
 @settings(deadline=None, max_examples=200)
 @given(
     lines=st.lists(
-        st.sampled_from(["", "a", "- a", "  b", "  - c", "1. d", "   e", "> f", "```", "---", "-"]), max_size=30
+        st.sampled_from(
+            [
+                "",
+                "a",
+                "- a",
+                "  b",
+                "  - c",
+                "1. d",
+                "   e",
+                "> f",
+                "```",
+                "---",
+                "-",
+                "- > g",
+                "  > h",
+                "> # i",
+                "> - > j",
+            ]
+        ),
+        max_size=30,
     )
 )
 def test_blocks_of_longer_texts_are_those_of_the_library(lines: list[str]) -> None:
@@ -75,6 +94,8 @@ def test_the_library_reads_quotes_and_nothing_else(monkeypatch: pytest.MonkeyPat
     plain = "# A\n\nB.\nC.\n\n- d\n- e\n  1. f\n\n```\n> g\n```\n\nh\n---\n\n***\n"
     assert [block.kind for block in markdown_blocks(plain.split("\n"))].count("item") == 3
     assert not given_lines
-    markdown_blocks(["> a", "- b"] * 200)
-    assert len(given_lines) == 200
-    assert sum(given_lines) < 200 * 8
+    markdown_blocks([*["> a", "- b"] * 200, *["- > a", "  > b", "  - c"] * 200, *["> # d", "# e"] * 200])
+    assert not given_lines
+    markdown_blocks(["> a", "b", "", "# c"] * 200)
+    assert len(given_lines) == 400
+    assert sum(given_lines) < 200 * 12

@@ -195,3 +195,20 @@ def test_a_rewritten_file_keeps_its_owner_where_that_is_allowed(
         pass
     assert asked == [(path.stat().st_uid, path.stat().st_gid), (-1, path.stat().st_gid)]
     assert stat.S_IMODE(path.stat().st_mode) == 0o750, "nobody's rights become those of another owner"
+
+
+def test_a_file_that_another_process_takes_for_left_over_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, busy = fcntl.flock, [BlockingIOError(), BlockingIOError()]
+
+    def taken(handle: int, how: int) -> None:
+        if busy:
+            raise busy.pop()
+        lock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", taken)
+    part = PartFile(tmp_path / "a")
+    assert ".kvtool-" in part.path.name, "it would never be removed"
+    assert list(tmp_path.iterdir()) == [part.path]
+    part.discard()

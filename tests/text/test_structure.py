@@ -121,6 +121,14 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("stop", [13, 14, 18, 25])
+def test_a_value_may_go_on_behind_its_paragraph(stop: int) -> None:
+    text = "One\ntwo three.\n\n# Four\nfive"
+    path = Structure(text).path(4, 7, [(2, stop)])
+    assert path[0].kind == "document"
+    assert path[-1].holds(4, 7)
+
+
 @settings(deadline=None, max_examples=200)
 @given(st.lists(LINES, max_size=24), st.integers(0, 400), st.integers(0, 40))
 def test_units_nest_and_each_range_has_a_smallest_one(lines: list[str], start: int, length: int) -> None:

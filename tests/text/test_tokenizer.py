@@ -436,3 +436,8 @@ def test_token_ids_beyond_32_bits_are_refused(byte_spec: str) -> None:
     tokenizer = Tokenizer(TokenizerFiles("wide", "wide", json.dumps(spec).encode, {}, None))
     with pytest.raises(KvtoolError, match="token ids of 2\\^31 and more"):
         tokenizer.encode("a", add_special_tokens=False)
+
+
+def test_a_tokenizer_that_does_not_end_is_refused() -> None:
+    with pytest.raises(KvtoolError, match="larger than"):
+        load_tokenizer("/dev/zero")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,3 +65,9 @@ def test_any_record(record: object, indent: int | None) -> None:
 def test_any_bytes(data: bytes) -> None:
     _read(data)
     _read(data, on_bad_line="skip")
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/random"])
+def test_a_device_that_has_no_end_is_no_log(device: str) -> None:
+    with pytest.raises(KvtoolError, match="a device, not a log"):
+        next(LogSource([device]).conversations())

@@ -45,15 +45,16 @@ def _model(document: PriceDocument, provider: str, model: Mapping[str, Any], at:
     checked = document.day(model.get("prices_checked"), (*at, "prices_checked"))
     rows: list[PriceRow] = []
     hours: list[tuple[Hours, Rates]] = []
-    for number, one in enumerate(given):
+    for number, part in enumerate(given):
+        one = document.mapping(part, (*at, "prices", number))
         here = (*at, "prices", number, "prices") if isinstance(prices, list) else (*at, "prices")
         found = _rates(document, one.get("prices"), here)
         if found is None:
             continue
         rates, above = found
-        limits = one.get("constraint") or {}
+        limits = document.mapping(one.get("constraint") or {}, (*at, "prices", number, "constraint"))
         if "start_time" in limits:
-            start, end = (document.hour(limits[key], (*at, "prices", number)) for key in ("start_time", "end_time"))
+            start, end = (document.hour(limits.get(key), (*at, "prices", number)) for key in ("start_time", "end_time"))
             windows = ((start, end),) if start < end or end == time(0) else ((start, time(0)), (time(0), end))
             hours.append((Hours(windows), rates))
             continue
@@ -86,16 +87,18 @@ def _variants(
 ) -> tuple[PriceRow | None, dict[str, PriceRow]]:
     """Prices of batches and service tiers. Their dates are those on which somebody entered them, not from which they hold."""
     batch, tiers = None, {}
-    for number, variant in enumerate(model.get("price_variants") or ()):
-        found = _rates(document, variant.get("prices"), (*at, "price_variants", number, "prices"))
-        when = variant.get("when") or {}
+    for number, one in enumerate(document.items(model.get("price_variants") or [], (*at, "price_variants"))):
+        here = (*at, "price_variants", number)
+        variant = document.mapping(one, here)
+        found = _rates(document, variant.get("prices"), (*here, "prices"))
+        when = document.mapping(variant.get("when") or {}, (*here, "when"))
         if found is None or len(when) != 1:
             continue
         row = PriceRow("", (), found[0], above=found[1])
         if when.get("processing") == "batch":
             batch = row
         elif "service_tier" in when:
-            tiers[when["service_tier"]] = row
+            tiers[str(when["service_tier"])] = row
     return batch, tiers
 
 
@@ -110,9 +113,11 @@ def _rates(document: PriceDocument, value: object, at: Pointer) -> tuple[Rates, 
         price = given.get(theirs)
         if isinstance(price, Mapping):
             base[ours] = document.money(price.get("base"), (*at, theirs, "base"))
-            for number, step in enumerate(price.get("tiers") or ()):
-                rate = document.money(step.get("price"), (*at, theirs, "tiers", number, "price"))
-                steps.setdefault(int(step.get("start", 0)), {})[ours] = rate
+            for number, one in enumerate(document.items(price.get("tiers") or [], (*at, theirs, "tiers"))):
+                here = (*at, theirs, "tiers", number)
+                step = document.mapping(one, here)
+                rate = document.money(step.get("price"), (*here, "price"))
+                steps.setdefault(document.tokens(step.get("start", 0), (*here, "start")), {})[ours] = rate
         elif price is not None:
             base[ours] = document.money(price, (*at, theirs))
     return Rates(**base), tuple((start, Rates(**{**base, **rates})) for start, rates in sorted(steps.items()))
@@ -124,9 +129,9 @@ def _patterns(match: Any) -> tuple[str, ...]:
         return ()
     [(kind, value)] = list(match.items())[:1]
     if kind == "or":
-        return tuple(pattern for one in value for pattern in _patterns(one))
+        return tuple(pattern for one in _several(value) for pattern in _patterns(one))
     if kind == "and":
-        parts = [_patterns(one) for one in value]
+        parts = [_patterns(one) for one in _several(value)]
         return ("".join(f"(?=(?:{'|'.join(part)})$)" for part in parts) + ".*",) if all(parts) else ()
     text = re.escape(str(value))
     forms = {"equals": text, "starts_with": f"{text}.*", "ends_with": f".*{text}", "contains": f".*{text}.*"}
@@ -137,3 +142,7 @@ def _patterns(match: Any) -> tuple[str, ...]:
             return ()
         return (f"(?=.*?(?:{value})).*" if not str(value).startswith("^") else f"(?={str(value)[1:]}).*",)
     return (forms[kind],) if kind in forms else ()
+
+
+def _several(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -18,7 +18,7 @@ _NAMES = {
     "cache_write": "cache_creation_input_token_cost",
     "cache_write_1h": "cache_creation_input_token_cost_above_1hr",
 }
-_ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+_ABOVE = re.compile(r"input_cost_per_token_above_(\d{1,9})k_tokens")
 _TIERS = ("flex", "priority")
 SOURCE = "LiteLLM's price file"
 
@@ -71,11 +71,17 @@ def _off_peak(
         return rates, ()
     off = _rates(document, given, (*at, "off_peak_pricing"), "", rates) or rates
     found = []
-    for window in given.get("windows") or ():
+    where = (*at, "off_peak_pricing", "windows")
+    for number, one in enumerate(document.items(given.get("windows") or [], where)):
+        here = (*where, number)
+        window = document.mapping(one, here)
         texts = window.get("hours_utc", [])
-        spans = [str(text).split("-") for text in ([texts] if isinstance(texts, str) else texts)]
-        hours = tuple((document.hour(start, at), document.hour(end, at)) for start, end in spans)
-        days = frozenset(day - 1 for day in window.get("weekdays", range(1, 8)))
+        spans = [
+            str(text).partition("-")
+            for text in ([texts] if isinstance(texts, str) else document.items(texts, (*here, "hours_utc")))
+        ]
+        hours = tuple((document.hour(start, here), document.hour(end, here)) for start, _, end in spans)
+        days = document.weekdays(window.get("weekdays", list(range(1, 8))), (*here, "weekdays"), first=1)
         found.append((Hours(hours, days), off))
     return rates, tuple(found)
 

@@ -85,9 +85,7 @@ def _hours(document: PriceDocument, value: object, at: Pointer) -> Hours:
     for number, text in enumerate(document.items(one.get("utc"), (*at, "utc"))):
         start, _, end = str(text).partition("-")
         windows.append((document.hour(start, (*at, "utc", number)), document.hour(end, (*at, "utc", number))))
-    days = frozenset(document.items(one.get("days", list(range(7))), (*at, "days")))
-    if not days <= set(range(7)):
-        raise document.error("days of the week are 0 (Monday) to 6", (*at, "days"))
+    days = document.weekdays(one.get("days", list(range(7))), (*at, "days"), first=0)
     never = [document.day(day, (*at, "never")) for day in document.items(one.get("never", []), (*at, "never"))]
     return Hours(tuple(windows), days, frozenset(day for day in never if day is not None))
 

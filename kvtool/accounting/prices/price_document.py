@@ -12,6 +12,8 @@ from kvtool.text.files.json_file import json_of, place_in
 from kvtool.text.files.json_position import nearest_start
 
 Pointer = tuple[str | int, ...]
+_MOST, _LEAST = Decimal(10) ** 12, Decimal(10) ** -24
+"""Of prices: with others, sums of many requests could not be told to the cent."""
 
 
 class PriceDocument:
@@ -37,7 +39,15 @@ class PriceDocument:
             number = None
         if number is None or not number.is_finite() or number < 0:
             raise self.error("a price must be a number that is not negative", pointer)
+        if number > _MOST or (number and number < _LEAST):
+            raise self.error("no price is of this size", pointer)
         return number
+
+    def tokens(self, value: object, pointer: Pointer) -> int:
+        """How many tokens: a whole number that is not negative."""
+        if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0 or value != int(value):
+            raise self.error("a number of tokens is wanted here, such as 200000", pointer)
+        return int(value)
 
     def day(self, value: object, pointer: Pointer) -> date | None:
         """A day like 2026-08-21; None for none."""
@@ -47,6 +57,13 @@ class PriceDocument:
             return date.fromisoformat(str(value))
         except ValueError:
             raise self.error("not a day; write it like 2026-08-21", pointer) from None
+
+    def weekdays(self, value: object, pointer: Pointer, *, first: int) -> frozenset[int]:
+        """Days of the week, of which Monday is 0 here and `first` in the document."""
+        days = self.items(value, pointer)
+        if not all(isinstance(day, int) and first <= day < first + 7 for day in days):
+            raise self.error(f"days of the week are {first} (Monday) to {first + 6}", pointer)
+        return frozenset(day - first for day in days)
 
     def hour(self, value: object, pointer: Pointer) -> time:
         """A time of the day like 06:00."""

@@ -17,7 +17,7 @@ from kvtool.accounting.prices.own_form import FORM, read_own
 from kvtool.accounting.prices.price_document import PriceDocument
 from kvtool.accounting.prices.price_row import PriceRow, Rates
 from kvtool.errors import KvtoolError
-from kvtool.text.files.text_files import decode
+from kvtool.text.files.text_files import decode, read_data
 
 STALE_DAYS = 60
 """Days after which it is told that a price was checked so long ago."""
@@ -88,10 +88,7 @@ def _built_in() -> tuple[PriceRow, ...]:
 
 
 def _read_file(path: str) -> list[PriceRow]:
-    try:
-        data = Path(path).expanduser().read_bytes()
-    except OSError as error:
-        raise KvtoolError(f"cannot read prices `{path}`: {error.strerror or error}") from error
+    data = read_data(Path(path).expanduser(), what="prices ", shown=path)
     document = PriceDocument(decode(data, shown=path), path)
     rows = _rows(document, document.value)
     if not rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -14,6 +14,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.profiler.tracing.log_print import options_print
 from kvtool.profiler.tracing.trace_file import LogToTrace, LogTracer, TraceAsked, TracedFile
 from kvtool.text.files.file_patterns import literal_start
+from kvtool.text.files.part_file import remove_left_over
 from kvtool.text.templates.chat import template_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer_files import find_tokenizer
@@ -96,7 +97,7 @@ def _below(paths: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return found | {path: os.path.relpath(path, common) for path in alone}
 
 
-def trace_all(asked: TraceAsked, logs: Sequence[LogToTrace], tasks: AskedTasks) -> Iterator[TracedFile | KvtoolError]:
+def trace_all(asked: TraceAsked, logs: Sequence[LogToTrace], tasks: AskedTasks) -> Generator[TracedFile | KvtoolError]:
     """Trace each log, a task each; the error of one that cannot be read, or that nobody survives, stands in its place.
 
     NotWrittenError and a cluster that goes away end it all: what is there by then is whole.
@@ -112,6 +113,11 @@ def trace_all(asked: TraceAsked, logs: Sequence[LogToTrace], tasks: AskedTasks) 
                 yield traced
     except (NotWrittenError, ClusterGoneError) as error:
         raise KvtoolError(error.message, hint=_RESUME, exit_code=error.exit_code) from error
+    finally:  # processes that were ended by signals left what they were at
+        if isinstance(found, Generator):
+            found.close()
+        for folder in {Path(log.target).parent for log in logs}:
+            remove_left_over(folder)
 
 
 def _pays(logs: Sequence[LogToTrace]) -> bool:

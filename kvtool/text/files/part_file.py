@@ -18,6 +18,8 @@ _OWN_PART = re.compile(r"\..*\.kvtool-([0-9a-f]{8})-[0-9a-f]{16}\.part", re.DOTA
 _MOST_NAME = 180
 """Bytes of the target's name that stand in the part's: a name has at most 255."""
 _BUFFER = 1 << 18
+_TRIES = 8
+"""Files that others may take for left over, one after the other."""
 
 
 class PartFile:
@@ -35,20 +37,31 @@ class PartFile:
         self._file: IO[bytes] | None = None
         self.path = target
         self._target = target
-        _remove_left_over(target.parent)
+        remove_left_over(target.parent)
         before = _status(target)
         made = mode if before is None else 0o600  # nobody else reads it before it has the mode that it should have
-        self._handle = self._made(f"kvtool-{_host()}-{secrets.token_hex(8)}", made)
-        if not _locked(self._handle):
-            self.discard()
-            self._handle = self._made(secrets.token_hex(8), made)
+        handle = self._locked_part(made)
         if before is not None:
-            _become(self._handle, before)
-        self._file = os.fdopen(os.dup(self._handle), "wb", buffering=_BUFFER)  # the lock stays until both are closed
+            _become(handle, before)
+        self._file = os.fdopen(os.dup(handle), "wb", buffering=_BUFFER)  # the lock stays until both are closed
+
+    def _locked_part(self, mode: int) -> int:
+        """Make it under a name that others know, locked; where there are no locks, under one that nobody removes."""
+        for _ in range(_TRIES):
+            handle = self._made(f"kvtool-{_host()}-{secrets.token_hex(8)}", mode)
+            locked = _locked(handle)
+            if locked:
+                return handle
+            self.discard()
+            if locked is False:
+                break
+        return self._made(secrets.token_hex(8), mode)
 
     def _made(self, mark: str, mode: int) -> int:
         self.path = hidden_beside(self._target, f"{mark}.part")
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        self._handle = handle
+        return handle
 
     @property
     def file(self) -> IO[bytes]:
@@ -87,13 +100,15 @@ def hidden_beside(target: Path, ending: str) -> Path:
     return target.with_name(f".{name}.{ending}")
 
 
-def _locked(handle: int) -> bool:
-    """Whether it is locked now and still there: between its making and its lock it looked left over."""
+def _locked(handle: int) -> bool | None:
+    """Whether it can be locked, and is now; None where another process took it for left over, between its making and its lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
     except OSError:
         return False
-    return os.fstat(handle).st_nlink > 0
+    return True if os.fstat(handle).st_nlink > 0 else None
 
 
 def _status(target: Path) -> os.stat_result | None:
@@ -126,7 +141,8 @@ def _host() -> str:
     return f"{zlib.crc32(known):08x}"
 
 
-def _remove_left_over(folder: Path) -> None:
+def remove_left_over(folder: Path) -> None:
+    """Remove what was in the making in a folder and whose writers are gone."""
     host = _host()
     names: list[str] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:

@@ -46,6 +46,18 @@ def read_text(
     return decode(data, shown=shown, place=place, may_be_empty=may_be_empty)
 
 
+def read_data(path: Path, *, what: str, shown: str, limit: int = MAX_BYTES) -> bytes:
+    """The bytes of a file that may be a pipe; KvtoolError, which calls it `what`, where it cannot be read or does not end."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise _unreadable(shown, error, None, what) from error
+    if len(data) > limit:
+        raise KvtoolError(f"{what}`{shown}` is larger than {limit // 2**20} MiB", hint="is this the right file?")
+    return data
+
+
 def read_source(path: Path, *, shown: str | None = None, overlay: Overlay | None = None) -> str:
     """The whole text of a UTF-8 file, byte order mark included, as edits count it; KvtoolError as in `read_text`."""
     shown = str(path) if shown is None else shown
@@ -95,9 +107,9 @@ def decode(data: bytes, *, shown: str, place: Place | None = None, may_be_empty:
         ) from error
 
 
-def _unreadable(shown: str, error: Exception, place: Place | None) -> KvtoolError:
+def _unreadable(shown: str, error: Exception, place: Place | None, what: str = "") -> KvtoolError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return KvtoolError(f"cannot read `{shown}`: {reason}", place=place)
+    return KvtoolError(f"cannot read {what}`{shown}`: {reason}", place=place)
 
 
 def _convert(encoding: str, shown: str) -> str:

@@ -1,7 +1,8 @@
 """The blocks of a text that Markdown sees, by lines: headings, fences, lists, quotes, paragraphs.
 
 What a prompt has most of is read here by the rules of CommonMark, as `library_blocks` has them: paragraphs, headings, fences,
-breaks and lists, in a fifth of the library's time or less. The library reads quotes, and all of a text with a quote in a list.
+breaks, lists and quotes, in a fifth of the library's time or less. The library reads quotes that go on below their last sign, and
+all of a text with such a quote in a list.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ITEM = re.compile(r"(?:[-*+]|([0-9]{1,9})[.)])(?![^ \t])")
 
 
 class _QuoteInListError(Exception):
-    """A quote inside of a list: how its lines are indented is left to the library."""
+    """A quote inside of a list that may go on below its last sign: how its lines are indented is left to the library."""
 
 
 def markdown_blocks(lines: Sequence[str]) -> list[MarkdownBlock]:
@@ -80,7 +81,7 @@ class _Reader:
             if fence := _FENCE.fullmatch(rest):
                 return self._fence(line, fence[1] or fence[2], blk, level)
             if rest[0] == ">":
-                return self._quote(line, level)
+                return self._quote(line, blk, outer, level)
             if found := _BREAK.fullmatch(rest):
                 mark = found[1] * (rest.count(found[1]) + 1)
                 self.blocks.append(MarkdownBlock("break", line, line + 1, level, 0, mark))
@@ -197,23 +198,26 @@ class _Reader:
         self.blocks[at] = self.blocks[at]._replace(stop=stop)
         return stop
 
-    def _quote(self, first: int, level: int) -> int:
-        """A quote: its lines without their signs, where a blank line ends it behind one that is none; else the library reads it.
+    def _quote(self, first: int, blk: int, outer: int, level: int) -> int:
+        """A quote: its lines without their signs, where what stands below them goes on no paragraph; else the library reads it.
 
         That is given more lines until the quote ends before the last two of them.
         """
-        if level > self._quotes:
-            raise _QuoteInListError
         line = first + 1
-        while line < self._stop and self._rest[line][:1] == ">":
+        while line < self._stop and self._rest[line][:1] == ">" and self._indent[line] >= blk:
             line += 1
         if line == first + 1 and self._line_alone(first, level):
             return line
-        if self._rest[line - 1].strip("> ") and (line >= len(self._lines) or not self._rest[line]):
+        if self._rest[line - 1].strip("> ") and self._parts(line, blk, outer):
             within = [rest[1:].removeprefix(" ") for rest in self._rest[first:line]]
             if not any("\t" in text for text in within):
                 quote = [MarkdownBlock("quote", 0, line - first, level, 0, ">"), *_Reader(within, level + 1).blocks]
                 return self._shifted(quote, first, 0)
+        if level > self._quotes:
+            if line == first + 1 and self._rest[first].rstrip(_SPACES) == ">" and line >= self._stop:
+                self.blocks.append(MarkdownBlock("quote", first, line, level, 0, ">"))
+                return line
+            raise _QuoteInListError
         while True:
             line = min(line + _BEHIND, len(self._lines))
             quote = list(_first_of(library_blocks("\n".join(self._lines[first:line]))))
@@ -221,6 +225,14 @@ class _Reader:
                 break
             line += line - first
         return self._shifted(quote, first, level)
+
+    def _parts(self, line: int, blk: int, outer: int) -> bool:
+        """Whether a line, the first below a quote that is none of it, is blank or begins another block for sure."""
+        if line >= len(self._lines) or not (rest := self._rest[line]):
+            return True
+        if rest[0] not in _SIGNS or (self._indent[line] < blk and self._indent[line] - max(outer, 0) >= _LEAST_CODE):
+            return False
+        return self._ends_list(rest) or (_ITEM.match(rest) or _HEADING.match(rest)) is not None
 
     def _line_alone(self, line: int, level: int) -> bool:
         """A quote of one line of text with nothing but blank lines below it: whether it was one, and is entered."""

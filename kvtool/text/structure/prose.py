@@ -9,7 +9,16 @@ from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.raw_unit import RawUnit
-from kvtool.text.structure.sentences import closes, goes_on, has_stop, introduces, is_sentence, is_title, sentence_ends
+from kvtool.text.structure.sentences import (
+    closes,
+    goes_on,
+    has_stop,
+    introduces,
+    is_sentence,
+    is_title,
+    rule_of,
+    sentence_ends,
+)
 from kvtool.text.structure.text_unit import TextUnit, UnitKind
 
 _NUMBERED = re.compile(
@@ -94,7 +103,9 @@ def _lines(text: str, start: int, stop: int, solid: Sequence[Span]) -> Iterator[
         end = stop if end < 0 else end
         while index < len(solid) and solid[index][1] <= end:
             index += 1
-        while index < len(solid) and solid[index][0] < end < solid[index][1]:
+        while (
+            end < stop and index < len(solid) and solid[index][0] < end < solid[index][1]
+        ):  # one may go on behind `stop`
             end = text.find("\n", min(solid[index][1], stop), stop)
             end = stop if end < 0 else end
             while index < len(solid) and solid[index][1] <= end:
@@ -214,17 +225,19 @@ def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: 
         index not in inside and (introduces(line.text) or _is_title(lines, index, run_at))
         for index, line in enumerate(lines)
     ]
-    says = [is_sentence(line.text) for line in lines] if any(announces) else []
+    if not any(announces):
+        return
+    ends = _Ends(lines, announces)
     left = _LOOKED_AT * len(lines)
     for index, line in enumerate(lines[:-1]):
         if not announces[index] or left < 0:
             continue
         titled = _is_data(lines[index + 1 : index + 2]) and not introduces(line.text)
-        stop = run_at.get(index + 1) or (index + 2 if titled else _announced(lines, announces, says, index))
+        stop = run_at.get(index + 1) or (index + 2 if titled else ends.behind(index))
         left -= stop - index
         if stop > index + 1:
-            ends = sentence_ends(text, line.start, line.stop, solid)
-            start = ends[-1] if ends else line.start
+            sentences = sentence_ends(text, line.start, line.stop, solid)
+            start = sentences[-1] if sentences else line.start
             yield RawUnit("introduced", start, lines[stop - 1].stop, lines[index + 1].start)
 
 
@@ -242,25 +255,54 @@ def _is_data(lines: Sequence[_Line]) -> bool:
     return bool(lines) and lines[0].apart and "\n" in lines[0].text
 
 
-def _announced(lines: Sequence[_Line], announces: Sequence[bool], says: Sequence[bool], index: int) -> int:
-    """Behind the last line that line `index` announces."""
-    indent = lines[index].indent
-    stop = index + 1
-    deeper = lines[stop].indent > indent
-    names = announces[stop] and lines[stop].indent == indent
-    listing = not says[stop]
-    while stop < len(lines):
-        line = lines[stop]
-        if closes(lines[index].text, line.text):
-            return stop + 1
-        if deeper and line.indent <= indent:
-            break
-        if not deeper and (line.indent < indent or (announces[stop] and line.indent == indent and not names)):
-            break
-        if not deeper and listing and says[stop]:
-            break
-        stop += 1
-    return stop
+class _Ends:
+    """Where what lines announce ends, each found in one look: by the indents, the announcements and the sentences below them."""
+
+    def __init__(self, lines: Sequence[_Line], announces: Sequence[bool]) -> None:
+        self._lines = lines
+        self._announces = announces
+        self._says = [is_sentence(line.text) for line in lines]
+        count = len(lines)
+        self._less = [count] * count
+        """The next line that is indented less; `_no_more`: less or as much."""
+        self._no_more = [count] * count
+        self._announced = [count] * count
+        """The next line of the same indent that announces others, if none that is indented less is nearer; `_said`: a sentence."""
+        self._said = [count] * (count + 1)
+        above: list[int] = []  # lines that none indented less or as much was seen above of, the nearest last
+        same: dict[int, int] = {}
+        for index in range(count - 1, -1, -1):
+            indent = lines[index].indent
+            while above and lines[above[-1]].indent > indent:
+                above.pop()
+            if above:
+                nearest = above[-1]
+                self._no_more[index] = nearest
+                self._less[index] = nearest if lines[nearest].indent < indent else self._less[nearest]
+            above.append(index)
+            self._announced[index] = same.get(indent, count)
+            if announces[index]:
+                same[indent] = index
+            self._said[index] = index if self._says[index] else self._said[index + 1]
+
+    def behind(self, index: int) -> int:
+        """Behind the last line that line `index`, which is not the last, announces."""
+        lines, first = self._lines, index + 1
+        indent = lines[index].indent
+        if lines[first].indent > indent:
+            stop = self._no_more[index]
+        else:
+            stop = self._less[index]
+            if not (self._announces[first] and lines[first].indent == indent):
+                stop = min(stop, self._announced[index])
+            if not self._says[first]:
+                stop = min(stop, self._said[first])
+        rule = rule_of(lines[index].text)
+        if rule is not None:
+            for other in range(first, min(stop + 1, len(lines))):
+                if closes(rule, lines[other].text):
+                    return other + 1
+        return stop
 
 
 def _statements(

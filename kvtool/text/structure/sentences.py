@@ -71,13 +71,16 @@ def introduces(line: str) -> bool:
     return _RULE.match(line) is None or _END_WORD.search(line) is None
 
 
-def closes(line: str, other: str) -> bool:
-    """Whether a line is the lower rule of what another one begins: `--- END NOTES ---` or `-----` of `--- NOTES ---`."""
+def rule_of(line: str) -> str | None:
+    """The rule that a line begins with before its text: `---` of `--- NOTES ---`; None where it begins with none."""
     begun = _RULE.match(line)
-    if begun is None:
-        return False
+    return None if begun is None else begun[1]
+
+
+def closes(rule: str, other: str) -> bool:
+    """Whether a line is the lower rule of what another one begins: `--- END NOTES ---` or `-----` of `--- NOTES ---`."""
     shown = other.strip()
-    return shown.startswith(begun[1][:2]) and (not shown.strip(begun[1][0]) or _END_WORD.search(shown) is not None)
+    return shown.startswith(rule[:2]) and (not shown.strip(rule[0]) or _END_WORD.search(shown) is not None)
 
 
 def is_title(line: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvtool.errors import KvtoolError, MessageRefusedError, Place
-from kvtool.text.files.text_files import decode
+from kvtool.text.files.text_files import decode, read_data
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
 from kvtool.text.templates.served_messages import served_messages
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _TEKKEN_TOKENS = ("[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")
 _DEVELOPER = ('"developer"', "'developer'")
 """A template that names this role in quotes knows it."""
+_MOST_BYTES = 64 << 20
 _EPOCH = datetime(2025, 1, 1)
 TOOLS_HEAD = "tools:\n"
 """What stands before the tools in `ChatTemplate.hosted`; each is a line of its own behind it."""
@@ -161,10 +162,7 @@ def _moment(seconds: float) -> datetime:
 
 def template_text(path: str) -> str:
     """What stands in the file of a template; KvtoolError where it cannot be read."""
-    try:
-        data = Path(path).expanduser().read_bytes()
-    except OSError as error:
-        raise KvtoolError(f"cannot read chat template `{path}`: {error.strerror or error}") from error
+    data = read_data(Path(path).expanduser(), what="chat template ", shown=path, limit=_MOST_BYTES)
     try:
         return data.decode()
     except UnicodeDecodeError:

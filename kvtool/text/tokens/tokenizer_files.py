@@ -13,7 +13,7 @@ from pathlib import Path
 from kvtool.errors import KvtoolError, NotAvailableError, Place
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.part_file import PartFile
-from kvtool.text.files.text_files import decode, read_text
+from kvtool.text.files.text_files import decode, read_data, read_text
 from kvtool.text.tokens.own_code import MADE_OF, made_json
 from kvtool.text.tokens.tekken import BUILT_IN_DIGEST, BUILT_IN_FILE, NAMED_TOKENS, built_in_json, tekken_json
 from kvtool.text.tokens.tiktoken_file import is_tiktoken, tiktoken_json, tiktoken_kind
@@ -112,7 +112,7 @@ def _built_in() -> TokenizerFiles:
 def _from_file(name: str, path: Path) -> TokenizerFiles:
     if path.name == "tekken.json":
         return _from_tekken(name, path)
-    data = path.read_bytes()
+    data = read_data(path, what="tokenizer ", shown=name)
     if is_tiktoken(data):
         return _from_tiktoken(name, data)
     return TokenizerFiles(name, _digest(data), lambda: data, {}, None)

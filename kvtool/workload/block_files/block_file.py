@@ -197,7 +197,8 @@ def written_trace(path: str | Path) -> WrittenTrace | None:
     """What stands in a file; None where it is no block trace of this version, or not whole."""
     arrow = need_parquet()
     try:
-        metadata = import_module("pyarrow.parquet").read_metadata(path)
+        with Path(path).open("rb") as file:  # pyarrow takes only names that are UTF-8
+            metadata = import_module("pyarrow.parquet").read_metadata(file)
         facts = block_facts(metadata.metadata, str(path))
     except (OSError, arrow.ArrowException, KvtoolError):
         return None

@@ -32,6 +32,10 @@ class Spool:
                 once = False  # opening it tells what is wrong
             if not once:
                 return path
+            if not (
+                stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.path.realpath(path) == os.devnull or _is_terminal(path)
+            ):
+                raise KvtoolError("this is a device, not a log", place=Place(path))
         with tempfile.NamedTemporaryFile(prefix="kvtool-", delete=False) as copy:
             weakref.finalize(self, _remove, copy.name)
             try:
@@ -50,6 +54,17 @@ class Spool:
     def read_from(self, path: str) -> str:
         """Where its bytes lie by now: the copy, or the file itself."""
         return self._copies.get(path, path)
+
+
+def _is_terminal(path: str) -> bool:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:
+        return True  # opening it tells what is wrong
+    try:
+        return os.isatty(handle)
+    finally:
+        os.close(handle)
 
 
 def _remove(path: str) -> None:

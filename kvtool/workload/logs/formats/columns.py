@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -39,7 +40,7 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
         raise KvtoolError(f"{what} that is compressed as a whole", hint="decompress it first", place=Place(path))
     try:
         if head.startswith(_PARQUET):
-            with import_module("pyarrow.parquet").ParquetFile(file, memory_map=True) as source:
+            with _mapped(file) as mapped, import_module("pyarrow.parquet").ParquetFile(mapped) as source:
                 if (facts := block_facts(source.metadata.metadata, path)) is not None:
                     yield from block_traces.records(source, facts, path)
                     return
@@ -59,16 +60,20 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
         raise KvtoolError(f"{what} that is damaged", hint="is it whole?", place=Place(path)) from error
 
 
+def _mapped(file: str) -> Any:
+    """The bytes of a file, whatever its name: pyarrow takes texts for names that are UTF-8."""
+    return import_module("pyarrow").memory_map(os.fsencode(file))
+
+
 def _batches(head: bytes, file: str) -> Iterator[tuple[list[str], list[dict[str, Any]]]]:
     """Names of the columns and some rows at a time."""
     if head.startswith(_PARQUET):
-        source = import_module("pyarrow.parquet").ParquetFile(file, memory_map=True)
-        with source:
+        with _mapped(file) as mapped, import_module("pyarrow.parquet").ParquetFile(mapped) as source:
             for batch in source.iter_batches(batch_size=_ROWS):
                 yield _names(batch), batch.to_pylist()
         return
-    ipc, arrow = import_module("pyarrow.ipc"), import_module("pyarrow")
-    with arrow.memory_map(file) as mapped:
+    ipc = import_module("pyarrow.ipc")
+    with _mapped(file) as mapped:
         opened = ipc.open_file(mapped) if head.startswith(_ARROW) else ipc.open_stream(mapped)
         count = opened.num_record_batches if head.startswith(_ARROW) else None
         for batch in (opened.get_batch(at) for at in range(count)) if count is not None else opened:
