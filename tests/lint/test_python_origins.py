@@ -111,6 +111,10 @@ SILENT = {
         "class A:\n    def add(self, one):\n        self.tools = find(one)\n"
         "    def go(self):\n        return self.llm.invoke('\\n'.join(f'- {one.text}' for one in self.tools) + RULES)\n"
     ),
+    "an id of an event": (
+        "import uuid\ndef system_prompt_events(text):\n    name = str(uuid.uuid4())\n"
+        "    return [f'The start of the contents: {name}', f'The end of the contents: {name}']\n"
+    ),
     "what is made of a tool": (
         "def go(llm, tools):\n    text = 'Tools:\\n'\n    for tool in tools:\n        line = getattr(tool, 'doc').strip()\n"
         "        text += f'- {line}\\n'\n    return llm.invoke(text + RULES)\n"
@@ -126,7 +130,7 @@ SILENT = {
 
 @pytest.mark.parametrize("form", SILENT)
 def test_what_nothing_says(form: str) -> None:
-    assert [one for one in found(SILENT[form]) if "by its use" in one.message] == []
+    assert [one for one in found(SILENT[form]) if "by its use" in one.message or "conversation" in one.message] == []
 
 
 LEADING = {
