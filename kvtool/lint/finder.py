@@ -11,9 +11,12 @@ from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
+from kvtool.lint.found_files import is_test_module, template_belief
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.line_moves import movable
+from kvtool.lint.python_evidence import Belief
+from kvtool.lint.python_nodes import judged
 from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.skeleton import Node
 from kvtool.lint.sources import DATA, TextInput
@@ -66,6 +69,8 @@ class Finder:
         uses: tuple[str, ...] = ()
         prompts: list[list[Node]] = []
         note, partly = "", False
+        if one.found and one.kind == "python" and is_test_module(one.path):
+            return JudgedText(known=False)
         if one.kind == "python":
             prompts = self._python(one.path, one.text)
             uses = self._python.uses(one.path)
@@ -89,6 +94,12 @@ class Finder:
             prompts = [text_template(one.path, one.text, one.style)]
         else:
             note = _NO_HOLES
+        if one.found and one.kind != "python" and one.style != DATA and prompts:
+            how = template_belief(one, prompts)
+            if how is Belief.NO:
+                return JudgedText(known=False)
+            if how is Belief.WEAK:
+                prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
         size = self._block_size
         least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
         found = static_findings(

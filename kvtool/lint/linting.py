@@ -120,16 +120,22 @@ def _read_texts(
     read = {realpath(one.path) for one in texts}
     cache = _cache(options) if cached and options.alone else LintCache(None, ())
     finder = Finder(options, load)
+    passed: dict[str, TextInput] = {}
     while texts:
         judged = _judged(texts, finder, options, cache)
         more: list[str] = []
         for one, found in zip(texts, judged, strict=True):
             _tell(one, found, inputs, options, result)
             ignores += found.ignores
+            if one.found and not found.known:
+                passed[realpath(one.path)] = replace(one, found=False)
             more += [path for name in found.files if (path := _named_beside(one.path, name)) is not None]
         new = [path for path in dict.fromkeys(more) if realpath(path) not in read]
         read.update(map(realpath, new))
-        texts = sort_inputs(new, new).texts
+        texts = [replace(one, found=False) for one in sort_inputs(new, new).texts]
+        named = [passed.pop(real) for real in dict.fromkeys(map(realpath, more)) if real in passed]
+        result.passed_over -= len(named)  # a file that another one names as a prompt is one, however it reads
+        texts += named
     cache.close()
 
 

@@ -63,6 +63,7 @@ _PARTS = _words("agent role persona personality suffix prefix template schema")
 _OF_A_PROGRAM = _words(
     "type types kind kinds mode modes backend dialect delimiter delimiters language languages locale location locations top k"
     " length size count counts per threshold names descs domain skill skills self cls config cfg settings options opts kwargs"
+    " available allowed supported permitted signal reminder marker"
 )
 """Words for what is the same in all requests of a deployment, wherever they stand in a name."""
 _OF_CODE = _PARTS | _words(

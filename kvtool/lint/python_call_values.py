@@ -11,6 +11,7 @@ from kvtool.lint.placeholders import asked
 from kvtool.lint.python_changes import changed, holes_of, is_given, with_hole
 from kvtool.lint.python_evidence import (
     Evidence,
+    call_says_example,
     call_sends,
     is_quiet,
     keyword_says,
@@ -109,6 +110,14 @@ class Calls(KnownCalls):
 
     def _of_call(self, node: ast.Call) -> Value:
         written = dotted(node.func)
+        if self._silent or not call_says_example(written):
+            return self._called(node, written)
+        self._silent = True  # what an example or a test case holds is no prompt by itself
+        value = self._called(node, written)
+        self._silent = False
+        return value
+
+    def _called(self, node: ast.Call, written: str) -> Value:
         name = self.canonical(written)
         spot = self.source.spot_of(node)
         local = bool(written) and written.partition(".")[0] in self.values

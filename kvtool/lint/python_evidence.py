@@ -44,7 +44,9 @@ _SYSTEM = re.compile(
     r"(?:^|_)(?:system|sys|developer)_?(?:prompt|message|msg|instruction|content|text)s?(?:$|_)|^(?:agent_)?instructions$"
     r"|^(?:system|sysprompt)$"
 )
-_EXAMPLE = re.compile(r"(?:^|_)(?:examples?|demos?|demonstrations?)(?:_(?:text|str|input|output|value)s?)?$")
+_EXAMPLE = re.compile(
+    r"(?:^|_)(?:examples?|demos?|demonstrations?|test_?cases?|fixtures?)(?:_(?:text|str|input|output|value)s?)?$"
+)
 _ASKS_A_PERSON = re.compile(
     r"(?:^|_)(?:confirm|readline|input|password|shell|cli|terminal|tty)(?:_|$)|^prompt_(?:for|user|yes|and)"
 )
@@ -73,6 +75,25 @@ def name_says_example(name: str) -> bool:
     """Whether a name is one for what a prompt shows: an `example`, a `demo_input`, not a function that makes one."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     return _EXAMPLE.search(last) is not None
+
+
+def call_says_example(name: str) -> bool:
+    """Whether a call makes an example or a test case: a class is called so."""
+    last = name.rpartition(".")[2]
+    return last[:1].isupper() and name_says_example(last)
+
+
+_OF_MODELS = re.compile(
+    r"llms?\b|llm_|openai|anthropic|langchain|litellm|llama|gpt|claude|gemini|mistral|ollama|qwen|deepseek|bedrock|vertexai"
+    r"|hugging_?face|transformers|chat_?(?:model|completion|message|bot)|language[ _]model|(?:system|user|base)_?prompt"
+    r"|prompt_?template|generative",
+    re.IGNORECASE,
+)
+
+
+def speaks_of_models(code: str) -> bool:
+    """Whether a module names anything that asks a model; most programs that only write sentences do not."""
+    return _OF_MODELS.search(code) is not None
 
 
 def file_says_prompt(path: str) -> bool:
@@ -202,6 +223,15 @@ _CODE_START = re.compile(
     r"|SELECT |WITH \w+ AS)"
 )
 """How a file of code begins."""
+_STATEMENT = re.compile(
+    r"[\s(]{0,40}(?:SELECT\s[^;]{1,4000}?\sFROM\b|INSERT\s+INTO\s|UPDATE\s+\S{1,100}\s+SET\s|DELETE\s+FROM\s|MERGE\s+INTO\s"
+    r"|(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:TEMP(?:ORARY)?\s+)?(?:TABLE|VIEW|INDEX|MODEL|FUNCTION|SCHEMA|DATABASE)\b"
+    r"|WITH\s+\w{1,100}\s+AS\s{0,8}\()"
+)
+"""How a statement for a database begins, whoever gets it: `client.query(…)` asks no model then."""
+_DEFINES = re.compile(r"^(?:import \w|from [\w.]+ import |(?:async )?def \w+\(|class \w*[(:]|@\w)", re.MULTILINE)
+_LEAST_DEFINES = 4
+"""Lines that import or define something, from which on a text without fences is the source of a module."""
 _MEANT = re.compile(r"[\u0400-\u04ff\u0590-\u06ff\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
@@ -235,6 +265,8 @@ def reads_as(text: str) -> int:
     script = _SCRIPT.search(text) is not None
     if lines and _CODE_START.match(lines[0]) and not who:
         return -1
+    if not who and "```" not in text and len(_DEFINES.findall(text)) >= _LEAST_DEFINES:
+        return -1
     if (script and not who and asks < 4) or (lines and code > 0.5 * len(lines) and sentences < 6 and not who):
         return -1
     if who and sentences >= 2:
@@ -246,6 +278,8 @@ def reads_as(text: str) -> int:
 
 def belief(evidence: Evidence, text: str) -> Belief:
     """Whether a text is a prompt, by what the code says of it and how it reads."""
+    if _STATEMENT.match(text):
+        return Belief.NO
     reads = reads_as(text)
     if evidence >= Evidence.SENT:
         return Belief.STRONG if reads > 0 else Belief.WEAK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvtool.lint.python_evidence import Belief, Evidence, belief, reads_as_reply
+from kvtool.lint.python_evidence import Belief, Evidence, belief, reads_as_reply, speaks_of_models
 from kvtool.lint.python_nodes import judged, key_of
 from kvtool.lint.python_package import Module
 from kvtool.lint.skeleton import Hole, Node, leaves
@@ -21,6 +21,8 @@ class ToldTexts:
 
     def __init__(self) -> None:
         self._found: dict[Module, dict[tuple[object, ...], tuple[Evidence, list[Node]]]] = {}
+        self._of_models: dict[Module, bool] = {}
+        """Whether a module speaks of models; asked where nothing else says that a text is for one."""
 
     def of(self, module: Module) -> list[list[Node]]:
         """What was found in a module, in the order in which it was."""
@@ -37,11 +39,18 @@ class ToldTexts:
             return
         spend(min(len(text), _READ))
         how = belief(evidence, text)
+        if evidence is Evidence.NOTHING and how is Belief.WEAK and not self._speaks(module):
+            how = Belief.NO
         if how is Belief.NO:
             return
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text)
         found[key] = evidence, judged(nodes, weak=weak, unnamed=unnamed, late=late, path=module.path)
+
+    def _speaks(self, module: Module) -> bool:
+        if module not in self._of_models:
+            self._of_models[module] = speaks_of_models(module.source.text)
+        return self._of_models[module]
 
     def add_holes(self, module: Module, holes: Iterable[Hole]) -> None:
         """What is told wherever its text stands."""

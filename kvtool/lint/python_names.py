@@ -287,11 +287,7 @@ class Names(ABC):
         holes = [piece for value in values for piece in pieces_of(value) if isinstance(piece, Hole)]
         self.program.emit_holes(
             self,
-            [
-                replace(hole, elsewhere=True, minor=True)
-                for hole in holes
-                if hole.certain and not hole.minor and hole.kind is not DATE
-            ],
+            [replace(hole, elsewhere=True, minor=True) for hole in holes if hole.clock and hole.kind is not DATE],
         )
 
     def add_sink(self, value: Value, evidence: Evidence) -> None:

@@ -42,12 +42,16 @@ TEMPLATE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """A file that was read: a template, or Python. `style` is how its placeholders are written, or DATA."""
+    """A file that was read: a template, or Python. `style` is how its placeholders are written, or DATA.
+
+    `found`: nobody named it, it lay in a folder that was named.
+    """
 
     path: str
     text: str
     kind: InputKind
     style: str = ""
+    found: bool = False
 
     @property
     def is_template(self) -> bool:
@@ -92,7 +96,7 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
             result.runs.append([path])
         elif suffix in JINJA_SUFFIXES or suffix == ".py" or suffix in PLAIN_SUFFIXES:
             try:
-                one = _read(path, suffix)
+                one = replace(_read(path, suffix), found=path in alone)
             except KvtoolError as error:
                 result.problems.append(error)
                 continue

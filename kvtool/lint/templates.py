@@ -63,7 +63,7 @@ def jinja_template(source: Traced, known: Collection[str] = ()) -> list[Node]:
     Of names in `known` is known what they get: there is a hole for each, whatever it is called.
     """
     source = source.replace("\r\n", "\n").replace("\r", "\n")  # as for rendering: with others the text behind is lost
-    chat = _CHAT.search(source) is not None and _CHAT_ONLY.search(source) is not None
+    chat = is_chat_template(source)
     environment = TracedEnvironment(source, chat=chat)
     try:
         tree = environment.parse(source)
@@ -72,6 +72,11 @@ def jinja_template(source: Traced, known: Collection[str] = ()) -> list[Node]:
         raise KvtoolError(f"template: {error.message}", place=_line_place(source, error.lineno)) from error
     except (RecursionError, MemoryError, ValueError, OverflowError) as error:
         raise KvtoolError("template: nested too deeply or too large to read", place=_line_place(source, 1)) from error
+
+
+def is_chat_template(text: str) -> bool:
+    """Whether a Jinja template renders a conversation: it asks for `messages` and for what chat templates are given."""
+    return _CHAT.search(text) is not None and _CHAT_ONLY.search(text) is not None
 
 
 def jinja_file(path: str, text: str) -> list[Node]:

@@ -428,7 +428,8 @@ def test_weak_evidence_is_information() -> None:
         "    note = f'{time.time()} Please sort the list of books. Make sure that each of them stands where it should.'\n"
         "    return note\n"
     )
-    assert [one.severity for one in found(HEAD + text)] == ["info"]
+    assert found(HEAD + text) == []  # nothing in the module has to do with models
+    assert [one.severity for one in found(HEAD + text + "import openai\n")] == ["info"]
 
 
 def test_a_template_that_is_not_seen() -> None:
