@@ -181,6 +181,16 @@ def test_one_value_around_a_choice_is_one_loss() -> None:
     assert [one.line for one in told] == [5]
 
 
+def test_what_methods_add_to_an_attribute_stands_in_their_order() -> None:
+    told = found(
+        "class A:\n    def __init__(self):\n        self.parts = []\n    def add_time(self):\n"
+        "        self.parts.append(f'You are a clerk. It is {datetime.datetime.now()}.')\n"
+        "    def add_rules(self):\n        self.parts.append(RULES)\n"
+        "    def build_prompt(self):\n        return '\\n'.join(self.parts)\n"
+    )
+    assert [(one.code, one.line) for one in told] == [("KV101", 7)]
+
+
 def test_an_id_of_a_thing_is_its_id() -> None:
     told = found("def build_prompt(task):\n    return f'Do {task.id}. ' + RULES\n")
     assert [one.code for one in told] == ["KV102"]
