@@ -32,7 +32,7 @@ _SET_UP = re.compile(r"^_*(?:init|setup|set|configure|load|reset|build|create|re
 _DEEPEST = 4
 
 
-class Origins(Names):
+class ValueOrigins(Names):
     """Tells where a value comes from."""
 
     def asked_of(self, node: ast.expr) -> Hole | None:
