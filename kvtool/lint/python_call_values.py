@@ -267,14 +267,6 @@ class Calls(KnownCalls):
         hole = asked(name, self.source.spot_of(node))
         return None if hole is not None and hole.doubt == "use" else value
 
-    def put(self, node: ast.expr) -> Value:
-        """What is put into a text between others: where nothing is known of it but where it comes from, that."""
-        value = self.value_of(node)
-        if isinstance(node, ast.Constant | ast.List | ast.Dict | ast.JoinedStr) or not is_given(value):
-            return value
-        hole = self.asked_of(node)
-        return with_hole(value, hole) if value or hole is None else (hole,)
-
     def _join(self, argument: ast.expr) -> Value:
         if isinstance(argument, ast.List | ast.Tuple):
             return cut(part for one in argument.elts for part in self.as_text(self.put(one), one))

@@ -255,9 +255,11 @@ class Names(ABC):
         if not value or self._silent or not (varies(value) or has_param(value) or has_fields(value)):
             return
         evidence = max(evidence, self._file)
-        if self.naming and evidence >= Evidence.NAME:
+        naming, self.naming = self.naming, False  # the elements of a list are no such texts by themselves
+        if naming and evidence >= Evidence.NAME:
             self.program.lead(self, value)
         self.program.done(self, value, evidence)
+        self.naming = naming
 
     def told_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
         """Hand on a text under its name, which may say that it is a prompt, or what stands in front of a conversation."""

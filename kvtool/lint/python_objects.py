@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from kvtool.lint.python_origins import Origins
+from kvtool.lint.python_origins import ValueOrigins
 from kvtool.lint.python_package import ClassCode
 from kvtool.lint.python_sources import refined
 from kvtool.lint.python_syntax import dotted
@@ -18,7 +18,7 @@ CLASS: tuple[tuple[str, Value], ...] = (("", ()),)
 """Marks an `Instance` that is the class itself."""
 
 
-class Objects(Origins):
+class Objects(ValueOrigins):
     """Tells what attributes and methods of objects are."""
 
     def attribute_of(self, value: Value, attribute: str) -> Value:

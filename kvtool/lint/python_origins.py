@@ -10,11 +10,12 @@ import re
 from dataclasses import replace
 
 from kvtool.lint.placeholders import asked, is_settled, names_a_part
+from kvtool.lint.python_changes import is_given, with_hole
 from kvtool.lint.python_evidence import Evidence, call_sends
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps
 from kvtool.lint.python_syntax import dotted
-from kvtool.lint.python_values import Param, ways
+from kvtool.lint.python_values import Param, Value, ways
 from kvtool.lint.skeleton import Hole
 
 _ASKED_OF_OBJECTS = frozenset(
@@ -31,7 +32,7 @@ _SET_UP = re.compile(r"^_*(?:init|setup|set|configure|load|reset|build|create|re
 _DEEPEST = 4
 
 
-class Origins(Names):
+class ValueOrigins(Names):
     """Tells where a value comes from."""
 
     def asked_of(self, node: ast.expr) -> Hole | None:
@@ -43,6 +44,14 @@ class Origins(Names):
             return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
         hole = asked(name, spot) if (name := self._local_name(node, _DEEPEST)) else None
         return hole if hole is not None and hole.doubt == "use" else None
+
+    def put(self, node: ast.expr) -> Value:
+        """What is put into a text between others: where nothing is known of it but where it comes from, that."""
+        value = self.value_of(node)
+        if isinstance(node, ast.Constant | ast.List | ast.Dict | ast.JoinedStr) or not is_given(value):
+            return value
+        hole = self.asked_of(node)
+        return with_hole(value, hole) if value or hole is None else (hole,)
 
     def is_given(self, node: ast.expr) -> bool:
         return self.in_function and bool(self._given_name(node, _DEEPEST))

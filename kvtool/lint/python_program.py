@@ -41,6 +41,8 @@ _MOST_NODES = 5_000
 _MOST_BASES = 8
 _MOST_WRITERS = 4
 """Methods that assign one attribute, of which is looked at what they assign; twice as many that add to it."""
+_LEAST_LEADING = 24
+"""Characters of constant text, below which nothing stands in front of a conversation."""
 _EACH_NODE = 10
 """Steps for each node of a text that is told: it is looked at many times."""
 _ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
@@ -357,7 +359,10 @@ class Program:
         self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
 
     def lead(self, scope: Names, value: Value) -> None:
-        """The same of a text that is named for what stands in front of a conversation."""
+        """The same of a text that is named for what stands in front of a conversation; lists of other things are no text."""
+        written = sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal))
+        if written < _LEAST_LEADING or any(isinstance(piece, Items | Mapped) for piece in value):
+            return
         self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:

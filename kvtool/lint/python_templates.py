@@ -303,5 +303,6 @@ class _Scope(Flow):
             node, ast.Constant | ast.List | ast.Dict | ast.Compare | ast.JoinedStr | None
         )
         (self.unknown.add if known_nothing else self.unknown.discard)(name)
-        (self.given.add if known_nothing and node is not None and self.is_given(node) else self.given.discard)(name)
+        given = known_nothing and node is not None and self.is_given(node) and self.asked_of(node) is not None
+        (self.given.add if given else self.given.discard)(name)
         (self.kept.add if known_nothing and node is not None and self.is_kept(node) else self.kept.discard)(name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from kvtool.diagnose.codes.kv102 import KV102
 from kvtool.lint.python_sources import DATE
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace
 
 EACH_REQUEST = 3
 _NAMED = 2
@@ -96,13 +96,27 @@ class SharedLosses:
         """Of a value and a place, another place of the same loss, or the place itself."""
 
     def add(self, nodes: Iterable[Node]) -> None:
-        """A prompt: all places of a value in it are one loss."""
-        first: dict[object, TemplatePlace] = {}
-        for leaf in leaves(nodes):
-            if isinstance(leaf, Hole) and (value := _value(leaf)) is not None:
-                spot = self._first(value, leaf.spot)
-                known = first.setdefault(value, spot)
-                self._same[value, spot] = self._first(value, known)
+        """A prompt: all places of a value in it are one loss; those in two branches are not, unless others stand around them."""
+        self._walk(nodes, {})
+
+    def _walk(self, nodes: Iterable[Node], last: dict[object, tuple[TemplatePlace, ...]]) -> None:
+        """`last` is where each value stood last on the ways that lead here."""
+        for node in nodes:
+            if isinstance(node, Choice):
+                ways = [dict(last) for _ in node.branches]
+                for branch, way in zip(node.branches, ways, strict=True):
+                    self._walk(branch, way)
+                for value in {value for way in ways for value in way}:
+                    last[value] = tuple(dict.fromkeys(spot for way in ways for spot in way.get(value, ())))
+            elif isinstance(node, Repeat):
+                self._walk(node.body, last)
+            elif isinstance(node, Hole) and (value := _value(node)) is not None:
+                spot = self._first(value, node.spot)
+                for other in last.get(value, ()):
+                    first = self._first(value, other)
+                    self._same[value, spot] = first
+                    spot = first
+                last[value] = (spot,)
 
     def key(self, hole: Hole) -> tuple[object, ...]:
         """What is one loss, wherever it is told: one value in one prompt; in a line, the same words."""

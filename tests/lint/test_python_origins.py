@@ -111,6 +111,14 @@ SILENT = {
         "class A:\n    def add(self, one):\n        self.tools = find(one)\n"
         "    def go(self):\n        return self.llm.invoke('\\n'.join(f'- {one.text}' for one in self.tools) + RULES)\n"
     ),
+    "an id of an event": (
+        "import uuid\ndef system_prompt_events(text):\n    name = str(uuid.uuid4())\n"
+        "    return [f'The start of the contents: {name}', f'The end of the contents: {name}']\n"
+    ),
+    "what is made of a tool": (
+        "def go(llm, tools):\n    text = 'Tools:\\n'\n    for tool in tools:\n        line = getattr(tool, 'doc').strip()\n"
+        "        text += f'- {line}\\n'\n    return llm.invoke(text + RULES)\n"
+    ),
     "what is cut off": "def cut_prompt(text):\n    return text[:90] + '...'\n",
     "what an object was made with": (
         "class A:\n    content: str\n    def build_prompt(self):\n        content = self.content.replace('a', 'b') or ''\n"
@@ -122,7 +130,7 @@ SILENT = {
 
 @pytest.mark.parametrize("form", SILENT)
 def test_what_nothing_says(form: str) -> None:
-    assert [one for one in found(SILENT[form]) if "by its use" in one.message] == []
+    assert [one for one in found(SILENT[form]) if "by its use" in one.message or "conversation" in one.message] == []
 
 
 LEADING = {
@@ -154,6 +162,33 @@ def test_a_clock_at_the_end_of_any_other_prompt_leads_nothing() -> None:
 def test_what_belongs_to_an_assistant_is_no_part_of_what_is_asked() -> None:
     text = "def go(llm):\n    a = llm.invoke('Go.').content\n    return llm.invoke([('system', RULES), ('assistant', a)])\n"
     assert found(text) == []
+
+
+def test_one_value_in_templates_that_are_chosen_from_is_a_loss_in_each() -> None:
+    told = found(
+        "PROMPTS = {'a': 'You know that it is {at}. ' + RULES,\n 'b': 'You ask when it is {at}. ' + RULES}\n"
+        "def build_prompt(kind):\n    now = datetime.datetime.now()\n    return PROMPTS[kind].format(at=now)\n"
+    )
+    assert [(one.code, one.line) for one in told] == [("KV101", 3), ("KV101", 4)]
+
+
+def test_one_value_around_a_choice_is_one_loss() -> None:
+    told = found(
+        "def build_prompt(short):\n    now = datetime.datetime.now()\n    prompt = f'It is {now}. ' + RULES\n"
+        "    if short:\n        prompt += f'\\nAt {now} ' + RULES\n    else:\n        prompt += f'\\nBy {now} ' + RULES\n"
+        "    return prompt\n"
+    )
+    assert [one.line for one in told] == [5]
+
+
+def test_what_methods_add_to_an_attribute_stands_in_their_order() -> None:
+    told = found(
+        "class A:\n    def __init__(self):\n        self.parts = []\n    def add_time(self):\n"
+        "        self.parts.append(f'You are a clerk. It is {datetime.datetime.now()}.')\n"
+        "    def add_rules(self):\n        self.parts.append(RULES)\n"
+        "    def build_prompt(self):\n        return '\\n'.join(self.parts)\n"
+    )
+    assert [(one.code, one.line) for one in told] == [("KV101", 7)]
 
 
 def test_an_id_of_a_thing_is_its_id() -> None:
