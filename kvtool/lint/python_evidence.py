@@ -135,7 +135,7 @@ _SENT_WORDS = frozenset(
 )
 _QUIET = re.compile(
     r"(?:^|\.)(?:print|pprint|rprint|secho|echo|debug|info|warning|warn|error|exception|critical|log|trace|success|fatal"
-    r"|add_argument|ArgumentParser|add_parser|Option|Argument|open|write_text|write_bytes|rich_print|cprint|print_exc|input|prompt_user"
+    r"|add_argument|ArgumentParser|add_parser|Option|Argument|open|write|writelines|writerow|writerows|write_text|write_bytes|rich_print|cprint|print_exc|input|prompt_user"
     r"|tool_output|tool_error|tool_warning|confirm_ask|execute|executemany|evaluate|eval|exec|compile|run_js|sub|match|search|findall"
     r"|isinstance|hasattr|getattr|setattr|len|addHandler|capture|emit|publish|add_row|add_column|fail|skip|assert\w*|raises"
     r"|subprocess\.\w+|Popen|check_output|system|sleep|HTTPException|Panel|st\.\w+|console\.\w+|capture_exception|set_attribute|record\w*)$"

@@ -23,6 +23,7 @@ from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MOST_PIECES,
     Callee,
+    FilePath,
     Items,
     Literal,
     Mapped,
@@ -31,7 +32,7 @@ from kvtool.lint.python_values import (
     either,
 )
 from kvtool.lint.skeleton import Hole, Node
-from kvtool.lint.volatile import shuffled, unordered
+from kvtool.lint.volatile import of_unknown, shuffled, unordered
 
 _SET_TYPES = frozenset(("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet"))
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -99,7 +100,8 @@ class _Scope(Flow):
                 else set()
             )
             if types & _SET_TYPES:
-                self.values[one.arg] = (Items((), unordered("set", one.arg, spot)),)
+                order = unordered("set", one.arg, spot)
+                self.values[one.arg] = (Items((), order and of_unknown(order)),)
                 continue
             default = self.as_text(self.value_of(defaults[one.arg]), one) if one.arg in defaults else ()
             hole = default[0] if len(default) == 1 and isinstance(default[0], Hole) else self.by_name(one.arg, spot)
@@ -115,7 +117,9 @@ class _Scope(Flow):
         self._body(body)
         for name, forwards in list(self.values.items()):
             value = backwards(forwards) if name in self.turned else forwards
-            self.told(value, Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING)
+            named = name_says_prompt(name)
+            if named or not self.in_function or name not in self.unread:  # what nobody reads goes to files or to people
+                self.told(value, Evidence.NAME if named else Evidence.NOTHING)
 
     def _body(self, body: Iterable[ast.stmt]) -> bool:
         """Whether what stands behind is still reached."""
@@ -237,6 +241,8 @@ class _Scope(Flow):
         known, rest = self._base(name)
         if known is None or rest:
             return False
+        if method == "write" and any(isinstance(piece, Param | FilePath) for piece in known):
+            return True  # into a file: for people, or for other programs
         value = self.value_of(node.args[-1] if method == "insert" else node.args[0])
         if method == "write":
             self._set(name, self.added([known, value]))
