@@ -12,7 +12,7 @@ from kvtool.diagnose.codes.kv107 import FLAG
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.names import kind_of_name
-from kvtool.lint.python_sources import sure_kind
+from kvtool.lint.python_sources import id_of, sure_kind
 from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
 from kvtool.lint.volatile import named, named_kind
 
@@ -100,24 +100,30 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     words = words_of(name)
     if _is_limit(words):
         return None
-    if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and (kind := named_kind(name)) is not None:
+    kind = named_kind(name) or id_of(name)
+    if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and kind is not None:
         if kind is USER and kind_of_name(words[-1]) is not USER and doubt_of(name) == "use":
             return OTHER, "use"  # `user_goal`: it is what the user wants, not who that is
         if kind is not COUNTER or sure_kind(name) is COUNTER:
             return kind, ""
-    return None if _is_settled(name) else (OTHER, doubt_of(name))
+    return None if is_settled(name) else (OTHER, doubt_of(name))
+
+
+def unnamed(name: str, spot: TemplatePlace) -> Hole:
+    """The hole of a placeholder whose name does not count, for it is known what is put in."""
+    return Hole(spot, OTHER, f"`{name}`", doubt="open")
 
 
 def asked(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a value that code puts into a prompt, by its use only; None for what is the same in all requests."""
     words = words_of(name)
-    if not words or _is_settled(name):
+    if not words or is_settled(name):
         return None
     return Hole(spot, OTHER, f"`{name}`", doubt=doubt_of(name))
 
 
 @lru_cache(maxsize=4096)
-def _is_settled(name: str) -> bool:
+def is_settled(name: str) -> bool:
     """Whether a name says that its value is the same in all requests of a deployment, or stands late in a conversation."""
     words = words_of(name)
     if name.endswith("__"):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from kvtool.lint.placeholders import asked
 from kvtool.lint.python_changes import changed, holes_of, is_given, with_hole
 from kvtool.lint.python_evidence import (
     Evidence,
@@ -16,6 +17,7 @@ from kvtool.lint.python_evidence import (
     keyword_says,
     message_role,
     name_says_prompt,
+    name_says_system,
 )
 from kvtool.lint.python_filling import filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python_known_calls import KnownCalls
@@ -236,8 +238,8 @@ class Calls(KnownCalls):
             if word.arg is None:
                 for piece in self.value_of(word.value):
                     given |= dict(piece.pairs) if isinstance(piece, Mapped) else {}
-            else:
-                given[word.arg] = self._filled_in(word.value)
+            elif (put := self._put_under(word.arg, word.value)) is not None:
+                given[word.arg] = put
         style = "format" if function.attr.startswith("format") else "jinja" if function.attr == "render" else "dollar"
         given = {key: self.as_text(value, node) for key, value in given.items()}
         base = tuple(
@@ -257,7 +259,25 @@ class Calls(KnownCalls):
         hole = self.asked_of(node) if is_given(value) else None
         return with_hole(value, hole) if value or hole is None else (hole,)
 
+    def _put_under(self, name: str, node: ast.expr) -> Value | None:
+        """What is put into a placeholder of a name; None where nothing is known of it but that name, which says enough."""
+        value = self._filled_in(node)
+        if value or isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Compare):
+            return value
+        hole = asked(name, self.source.spot_of(node))
+        return None if hole is not None and hole.doubt == "use" else value
+
+    def put(self, node: ast.expr) -> Value:
+        """What is put into a text between others: where nothing is known of it but where it comes from, that."""
+        value = self.value_of(node)
+        if isinstance(node, ast.Constant | ast.List | ast.Dict | ast.JoinedStr) or not is_given(value):
+            return value
+        hole = self.asked_of(node)
+        return with_hole(value, hole) if value or hole is None else (hole,)
+
     def _join(self, argument: ast.expr) -> Value:
+        if isinstance(argument, ast.List | ast.Tuple):
+            return cut(part for one in argument.elts for part in self.as_text(self.put(one), one))
         value = self.value_of(argument)
         pieces: list[Piece] = []
         for piece in value:
@@ -294,13 +314,19 @@ class Calls(KnownCalls):
             if word.arg is None:
                 for piece in value:
                     for key, one in piece.pairs if isinstance(piece, Mapped) else ():
-                        self.told(one, keyword_says(name, key))
+                        self.told_as(key, one, keyword_says(name, key))
                 continue
             self._told_tools(word)
             evidence = keyword_says(name or last, word.arg)
             if sends and word.arg in _ASKED_WITH:
                 evidence = sends
-            self.told(self._later(value, spot, given) if makes or word.arg == "template" else value, evidence)
+            later = makes or word.arg == "template"
+            if name_says_system(word.arg):
+                self.told_as(word.arg, self._later(value, spot, given) if later else value, evidence)
+            else:
+                self.told(self._later(value, spot, given) if later else value, evidence)
+            if makes and word.arg in ("template", "messages"):
+                passed[0] = value
         if makes and passed:
             return passed[0]
         if any(part in last.lower() for part in _PASSES):
@@ -346,7 +372,7 @@ class Calls(KnownCalls):
         if isinstance(target, Instance):
             for word in node.keywords:
                 if word.arg is not None:
-                    self.told(self.value_of(word.value), keyword_says(name, word.arg))
+                    self.told_as(word.arg, self.value_of(word.value), keyword_says(name, word.arg))
             if role := message_role(name) or self._role(node):
                 return self._message(node, role)
             if self.program.is_text(target.cls) and node.args:
@@ -361,7 +387,7 @@ class Calls(KnownCalls):
         for word in node.keywords:
             self._told_tools(word)
             if word.arg is not None and (evidence := keyword_says(name, word.arg)):
-                self.told(self.value_of(word.value), evidence)
+                self.told_as(word.arg, self.value_of(word.value), evidence)
         value = self.program.call(target, node, self)
         if says:
             self.told(value, Evidence.NAME)

@@ -40,6 +40,10 @@ _NO_TEXT = re.compile(
     r"class|cls|enabled|cache|cached|logger|log|sha|title|toolkit|session|style|level|width|limit|size|index|idx|time|timestamp|"
     r"error|errors|exception|warning|usage|help|event|widget|color|label|symbol|input_prompt|shell_prompt)$"
 )
+_SYSTEM = re.compile(
+    r"(?:^|_)(?:system|sys|developer)_?(?:prompt|message|msg|instruction|content|text)s?(?:$|_)|^(?:agent_)?instructions$"
+    r"|^(?:system|sysprompt)$"
+)
 _EXAMPLE = re.compile(
     r"(?:^|_)(?:examples?|demos?|demonstrations?|test_?cases?|fixtures?)(?:_(?:text|str|input|output|value)s?)?$"
 )
@@ -57,6 +61,13 @@ def name_says_prompt(name: str) -> bool:
     if not _PROMPT.search(last) or _NO_TEXT.search(last):
         return False
     return _ASKS_A_PERSON.search(last) is None
+
+
+@lru_cache(maxsize=4096)
+def name_says_system(name: str) -> bool:
+    """Whether a name is one for what stands in front of a whole conversation: `system_prompt`, `instructions`."""
+    last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
+    return _SYSTEM.search(last) is not None and _NO_TEXT.search(last) is None
 
 
 @lru_cache(maxsize=4096)

@@ -24,6 +24,7 @@ from kvtool.lint.python_values import (
     Value,
     cut,
     either,
+    text_of,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.volatile import of_unknown, unordered
@@ -38,6 +39,8 @@ _MOST_REPEATED = 24
 _MOST_TEXTS = 8
 _LONGEST_REPEATED = 20_000
 """Texts of a mapping that are taken where the key is not known."""
+_LEAST = 24
+"""Characters of constant text, from which on a sum of texts is looked at for what it is put together of."""
 _LEFT = re.compile(r"\{[A-Za-z_]\w{0,99}\}")
 """What doubled braces leave in an f-string for a later `format`."""
 
@@ -118,7 +121,7 @@ class Expressions(Calls):
             while isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add):
                 terms.append(side.right)
                 side = side.left
-            return self.added([self.value_of(term) for term in [side, *reversed(terms)]])
+            return self._sum([side, *reversed(terms)])
         left, right_value = self.value_of(node.left), self.value_of(node.right)
         if isinstance(node.op, ast.Mult) and any(isinstance(piece, Literal | str) for piece in (*left, *right_value)):
             return self._repeated_text(node, left) or left or right_value
@@ -129,6 +132,16 @@ class Expressions(Calls):
         if isinstance(node.op, ast.BitOr) and any(isinstance(piece, Mapped) for piece in (*left, *right_value)):
             return (*left, *right_value)
         return holes_of((*left, *right_value))
+
+    def _sum(self, terms: list[ast.expr]) -> Value:
+        """Texts or lists one behind the other; what stands between texts is one, too."""
+        values = [self.value_of(term) for term in terms]
+        if (
+            sum(len(text_of(piece)) for value in values for piece in value if isinstance(piece, str | Literal))
+            >= _LEAST
+        ):
+            values = [self.put(term) if is_given(value) else value for term, value in zip(terms, values, strict=True)]
+        return self.added(values)
 
     @staticmethod
     def _any_of(value: Value) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
@@ -74,7 +74,7 @@ def formatted(
             elif style == "jinja":
                 yield from _jinja(piece, outer, given)
             elif style == "mustache":
-                yield from _filled(map(_piece, _mustache(piece)), given, outer)
+                yield from _filled(map(_piece, _mustache(piece, _with_values(given))), given, outer)
             else:
                 yield from _dollars(piece, given, outer)
         elif isinstance(piece, Either):
@@ -224,13 +224,20 @@ def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | 
         yield literal.text
         return
     try:
-        pieces: Value = tuple(_piece(node) for node in jinja_template(Traced.of(literal.text, origin)))
+        pieces: Value = tuple(
+            _piece(node) for node in jinja_template(Traced.of(literal.text, origin), _with_values(given or {}))
+        )
         if origin.path != outer.path:
             pieces = placed(pieces, outer, foreign_to=outer.path)
     except KvtoolError:
         yield literal.text
         return
     yield from _filled(pieces, given or {}, outer)
+
+
+def _with_values(given: Mapping[str, Value]) -> frozenset[str]:
+    """The placeholders of which is known what is put in."""
+    return frozenset(name for name, value in given.items() if value)
 
 
 def _filled(pieces: Iterable[Piece], given: Mapping[str, Value], outer: TemplatePlace) -> Value:
@@ -257,10 +264,10 @@ def _origin(literal: Literal) -> Origin | None:
     return Origin(spot.path, spot.line, spot.column, 1, at >= 0, text=literal.text)
 
 
-def _mustache(literal: Literal) -> list[Node]:
+def _mustache(literal: Literal, known: Collection[str] = ()) -> list[Node]:
     """A text with `{{$name}}`, as Semantic Kernel has it, or with `{{#section}}`."""
     origin = _origin(literal)
-    return [] if origin is None else mustache_nodes(Traced.of(literal.text, origin))
+    return [] if origin is None else mustache_nodes(Traced.of(literal.text, origin), known)
 
 
 def _piece(node: Node) -> Piece:

@@ -91,8 +91,8 @@ class Flow(Expressions):
             return
         order = self.order_of(over, statement.iter, target)
         self.bind_element(statement.target, over, statement.iter)
-        if not over and self.is_given(statement.iter):
-            self.given |= {one.id for one in ast.walk(statement.target) if isinstance(one, ast.Name)}
+        if not over:
+            self.bind_unknown(statement.target, statement.iter)
         self._repeated([*statement.body, *statement.orelse], order)
 
     _do_asyncfor = _do_for

@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.lint.placeholders import asked
 from kvtool.lint.python_changes import backwards, placed
-from kvtool.lint.python_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt
+from kvtool.lint.python_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt, name_says_system
 from kvtool.lint.python_package import ClassCode, Imported, Module
-from kvtool.lint.python_sources import DATE, sure_kind
+from kvtool.lint.python_sources import DATE, id_of, sure_kind
 from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MOST_INSIDE,
-    Either,
     Items,
     Literal,
     Many,
@@ -28,6 +26,7 @@ from kvtool.lint.python_values import (
     pieces_of,
     text_of,
     varies,
+    ways,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 from kvtool.lint.volatile import RANDOM, order_hole, process_variable
@@ -35,10 +34,6 @@ from kvtool.lint.volatile import RANDOM, order_hole, process_variable
 if TYPE_CHECKING:
     from kvtool.lint.python_program import Program
 
-_ASKED_OF_OBJECTS = frozenset(
-    ("question", "query", "user_query", "user_input", "user_message", "question_text", "input_text")
-)
-"""Attributes of an object that is made for one request."""
 _MOST_SINKS = 30
 _MOST_ELEMENTS = 40
 _MOST_VARYING = 8
@@ -73,6 +68,9 @@ class Names(ABC):
         self.imports: dict[str, Imported] = {}
         self.keywords_name = ""
         self.sinks: list[tuple[Value, Evidence]] = []
+        self._label = label
+        self.naming = False
+        """Whether what is told is named for what stands in front of a conversation."""
         self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
         self._silent = silent
         self.in_function = False
@@ -82,6 +80,8 @@ class Names(ABC):
         """Names of lists that are read backwards: they are told so."""
         self.given: set[str] = set()
         """Names that were assigned something of which only is known that it is made of what callers give."""
+        self.kept: set[str] = set()
+        """Names that were assigned something of which only is known that the object was made with it."""
         self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING
 
     def canonical(self, name: str) -> str:
@@ -184,41 +184,20 @@ class Names(ABC):
         last = name.rpartition(".")[2]
         if last.isupper():
             return None  # a constant
-        kind = sure_kind(last.removeprefix("get_"))
+        kind = sure_kind(last.removeprefix("get_")) or id_of(name)
         return None if kind is None else Hole(spot, kind, f"`{name}`")
 
+    @abstractmethod
     def asked_of(self, node: ast.expr) -> Hole | None:
-        """The hole of something of which nothing is known but that callers give it, or that it is made of what they give."""
-        name = self._given_name(node, 4) if self.in_function else ""
-        hole = asked(name, self.source.spot_of(node)) if name else None
-        return None if hole is None else replace(hole, given=not name.startswith("self."))
+        """The hole of something of which nothing is known but where it comes from."""
 
+    @abstractmethod
     def is_given(self, node: ast.expr) -> bool:
-        """Whether something is made of what callers give."""
-        return self.in_function and bool(self._given_name(node, 4))
+        """Whether something is made of what callers give, or of what is another in each call by where it comes from."""
 
-    def _given_name(self, node: ast.expr, deep: int) -> str:
-        root = node
-        while isinstance(root, ast.Attribute | ast.Subscript | ast.Await | ast.Starred):
-            root = root.value
-        if isinstance(root, ast.Name):
-            given = root.id in self.given or _some_given(self.values.get(root.id, ()))
-            given = given or (root.id == "self" and dotted(node).removeprefix("self.") in _ASKED_OF_OBJECTS)
-            read = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
-            return (dotted(node) or f"{root.id}{read}") if given else ""  # `messages[-1].role` is a role
-        if not deep:
-            return ""
-        parts: list[ast.expr] = []
-        if isinstance(root, ast.Call):
-            parts = [*root.args, *(word.value for word in root.keywords)]
-            parts += [root.func.value] if isinstance(root.func, ast.Attribute) else []
-        elif isinstance(root, ast.BoolOp):
-            parts = root.values
-        elif isinstance(root, ast.IfExp):
-            parts = [root.body, root.orelse]
-        elif isinstance(root, ast.ListComp | ast.GeneratorExp):
-            parts = [root.generators[0].iter]
-        return next((name for part in parts if (name := self._given_name(part, deep - 1))), "")
+    @abstractmethod
+    def is_kept(self, node: ast.expr) -> bool:
+        """Whether it is what an object was made with, or a form of it."""
 
     @abstractmethod
     def value_of(self, node: ast.expr) -> Value:
@@ -245,7 +224,7 @@ class Names(ABC):
         elements = [one for piece in over if isinstance(piece, Items) for one in piece.values][:_MOST_ELEMENTS]
         one: Value = ()
         if isinstance(target, ast.Name) and not elements:
-            one = tuple(Param(piece.name) for piece in over if isinstance(piece, Param))
+            one = tuple(Param(piece.name) for piece in ways(over) if isinstance(piece, Param))
         elif isinstance(target, ast.Name):
             one = elements[0] if len(elements) == 1 else self._one_of(elements)
         elif len(elements) == 1 and len(elements[0]) == 1 and isinstance(elements[0][0], Items):
@@ -276,10 +255,20 @@ class Names(ABC):
         if not value or self._silent or not (varies(value) or has_param(value) or has_fields(value)):
             return
         evidence = max(evidence, self._file)
+        if self.naming and evidence >= Evidence.NAME:
+            self.program.lead(self, value)
         self.program.done(self, value, evidence)
 
+    def told_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
+        """Hand on a text under its name, which may say that it is a prompt, or what stands in front of a conversation."""
+        if evidence is None:
+            evidence = Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING
+        naming, self.naming = self.naming, name_says_system(name)
+        self.told(value, evidence)
+        self.naming = naming
+
     def returned(self, value: Value) -> None:
-        self.told(value, self._says)
+        self.told_as(self._label, value, self._says)
 
     def tools(self, value: Value, node: ast.expr) -> None:
         """Tools stand in front of all else: their order decides over the whole prompt."""
@@ -302,9 +291,3 @@ class Names(ABC):
     def add_sink(self, value: Value, evidence: Evidence) -> None:
         if len(self.sinks) < _MOST_SINKS and sum(1 for _ in pieces_of(value, MOST_INSIDE)) < MOST_INSIDE:
             self.sinks.append((value, evidence))
-
-
-def _some_given(value: Value) -> bool:
-    """Whether something in a value, or in one of what it may be, is what callers give."""
-    ways = [one for piece in value for one in (sum(piece.branches, ()) if isinstance(piece, Either) else (piece,))]
-    return any(isinstance(piece, Param) for piece in ways)

@@ -53,7 +53,7 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
             return (param,)  # what the constructor was given, for a method that another one of the same object calls
         hole = param.hole
         if hole is None or not hole.doubt:
-            return value
+            return value if hole is not None or _written(value) >= _FEW_WORDS else without_doubtful(value)
         if not value:
             return (hole,) if param.name in unknown else ()
         if all((isinstance(one, Hole) and one.doubt) or (isinstance(one, Param) and one.hole is None) for one in value):
@@ -77,11 +77,12 @@ def _doubts(piece: Hole | Param) -> bool:
 def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
     """A value as a text holds it at a place; what has a few words around it is told by this place and `name`."""
     put = placed(value, spot)
-    if sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal)) >= _FEW_WORDS:
+    if _written(value) >= _FEW_WORDS:
         return put
 
     def told_here(hole: Hole) -> Hole:
-        return replace(hole.at(spot), what=f"`{name}`" if name else hole.what)
+        says_more = name and (not names_a_part(name) or names_a_part(hole.what))
+        return replace(hole.at(spot), what=f"`{name}`" if says_more else hole.what)
 
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole) and piece.doubt:
@@ -91,6 +92,11 @@ def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
         return None
 
     return changed(put, change)
+
+
+def _written(value: Value) -> int:
+    """Characters of constant text in a value."""
+    return sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal))
 
 
 _FEW_WORDS = 160

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from kvtool.lint.python_names import Names
+from kvtool.lint.python_origins import Origins
 from kvtool.lint.python_package import ClassCode
 from kvtool.lint.python_sources import refined
 from kvtool.lint.python_syntax import dotted
-from kvtool.lint.python_values import Callee, Either, FilePath, Instance, Mapped, Param, Piece, Value
+from kvtool.lint.python_values import Callee, Either, FilePath, Instance, Mapped, Param, Piece, Value, ways
 from kvtool.lint.skeleton import Hole
 
 _MOST_NAMES = 6
@@ -18,7 +18,7 @@ CLASS: tuple[tuple[str, Value], ...] = (("", ()),)
 """Marks an `Instance` that is the class itself."""
 
 
-class Objects(Names):
+class Objects(Origins):
     """Tells what attributes and methods of objects are."""
 
     def attribute_of(self, value: Value, attribute: str) -> Value:
@@ -73,7 +73,7 @@ class Objects(Names):
             value = value or self.attribute_of(self.value_of(node.value), node.attr)
         else:
             value = ()
-        return next((one for one in map(_called, _alternatives(value)) if one is not None), None)
+        return next((one for one in map(_called, ways(value)) if one is not None), None)
 
     def _of_bases(self, method: str) -> Value:
         """A method as the classes that this one is made of have it."""
@@ -96,7 +96,7 @@ class Objects(Names):
             value = self.attribute_of(value, attribute)
         if not owner:
             return value
-        for piece in _alternatives(value):
+        for piece in ways(value):
             if isinstance(piece, Instance):
                 function = self.program.method(piece.cls, method)
                 if function is not None:
@@ -107,11 +107,6 @@ class Objects(Names):
                     return (Callee(function, cls),)
         name = self._base(written)
         return name[0] if name[0] is not None and not name[1] else ()
-
-
-def _alternatives(value: Value) -> list[Piece]:
-    """The pieces of a value, and those of which it is one."""
-    return [one for piece in value for one in (sum(piece.branches, ()) if isinstance(piece, Either) else (piece,))]
 
 
 def _called(piece: Piece) -> Callee | Instance | None:

@@ -19,6 +19,8 @@ from kvtool.lint.python_source import PythonSource
 MOST_BYTES = 4 * 1024 * 1024
 _MOST_UP = 12
 _MOST_HOPS = 6
+_GROWING = frozenset(("append", "extend", "insert", "appendleft", "add", "update", "write"))
+"""Methods that add something to a collection or a text."""
 PROMPT_SUFFIXES = (".md", ".txt", ".prompt", ".j2", ".jinja", ".jinja2", ".tmpl", ".tpl")
 
 
@@ -34,6 +36,11 @@ class FunctionCode:
     def is_property(self) -> bool:
         return any(_last(one).endswith("property") for one in self.node.decorator_list)
 
+    @property
+    def is_setup(self) -> bool:
+        """Whether Python calls it where an object is made."""
+        return self.node.name.startswith("__") or self.is_property
+
     def parameters(self) -> list[str]:
         """Names in the order of positional arguments, then those that need a keyword; without `self` of a method."""
         arguments = self.node.args
@@ -46,20 +53,23 @@ class FunctionCode:
 
 @dataclass(slots=True, eq=False)
 class ClassCode:
-    """A class as it is written; `written` names the methods that assign an attribute."""
+    """A class as it is written; `written`: the methods that change an attribute; `grown`: attributes that grow bit by bit."""
 
     node: ast.ClassDef
     module: Module
     methods: dict[str, FunctionCode] = field(default_factory=dict)
     written: dict[str, list[FunctionCode]] = field(default_factory=dict)
+    grown: set[str] = field(default_factory=set)
 
     def read(self) -> None:
         for statement in self.node.body:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 function = FunctionCode(statement, self.module, self)
                 self.methods.setdefault(statement.name, function)
-                for name in _attributes(statement):
+                assigned, grown = _attributes(statement)
+                for name in assigned | grown:
                     self.written.setdefault(name, []).append(function)
+                self.grown |= grown
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,25 +305,38 @@ def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _top(handler.body)
 
 
-def _attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The attributes of its own object that a method assigns."""
-    found: set[str] = set()
+def _attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[set[str], set[str]]:
+    """The attributes of its own object that a method assigns, and those that it adds something to."""
+    assigned: set[str] = set()
+    grown: set[str] = set()
     waiting: list[ast.stmt] = list(function.body)
     while waiting:
         statement = waiting.pop()
         targets: list[ast.expr] = []
         if isinstance(statement, ast.Assign):
             targets = statement.targets
-        elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        elif isinstance(statement, ast.AnnAssign):
             targets = [statement.target]
+        elif isinstance(statement, ast.AugAssign):
+            grown |= _own(statement.target)
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            called = statement.value.func
+            grown |= _own(called.value) if isinstance(called, ast.Attribute) and called.attr in _GROWING else set()
         for target in targets:
-            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
-                found.add(target.attr)
+            if isinstance(target, ast.Subscript):
+                grown |= _own(target.value)
+            assigned |= _own(target)
         for name in ("body", "orelse", "finalbody"):
             waiting += getattr(statement, name, ())
         for handler in getattr(statement, "handlers", ()):
             waiting += handler.body
-    return found
+    return assigned, grown
+
+
+def _own(node: ast.expr) -> set[str]:
+    """The name of an attribute of a method's own object; nothing for anything else."""
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return {node.attr} if own and isinstance(node, ast.Attribute) else set()
 
 
 def _last(node: ast.expr) -> str:

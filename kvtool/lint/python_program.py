@@ -39,6 +39,8 @@ _LEAST_STEPS = 1_000_000
 """Steps for a file, with one more for each of its characters: what most files need is far below."""
 _MOST_NODES = 5_000
 _MOST_BASES = 8
+_MOST_WRITERS = 4
+"""Methods that assign one attribute, of which is looked at what they assign; twice as many that add to it."""
 _EACH_NODE = 10
 """Steps for each node of a text that is told: it is looked at many times."""
 _ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
@@ -176,13 +178,16 @@ class Program:
         for one in self.bases(cls):
             written = one.written.get(name, ())
             values = [self.body(one)[name]] if name in self.body(one) else []
-            for writer in written[:4]:
+            grown = name in one.grown
+            for writer in written[: _MOST_WRITERS * (1 + grown)]:
+                if grown and writer in self._running and writer.node.name != "__init__":
+                    break  # what methods add stands in the order in which they do
                 attributes = self.summary(writer, depth + 1).attributes or {}
                 if f"self.{name}" in attributes:
                     values.append(_of_object(attributes[f"self.{name}"], writer))
             values = [value for value in values if value]
             if values:
-                return either(*values[:4])
+                return either(*values[: _MOST_WRITERS * (1 + grown)])
             if written or name in self.body(one):
                 return ()
         return ()
@@ -349,6 +354,10 @@ class Program:
         """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
         if not all(role in _LEADS for role in roles):
             return
+        self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
+
+    def lead(self, scope: Names, value: Value) -> None:
+        """The same of a text that is named for what stands in front of a conversation."""
         self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:

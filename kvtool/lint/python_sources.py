@@ -169,3 +169,9 @@ def sure_kind(name: str) -> DifferenceKind | None:
     """The kind of value that a name without data flow says beyond doubt: the whole of its last part must say so."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:80]).lower().strip("_")
     return next((kind for kind, pattern in _SURE_NAMES if pattern.fullmatch(last)), None)
+
+
+def id_of(name: str) -> DifferenceKind | None:
+    """The kind of an `id` by what it is the id of: `task.id` is a `task_id`."""
+    owner, _, last = name.rpartition(".")
+    return sure_kind(f"{owner.rpartition('.')[2]}_id") if last == "id" and owner else None

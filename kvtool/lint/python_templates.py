@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.python_changes import backwards, changed
-from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_prompt
+from kvtool.lint.python_changes import backwards, changed, is_given
+from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_system
 from kvtool.lint.python_filling import filled_text
 from kvtool.lint.python_flow import Flow
 from kvtool.lint.python_nodes import without_holes
@@ -117,9 +117,8 @@ class _Scope(Flow):
         self._body(body)
         for name, forwards in list(self.values.items()):
             value = backwards(forwards) if name in self.turned else forwards
-            named = name_says_prompt(name)
-            if named or not self.in_function or name not in self.unread:  # what nobody reads goes to files or to people
-                self.told(value, Evidence.NAME if named else Evidence.NOTHING)
+            if name not in self.unread or not self.in_function or name_says_prompt(name):
+                self.told_as(name, value)  # what nobody reads goes to files or to people
 
     def _body(self, body: Iterable[ast.stmt]) -> bool:
         """Whether what stands behind is still reached."""
@@ -178,8 +177,12 @@ class _Scope(Flow):
 
     def _assigned(self, target: ast.expr, node: ast.expr) -> Value:
         """What is assigned; what is an example by its name is no prompt by itself, and its placeholders are shown."""
-        if not name_says_example(dotted(target)):
-            return self.value_of(node)
+        name = dotted(target)
+        if not name_says_example(name):
+            naming, self.naming = self.naming, isinstance(node, ast.Call) and name_says_system(name)
+            value = self.value_of(node)
+            self.naming = naming
+            return value
         silent, self._silent = self._silent, True
         value = self.value_of(node)
         self._silent = silent
@@ -192,6 +195,8 @@ class _Scope(Flow):
             before = self.values.get(name)
             if before is None:
                 before = self.variable(statement.target, name)
+            if is_given(value) and any(isinstance(piece, str | Literal) for piece in before):
+                value = self.put(statement.value)
             self._set(name, self.added([before, value]))
 
     def _do_return(self, statement: ast.Return) -> None:
@@ -294,7 +299,7 @@ class _Scope(Flow):
             self.told(value, Evidence.NOTHING)
             return
         if name in self.values and self.values[name] is not value and name not in self.unread:
-            self.told(self.values[name], Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING)
+            self.told_as(name, self.values[name])
         self.values[name] = value
         self.unread.add(name)
         for other in [one for one in self.values if one.startswith(f"{name}.")] if isinstance(target, ast.Name) else ():
@@ -304,3 +309,4 @@ class _Scope(Flow):
         )
         (self.unknown.add if known_nothing else self.unknown.discard)(name)
         (self.given.add if known_nothing and node is not None and self.is_given(node) else self.given.discard)(name)
+        (self.kept.add if known_nothing and node is not None and self.is_kept(node) else self.kept.discard)(name)

@@ -229,6 +229,11 @@ def pieces_of(value: Value, most: int = 2_000) -> Iterator[Piece]:
             waiting += reversed(one)
 
 
+def ways(value: Value) -> list[Piece]:
+    """The pieces of a value, and those of which it is one."""
+    return [one for piece in value for one in (sum(piece.branches, ()) if isinstance(piece, Either) else (piece,))]
+
+
 def has_param(value: Value) -> bool:
     return any(isinstance(piece, Param) for piece in pieces_of(value))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from jinja2 import nodes
@@ -13,7 +13,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.placeholders import doubt_of, placeholder, section
+from kvtool.lint.placeholders import doubt_of, placeholder, section, unnamed
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
 from kvtool.lint.template_places import TemplatePlaces
@@ -57,14 +57,17 @@ def placeholder_count(text: str, style: str) -> int:
     return sum(1 for _ in placeholders(text, style))
 
 
-def jinja_template(source: Traced) -> list[Node]:
-    """A Jinja template as nodes; KvtoolError, with the place, where its syntax is wrong. `source` knows where it stands."""
+def jinja_template(source: Traced, known: Collection[str] = ()) -> list[Node]:
+    """A Jinja template as nodes; KvtoolError, with the place, where its syntax is wrong. `source` knows where it stands.
+
+    Of names in `known` is known what they get: there is a hole for each, whatever it is called.
+    """
     source = source.replace("\r\n", "\n").replace("\r", "\n")  # as for rendering: with others the text behind is lost
     chat = is_chat_template(source)
     environment = TracedEnvironment(source, chat=chat)
     try:
         tree = environment.parse(source)
-        return list(_Reader(environment, chat=chat).body(tree.body))
+        return list(_Reader(environment, chat=chat, known=known).body(tree.body))
     except TemplateSyntaxError as error:
         raise KvtoolError(f"template: {error.message}", place=_line_place(source, error.lineno)) from error
     except (RecursionError, MemoryError, ValueError, OverflowError) as error:
@@ -99,8 +102,9 @@ def _line_place(source: Traced, line: int) -> Place | None:
 class _Reader:
     """Walks the tree of a template in the order of its output."""
 
-    def __init__(self, environment: TracedEnvironment, *, chat: bool) -> None:
+    def __init__(self, environment: TracedEnvironment, *, chat: bool, known: Collection[str] = ()) -> None:
         self._environment = environment
+        self._known = known
         self._chat = chat
         self._values: dict[str, list[Node]] = {}
         self._loop_names: list[str] = []
@@ -272,6 +276,8 @@ class _Reader:
         root = name.partition(".")[0]
         if root in self._loop_names or root in _OWN_NAMES:
             return None
+        if name in self._known:
+            return placeholder(name, spot) or unnamed(name, spot)
         return named(name, spot) if self._chat or root in self._set else placeholder(name, spot)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 
-from kvtool.lint.placeholders import placeholder, section
+from kvtool.lint.placeholders import placeholder, section, unnamed
 from kvtool.lint.skeleton import Choice, Node, TemplatePlace
 from kvtool.lint.template_places import TemplatePlaces
 from kvtool.text.traced import Traced
@@ -18,8 +19,11 @@ _BLOCK = frozenset(("if", "unless", "each", "with", "range"))
 _DEEPEST = 40
 
 
-def mustache_nodes(text: Traced) -> list[Node]:
-    """A text with such placeholders as nodes. What stands in a section is there, or it is not."""
+def mustache_nodes(text: Traced, known: Collection[str] = ()) -> list[Node]:
+    """A text with such placeholders as nodes. What stands in a section is there, or it is not.
+
+    Of names in `known` is known what they get: there is a hole for each, whatever it is called.
+    """
     places = TemplatePlaces(text)
     stack: list[tuple[list[Node], str, TemplatePlace | None]] = [([], "", None)]
     at = 0
@@ -37,8 +41,9 @@ def mustache_nodes(text: Traced) -> list[Node]:
             if len(stack) < _DEEPEST:
                 words = re.findall(r"[A-Za-z_][\w.]{0,200}", tag[0])
                 stack.append(([], words[-1] if name in _BLOCK else name, place))
-        elif name and not (name in _ROLE and not sign) and (hole := placeholder(name, place)) is not None:
-            stack[-1][0].append(hole)
+        elif name and not (name in _ROLE and not sign):
+            hole = placeholder(name, place) or (unnamed(name, place) if name in known else None)
+            stack[-1][0].extend([hole] if hole is not None else [])
     stack[-1][0].append(str.__getitem__(text, slice(at, None)))
     while len(stack) > 1:
         _close(stack)

@@ -1,0 +1,132 @@
+"""Where a value comes from of which nothing else is known.
+
+Callers give it, a model or the world answers it, or an object keeps it from one request to the next.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+
+from kvtool.lint.placeholders import asked, is_settled, names_a_part
+from kvtool.lint.python_evidence import Evidence, call_sends
+from kvtool.lint.python_names import Names
+from kvtool.lint.python_sources import keeps
+from kvtool.lint.python_syntax import dotted
+from kvtool.lint.python_values import Param, ways
+from kvtool.lint.skeleton import Hole
+
+_ASKED_OF_OBJECTS = frozenset(
+    ("question", "query", "user_query", "user_input", "user_message", "question_text", "input_text")
+)
+"""Attributes of an object that is made for one request."""
+_ANSWERS = re.compile(
+    r"(?:^|_)(?:search|retrieve|fetch|scrape|crawl|recall|transcribe|similarity_search|get_relevant_documents)(?:_|$)"
+)
+"""Names of calls that bring what is another for each question: what is found, or what stands on a page."""
+_WEB = re.compile(r"^(?:requests|httpx|urllib)\.|\burlopen$")
+_SET_UP = re.compile(r"^_*(?:init|setup|set|configure|load|reset|build|create|register|from|with|update_config)(?:_|$)")
+"""Names of methods that set an object up, once for all of its requests."""
+_DEEPEST = 4
+
+
+class Origins(Names):
+    """Tells where a value comes from."""
+
+    def asked_of(self, node: ast.expr) -> Hole | None:
+        if not self.in_function:
+            return None
+        spot = self.source.spot_of(node)
+        if name := self._given_name(node, _DEEPEST):
+            hole = asked(name.removeprefix("self."), spot)
+            return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
+        hole = asked(name, spot) if (name := self._local_name(node, _DEEPEST)) else None
+        return hole if hole is not None and hole.doubt == "use" else None
+
+    def is_given(self, node: ast.expr) -> bool:
+        return self.in_function and bool(self._given_name(node, _DEEPEST))
+
+    def bind_unknown(self, target: ast.expr, over: ast.expr) -> None:
+        """The names of a loop over something of which only its origin is known have that origin."""
+        names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+        if self.is_given(over):
+            self.given |= names
+        elif self.asked_of(over) is not None:
+            self.unknown |= names
+
+    def _given_name(self, node: ast.expr, deep: int) -> str:
+        """The name of what callers give, or of what is another in each call, that an expression is made of."""
+        root = _root(node)
+        if isinstance(root, ast.Name):
+            given = root.id in self.given or any(isinstance(one, Param) for one in ways(self.values.get(root.id, ())))
+            given = given or (root.id == "self" and self._changes(dotted(node).removeprefix("self.")))
+            read = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+            return (dotted(node) or f"{root.id}{read}") if given else ""  # `messages[-1].role` is a role
+        if not deep:
+            return ""
+        if isinstance(root, ast.Call) and (name := self._answering(root)):
+            return name
+        return next((name for part in _parts(root) if (name := self._given_name(part, deep - 1))), "")
+
+    def _local_name(self, node: ast.expr, deep: int) -> str:
+        """The name of a variable, or of a function that is called, of which nothing is known."""
+        root = _root(node)
+        if isinstance(root, ast.Name):
+            eligible = root.id in self.unknown and root.id not in self.kept and not self.values.get(root.id)
+            return dotted(node) if eligible else ""
+        if not deep:
+            return ""
+        if isinstance(root, ast.Call) and isinstance(root.func, ast.Name | ast.Attribute):
+            last = root.func.attr if isinstance(root.func, ast.Attribute) else root.func.id
+            if (hole := asked(last, self.source.spot_of(node))) is not None and hole.doubt == "use":
+                return last
+        return next((name for part in _parts(root) if (name := self._local_name(part, deep - 1))), "")
+
+    def is_kept(self, node: ast.expr) -> bool:
+        """Whether it is what an object was made with, or a form of it."""
+        root = _root(node)
+        if isinstance(root, ast.Name):
+            return root.id in self.kept or (root.id == "self" and not self._changes(dotted(node).removeprefix("self.")))
+        if isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and keeps(root.func.attr):
+            return self.is_kept(root.func.value)
+        if isinstance(root, ast.Call) and isinstance(root.func, ast.Name):
+            return any(map(self.is_kept, root.args))
+        return isinstance(root, ast.BoolOp | ast.IfExp) and any(map(self.is_kept, _parts(root)))
+
+    def _changes(self, attribute: str) -> bool:
+        """Whether an attribute of the object is another in each request: it is asked, or methods change it that set nothing up."""
+        if attribute in _ASKED_OF_OBJECTS:
+            return True
+        name = attribute.partition(".")[0]
+        if self.cls is None or not name or is_settled(name) or names_a_part(name):
+            return False
+        writers = [writer for one in self.program.bases(self.cls) for writer in one.written.get(name, ())]
+        return any(not writer.is_setup and not _SET_UP.match(writer.node.name) for writer in writers)
+
+    def _answering(self, call: ast.Call) -> str:
+        """The last name of a call that asks a model, or brings what is found; empty for any other."""
+        written = dotted(call.func)
+        name = self.canonical(written)
+        last = name.rpartition(".")[2] or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+        if call_sends(name or last) is Evidence.ASKED or _WEB.search(name) or _ANSWERS.search(last):
+            return last
+        return ""
+
+
+def _root(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Await | ast.Starred):
+        node = node.value
+    return node
+
+
+def _parts(root: ast.expr) -> list[ast.expr]:
+    """The expressions that one is made of."""
+    if isinstance(root, ast.Call):
+        parts = [*root.args, *(word.value for word in root.keywords)]
+        return [*parts, root.func.value] if isinstance(root.func, ast.Attribute) else parts
+    if isinstance(root, ast.BoolOp):
+        return root.values
+    if isinstance(root, ast.IfExp):
+        return [root.body, root.orelse]
+    return [root.generators[0].iter] if isinstance(root, ast.ListComp | ast.GeneratorExp) else []

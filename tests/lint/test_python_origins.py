@@ -1,0 +1,161 @@
+"""What varies because of where it comes from: what a model answers, what is found, and what an object keeps between requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.lint.finder import Finder
+from kvtool.lint.sources import TextInput
+from kvtool.results.finding import Finding
+from kvtool.text.tokens.tokenizer import Tokenizers
+
+RULES = " ".join(f"Rule {number}: be short, be kind, and never promise a refund, please." for number in range(24))
+HEAD = f"import datetime\nRULES = '{RULES}'\n"
+
+
+def found(text: str) -> list[Finding]:
+    path = "made.py"
+    return Finder(RunOptions(inputs=[path]), Tokenizers(offline=True))(TextInput(path, HEAD + text, "python"))
+
+
+SINGLE = {
+    "a model's answer": (
+        (
+            "def go(llm):\n    product = llm.invoke('Name a thing.').content\n"
+            "    return llm.invoke(f'Judge this: {product}. ' + RULES)\n"
+        ),
+        "`product`",
+    ),
+    "what is found": (
+        "def go(llm, index):\n    hits = index.search('all')\n    return llm.invoke(f'Look: {hits}. ' + RULES)\n",
+        "`hits`",
+    ),
+    "a page": (
+        (
+            "import requests\ndef go(llm):\n    page = requests.get('https://example.org').text\n"
+            "    return llm.invoke(f'Look: {page}. ' + RULES)\n"
+        ),
+        "`page`",
+    ),
+    "what an object keeps": (
+        (
+            "class A:\n    def __init__(self, llm):\n        self.llm = llm\n        self.seen = []\n"
+            "    def add(self, one):\n        self.seen = [*self.seen, one]\n"
+            "    def go(self):\n        return self.llm.invoke(f'Look: {self.seen}. ' + RULES)\n"
+        ),
+        "`self.seen`",
+    ),
+    "what a method makes of what an object keeps": (
+        (
+            "class A:\n    def add(self, one):\n        self.state = State(one)\n"
+            "    def go(self):\n        return self.llm.invoke(f'Look: {self.state.told()}. ' + RULES)\n"
+        ),
+        "`state`",
+    ),
+    "a local name for what is asked": (
+        "def build_prompt(store):\n    history = store().all()\n    return f'So far: {history}. ' + RULES\n",
+        "`history`",
+    ),
+    "a function's name": (
+        "class A:\n    def build_prompt(self):\n        return f'So far: {self.past.format_history()}. ' + RULES\n",
+        "`format_history`",
+    ),
+    "a placeholder's name": (
+        "def build_prompt(store):\n    return ('So far: {history}. ' + RULES).format(history=store.all_of_it)\n",
+        "`history`",
+    ),
+    "a sum": ("def build_prompt(question):\n    return 'Answer: ' + question + '. ' + RULES\n", "`question`"),
+    "added to a text": (
+        "def build_prompt(question):\n    prompt = 'Answer this: '\n    prompt += question\n    return prompt + RULES\n",
+        "`question`",
+    ),
+    "joined": ("def build_prompt(question):\n    return '\\n'.join(['Answer:', question, RULES])\n", "`question`"),
+    "one or a list of them": (
+        (
+            "def go(llm, rules):\n    if isinstance(rules, str):\n        rules = [rules]\n"
+            "    text = ', '.join(f'- {one.value}' for one in rules)\n    return llm.invoke(f'Look: {text}. ' + RULES)\n"
+        ),
+        "`one.value`",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", SINGLE)
+def test_what_varies_by_its_origin(form: str) -> None:
+    text, name = SINGLE[form]
+    told = found(text)
+    assert [one.code for one in told] == ["KV201"]
+    assert told[0].message.startswith(name)
+    assert "by its use" in told[0].message
+
+
+SILENT = {
+    "what an object is set up with": (
+        "class A:\n    def __init__(self, llm, style):\n        self.llm = llm\n        self.style = style\n"
+        "    def go(self):\n        return self.llm.invoke(f'Be {self.style}. ' + RULES)\n"
+    ),
+    "what a method sets up": (
+        "class A:\n    def set_style(self, style):\n        self.style = open(style).name\n"
+        "    def go(self):\n        return self.llm.invoke(f'Be {self.style}. ' + RULES)\n"
+    ),
+    "a local name that says nothing": (
+        "def build_prompt(store):\n    voice = store().voice\n    return f'Be {voice}. ' + 'Be kind. ' * 60\n"
+    ),
+    "names of a loop over settings": (
+        "def build_prompt(store):\n    return '\\n'.join(f'- {name}: {text}' for name, text in store.names.items())"
+        " + 'Be kind. ' * 60\n"
+    ),
+    "a date, new once a day": "SYSTEM_PROMPT = f'You are a helpful clerk. It is {datetime.date.today()}.'\n",
+    "what tools an object has": (
+        "class A:\n    def add(self, one):\n        self.tools = find(one)\n"
+        "    def go(self):\n        return self.llm.invoke('\\n'.join(f'- {one.text}' for one in self.tools) + RULES)\n"
+    ),
+    "what is cut off": "def cut_prompt(text):\n    return text[:90] + '...'\n",
+    "what an object was made with": (
+        "class A:\n    content: str\n    def build_prompt(self):\n        content = self.content.replace('a', 'b') or ''\n"
+        "        return f'Be {content}. ' + 'Be kind. ' * 60\n"
+    ),
+    "a constant in a placeholder": "def build_prompt():\n    return ('Top {results}. ' + RULES).format(results=5)\n",
+}
+
+
+@pytest.mark.parametrize("form", SILENT)
+def test_what_nothing_says(form: str) -> None:
+    assert [one for one in found(SILENT[form]) if "by its use" in one.message] == []
+
+
+LEADING = {
+    "a name": "system_prompt = f'You are a helpful clerk. It is {datetime.datetime.now()}.'\n",
+    "a function": "def system_prompt():\n    return f'You are a helpful clerk. It is {datetime.datetime.now()}.'\n",
+    "a keyword": "def go():\n    return Agent(instructions=f'You are a helpful clerk at {datetime.datetime.now()}.')\n",
+    "a template of a class, filled by a function": (
+        "ClerkSystemPrompt = PromptTemplate(functions={'formatDate': lambda _: datetime.datetime.now()},\n"
+        "    template='You are a helpful {{#kind}}clerk{{/kind}} who never lies. It is {{formatDate}}.')\n"
+    ),
+    "a jinja template with any name": (
+        "system_prompt = Template('You are a helpful clerk. It is {{ format_of_now_x }}.')"
+        ".render(format_of_now_x=datetime.datetime.now())\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("form", LEADING)
+def test_a_clock_in_a_system_prompt_leads_a_conversation(form: str) -> None:
+    told = found(LEADING[form])
+    assert [(one.code, one.severity) for one in told] == [("KV101", "info")]
+    assert "the whole conversation" in told[0].message
+
+
+def test_a_clock_at_the_end_of_any_other_prompt_leads_nothing() -> None:
+    assert found("user_prompt = f'You are asked by a clerk. It is {datetime.datetime.now()}.'\n") == []
+
+
+def test_what_belongs_to_an_assistant_is_no_part_of_what_is_asked() -> None:
+    text = "def go(llm):\n    a = llm.invoke('Go.').content\n    return llm.invoke([('system', RULES), ('assistant', a)])\n"
+    assert found(text) == []
+
+
+def test_an_id_of_a_thing_is_its_id() -> None:
+    told = found("def build_prompt(task):\n    return f'Do {task.id}. ' + RULES\n")
+    assert [one.code for one in told] == ["KV102"]
