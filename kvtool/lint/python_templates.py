@@ -13,7 +13,7 @@ from dataclasses import replace
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.python_changes import backwards, changed, is_given
-from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_system
+from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_prompt, name_says_system
 from kvtool.lint.python_filling import filled_text
 from kvtool.lint.python_flow import Flow
 from kvtool.lint.python_nodes import without_holes
