@@ -85,7 +85,7 @@ def call_says_example(name: str) -> bool:
 
 _OF_MODELS = re.compile(
     r"llms?\b|llm_|openai|anthropic|langchain|litellm|llama|gpt|claude|gemini|mistral|ollama|qwen|deepseek|bedrock|vertexai"
-    r"|hugging_?face|transformers|chat_?(?:model|completion|message|bot)|language[ _]model|(?:system|user|base)_?prompt"
+    r"|hugging_?face|transformers|chat_?(?:model|completion|message|bot|agent)|language[ _]model|(?:system|user|base)_?prompt"
     r"|prompt_?template|generative",
     re.IGNORECASE,
 )

@@ -138,6 +138,7 @@ def test_the_source_of_a_module_is_none() -> None:
 def test_programs_that_ask_no_model() -> None:
     assert speaks_of_models("from openai import OpenAI")
     assert speaks_of_models("def ask_llm(): ...")
+    assert speaks_of_models("def go(agent: ChatAgent): ...")
     assert not speaks_of_models("import click\nprompt = click.prompt('your name')")
 
 
