@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kvtool.engine.block_pool import BlockPool
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.fits import check_fits
 from kvtool.engine.groups.chunk_ends import ChunkEnds
 from kvtool.engine.prefill_cadence import PrefillCadence
 from kvtool.engine.request import Request, Status
@@ -79,33 +80,8 @@ class Scheduler:
 
     def check_fits(self, request: Request) -> None:
         """Raise EngineError for a request that this configuration could never run."""
-        config = self.config
-        if request.num_prompt_tokens < 1:
-            raise EngineError(f"request {request.id} has an empty prompt")
-        if request.max_tokens < 1:
-            raise EngineError(f"request {request.id} asks for no output token")
-        if request.num_prompt_tokens >= config.max_model_len:
-            raise EngineError(
-                f"request {request.id} has {request.num_prompt_tokens} prompt tokens; the model takes "
-                f"{config.max_model_len - 1} and at least one more of output",
-                hint="raise --max-model-len",
-            )
-        most = min(request.num_prompt_tokens + request.max_tokens - 1, config.max_model_len)
-        # A full pool or a reset can preempt a request, and then its answer so far is computed again with its prompt.
-        if not config.enable_chunked_prefill and most > config.max_num_batched_tokens:
-            what = "prompt tokens" if most == request.num_prompt_tokens else "tokens of prompt and answer"
-            raise EngineError(
-                f"request {request.id} has {most} {what}, more than a step's "
-                f"{config.max_num_batched_tokens}, and chunked prefill is off",
-                hint="raise --max-num-batched-tokens",
-            )
-        blocks = self.cache.blocks_needed(most)
-        if config.num_blocks is not None and blocks > config.num_blocks - 1:
-            raise EngineError(
-                f"request {request.id} needs {blocks} blocks for {most} tokens; the whole cache has "
-                f"{config.num_blocks - 1}",
-                hint="raise --capacity",
-            )
+        prompt, outputs = request.num_prompt_tokens, request.max_tokens
+        check_fits(f"request {request.id}", prompt, outputs, self.config, self.cache.blocks_needed)
 
     def schedule(self) -> EngineStep:
         """Decide the next step and give its requests their blocks.

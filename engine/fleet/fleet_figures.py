@@ -73,10 +73,10 @@ def fleet_figures(run: FleetRun, slo: Slo | None = None, *, gpus_each: int = 1) 
         hit_rate=int(run.hit_blocks.sum()) / asked if asked else 0.0,
         imbalance=_imbalance(run, run.computed_tokens),
         request_imbalance=_imbalance(run, np.ones_like(run.replica)),
-        ttft_p50=_quantile(ttft, 0.5),
-        ttft_p99=_quantile(ttft, 0.99),
-        tpot_p50=_quantile(tpot, 0.5),
-        tpot_p99=_quantile(tpot, 0.99),
+        ttft_p50=known_quantile(ttft, 0.5),
+        ttft_p99=known_quantile(ttft, 0.99),
+        tpot_p50=known_quantile(tpot, 0.5),
+        tpot_p99=known_quantile(tpot, 0.99),
         makespan=makespan,
         gpu_hours=run.replicas * gpus_each * makespan / 3600,
         goodput=None if met is None else met / makespan if makespan else 0.0,
@@ -91,6 +91,7 @@ def _imbalance(run: FleetRun, amounts: Counts) -> float:
     return float(sums.max() / sums.mean()) if sums.any() else 1.0
 
 
-def _quantile(seconds: Seconds, part: float) -> float | None:
+def known_quantile(seconds: Seconds, part: float) -> float | None:
+    """Of those that are no NaN; None where all are."""
     known = seconds[~np.isnan(seconds)]
     return float(np.quantile(known, part)) if len(known) else None

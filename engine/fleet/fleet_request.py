@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.fits import check_fits
+
 
 @dataclass(frozen=True, slots=True)
 class FleetRequest:
@@ -24,3 +27,7 @@ class FleetRequest:
     """-1: of none."""
     salt: int = -1
     """-1: none."""
+
+    def check_fits(self, config: EngineConfig) -> None:
+        """Raise EngineError, as the engine does, where this configuration could never run it."""
+        check_fits(f"request {self.number + 1}", self.prompt_tokens, self.output_tokens, config)

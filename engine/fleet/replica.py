@@ -5,7 +5,6 @@ from __future__ import annotations
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.decoders import Decoders
-from kvtool.engine.fleet.fits import check_fits
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.happening import Happening
@@ -120,7 +119,7 @@ class Replica:
 
     def add(self, request: FleetRequest, now: float) -> None:
         """A request arrives; EngineError if it could never run. `advance` was called with `now`."""
-        check_fits(request, self.config)
+        request.check_fits(self.config)
         target = min(request.output_tokens, self.config.max_model_len - request.prompt_tokens)
         asked = min(request.asked, (request.prompt_tokens - 1) // self.block_size)
         expected = request.prompt_tokens - self.matched(request) * self.block_size
@@ -405,11 +404,15 @@ class Replica:
 
     def check(self) -> None:
         """Assert that blocks, requests and counts agree."""
+        self._check_held([])
+
+    def _check_held(self, loading: list[LiveRequest]) -> None:
+        """The same where these hold blocks, too, and do not run."""
         self.pool.check()
         self._decoders.check(self._step)
         partial = [] if self._partial is None or self._chunked else [self._partial]
         running = [*self._decoders, *self._chunked, *partial]
-        held = {block for live in running for block in live.blocks}
+        held = {block for live in [*running, *loading] for block in live.blocks}
         assert len(held) + len(self._spare) == self.pool.used
         assert not held & set(self._spare)
         assert len(running) <= self._most_running

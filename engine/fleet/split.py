@@ -10,7 +10,6 @@ import numpy as np
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.decode_replica import DecodeReplica
-from kvtool.engine.fleet.fits import check_fits
 from kvtool.engine.fleet.fleet import MakeReplica, serve
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
@@ -58,7 +57,7 @@ def serve_split(
     ledger = FleetLedger(len(requests))
     fleet = [make_decode(number, ledger) for number in range(decode)]
     for request in requests:
-        check_fits(request, fleet[0].config)
+        request.check_fits(fleet[0].config)
     short = [replace(request, output_tokens=1) for request in requests]
     computed = serve(short, make_prefill, prefill, router, view=view, index_blocks=index_blocks)
     first = computed.first_token.tolist()

@@ -205,14 +205,8 @@ class TieredReplica(Replica):
 
     def check(self) -> None:
         """Assert that blocks, requests and counts agree, here and below."""
-        self.pool.check()
+        self._check_held([load.live for load in self._loads.values()])
         self._stack.check()
-        self._decoders.check(self._step)
-        partial = [] if self._partial is None or self._chunked else [self._partial]
-        loading = [load.live for load in self._loads.values()]
-        held = {block for live in [*self._decoders, *self._chunked, *partial, *loading] for block in live.blocks}
-        assert len(held) + len(self._spare) == self.pool.used
         assert self._on_way == {name for load in self._loads.values() for name in load.names}
         assert sum(len(link) for link in self.links.values()) == sum(load.parts for load in self._loads.values())
-        assert not any(live.blocks for live in [*self._waiting, *self._delayed])
-        assert self._waiting.tokens == sum(live.expected for live in self._waiting)
+        assert not any(live.blocks for live in self._delayed)

@@ -10,7 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from kvtool.results.report import Boundary, Edit, LeftOver, SizeHits
+
+Counts = npt.NDArray[np.int64]
 
 SIZES = (16, 32, 64, 128, 256, 528, 784, 1600)
 """Block sizes that engines use: powers of two, and those to which hybrid models resolve."""
@@ -101,11 +106,7 @@ class BoundaryBook:
 
         Of a trace of block hashes only multiples of its own block size can be told.
         """
-        entry = self._groups.get(group)
-        if entry is None:
-            sizes = sorted({self.block_size, *SIZES})
-            entry = self._groups[group] = GroupBoundary(group, self.block_size)
-            entry.sizes = {size: SizeTotals() for size in sizes if size % unit == 0}
+        entry = self._group(group, unit)
         usable = shared if self.whole_prompt_may_hit else min(shared, max(prompt_tokens - 1, 0))
         entry.requests += 1
         entry.prompt_tokens += prompt_tokens
@@ -116,6 +117,29 @@ class BoundaryBook:
             totals.hit_tokens += hit
             totals.hit_requests += hit > 0
             totals.short_requests += MIN_SHARED <= usable < size
+
+    def add_all(self, group: str, prompt_tokens: Counts, shared: Counts, *, unit: int) -> None:
+        """Enter many requests of a group, none of them empty, one of each in each array."""
+        entry = self._group(group, unit)
+        usable = shared if self.whole_prompt_may_hit else np.minimum(shared, prompt_tokens - 1)
+        entry.requests += len(usable)
+        entry.prompt_tokens += int(prompt_tokens.sum())
+        nothing = int((usable < MIN_SHARED).sum())
+        entry.nothing += nothing
+        entry.remainders.update((usable % self.block_size).tolist())
+        for size, totals in entry.sizes.items():
+            hit = usable // size * size
+            totals.hit_tokens += int(hit.sum())
+            totals.hit_requests += int((hit > 0).sum())
+            totals.short_requests += max(int((usable < size).sum()) - nothing, 0)
+
+    def _group(self, name: str, unit: int) -> GroupBoundary:
+        entry = self._groups.get(name)
+        if entry is None:
+            sizes = sorted({self.block_size, *SIZES})
+            entry = self._groups[name] = GroupBoundary(name, self.block_size)
+            entry.sizes = {size: SizeTotals() for size in sizes if size % unit == 0}
+        return entry
 
     def __iter__(self) -> Iterator[GroupBoundary]:
         """The groups in the order of their first request."""

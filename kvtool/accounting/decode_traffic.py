@@ -6,6 +6,7 @@ none, and the figures are those of conversations that would decode together (`Co
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from random import Random
 from statistics import fmean
@@ -199,18 +200,28 @@ class ConversationWindows:
         if not self._random.randrange(turns + 1):
             window.prompts[place] = self._prompt(request)
 
+    def add_numbered(self, tokens: int, numbers: array[int]) -> None:
+        """A request of a trace that is done and belongs to no session, by the numbers of its blocks."""
+        if tokens < _MOST_TOKENS and (found := self._next_place()) is not None:
+            found[0].prompts.append(self._numbered(tokens, numbers))
+
     def _begin(self, session: tuple[str, str] | None, request: Request) -> None:
-        number, place = divmod(self._begun, self._plan.decode_batch)
-        self._begun += 1
-        if not place:
-            self._current = self._open_window(number)
-        window = self._current
-        if window is None:
+        found = self._next_place()
+        if found is None:
             return
+        window, place = found
         window.prompts.append(self._prompt(request))
         if session is not None:
             window.sessions.append(session)
             self._turns[session] = window, place, 1
+
+    def _next_place(self) -> tuple[_Window, int] | None:
+        """The window of the next conversation and its place there; None where that window is not kept."""
+        number, place = divmod(self._begun, self._plan.decode_batch)
+        self._begun += 1
+        if not place:
+            self._current = self._open_window(number)
+        return None if self._current is None else (self._current, place)
 
     def _open_window(self, number: int) -> _Window | None:
         """Vitter's algorithm R: after n windows each of them is kept with the same chance."""
@@ -227,16 +238,21 @@ class ConversationWindows:
         return window
 
     def _prompt(self, request: Request) -> tuple[int, _Hashes]:
-        full = request.num_prompt_tokens // self._plan.engine.block_size
-        if not self._plan.engine.enable_prefix_caching:
-            full = 0
         if request.prompt_numbers is not None:
-            return request.num_prompt_tokens, np.asarray(request.prompt_numbers[:full], dtype=np.uint64)
+            return self._numbered(request.num_prompt_tokens, request.prompt_numbers)
+        full = self._full(request.num_prompt_tokens)
         if len(request.block_hashes) < full:
             extend_hashes(request, self._plan.engine.block_size, self._hasher)
         hashes = b"".join(request.block_hashes[:full])
         words = np.frombuffer(hashes, dtype=np.uint64)
         return request.num_prompt_tokens, words.reshape(full, -1)[:, 0].copy() if full else words
+
+    def _numbered(self, tokens: int, numbers: array[int]) -> tuple[int, _Hashes]:
+        return tokens, np.asarray(numbers[: self._full(tokens)], dtype=np.uint64)
+
+    def _full(self, tokens: int) -> int:
+        """Of a prompt, the blocks that can be shared."""
+        return tokens // self._plan.engine.block_size if self._plan.engine.enable_prefix_caching else 0
 
     def traffic(self) -> Decode | None:
         """What the windows read in their first decode step; None where there are not two conversations."""

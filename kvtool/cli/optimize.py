@@ -14,6 +14,7 @@ from kvtool.config.rule_flags import RuleFlags
 from kvtool.config.run_options import Caching, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.errors import KvtoolError
+from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
     """The tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
     from kvtool.fixes.fix import ALL_TIERS
 
-    named = [part.strip().upper() for part in (allow or "").split(",") if part.strip()]
+    named = comma_list((allow or "").upper())
     for name in named:
         if name not in ALL_TIERS:
             raise KvtoolError(f"unknown proof tier `{name}`", hint="--allow takes P0, P1, P2, P3, separated by commas")

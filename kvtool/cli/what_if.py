@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from kvtool.cli.command import Command
-from kvtool.config import bounds
 from kvtool.config.clock_options import Clocking
-from kvtool.config.option import Argument, Option, check_values, only, walk
+from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.routing_options import Routed
 from kvtool.config.rule_flags import RuleFlags
 from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.shown_options import Configured, Showing
 from kvtool.config.spread_options import Spreading
+from kvtool.config.sweep_options import Sweeping, check_together
 from kvtool.config.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
-from kvtool.results.choices import Axis, Policy
+from kvtool.results.choices import Axis
+from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from kvtool.workload.block_trace import BlockTrace
     from kvtool.workload.tasks.asked_tasks import AskedTasks
 
-_MOST = 10**12
-
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfCommand(Command):
@@ -41,20 +40,7 @@ class WhatIfCommand(Command):
     """
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or patterns; or -.", "INPUT")]
-    sweep: Annotated[Axis | None, Option("Change this alone, as a curve.")] = None
-    capacities: Annotated[str | None, Option("Blocks to try. [default: spread over what there is]", "N,...")] = None
-    policies: Annotated[
-        str | None,
-        Option(
-            "lru, fifo, lfu, sieve, s3fifo, arc; of sglang lru, lfu, slru, priority; and opt, the bound. [default: all]",
-            "NAME,...",
-        ),
-    ] = None
-    ttls: Annotated[str | None, Option("Times to live to try: 30s,5m,1h.", "TIME,...")] = None
-    block_sizes: Annotated[str | None, Option("Multiples of the block to try.", "N,...")] = None
-    sample: Annotated[
-        float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.fraction)
-    ] = 1.0
+    sweeping: Sweeping
     advice: Annotated[bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")] = True
     fixed: Annotated[
         str | None,
@@ -118,19 +104,26 @@ class WhatIfCommand(Command):
         from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
         from kvtool.profiler.what_if.planning_pass import block_trace
         from kvtool.profiler.what_if.sweep_tasks import swept
-        from kvtool.profiler.what_if.sweeps import sweep_document
+        from kvtool.profiler.what_if.sweeps import AskedSweep, sweep_document
 
         tasks = self.spreading.tasks(self.reading.jobs)
-        axis = self._axis
-        self._check_together(axis)
+        axis = self.sweeping.axis
+        check_together(
+            self.sweeping,
+            tiering=self.tiering,
+            splitting=self.splitting,
+            routed=self.routed,
+            clocking=self.clocking,
+            fixed=self.fixed,
+        )
         opened = self._opened()
         rules = opened.planned.plan.rules
-        asked = None if axis is None else self._asked(axis, whole=rules == "block-lru")
+        asked = None if axis is None else AskedSweep.of(axis, self.sweeping, whole=rules == "block-lru")
         if rules not in ("vllm", "block-lru"):
             return self._by_engine(opened, asked, tasks)
         with self.showing.progress() as progress:
             if asked is None:
-                fixed = tuple(_listed(self.fixed))
+                fixed = tuple(comma_list((self.fixed or "").lower()))
                 table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
@@ -177,7 +170,7 @@ class WhatIfCommand(Command):
         plan = opened.planned.plan
         if plan.rules != "vllm":
             raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
-        asked = AskedFleet.of(axis, self.routed.routing, self.routed.counts(), self.routed.router_view)
+        asked = AskedFleet.of(axis, self.routed)
         slo, speedup = self.clocking.objectives(), self.clocking.speedup
         return RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
 
@@ -196,7 +189,7 @@ class WhatIfCommand(Command):
             slo=self.clocking.objectives(),
             speedup=self.clocking.speedup,
             replicas=one_of("--replicas", self.routed.counts()) if axis == "tier" else None,
-            routing=one_of("--routing", _listed(self.routed.routing)),
+            routing=one_of("--routing", self.routed.names()),
             view=self.routed.router_view,
         )
         if axis == "tier":
@@ -214,16 +207,11 @@ class WhatIfCommand(Command):
             raise KvtoolError("--replicas is one for the table", hint="--sweep replicas tries several")
         return TableFleet(
             replicas=counts[0],
-            routing=_listed(self.routed.routing) or None,
+            routing=self.routed.names() or None,
             view=self.routed.router_view,
             slo=self.clocking.objectives(),
             speedup=self.clocking.speedup,
         )
-
-    @property
-    def _axis(self) -> Axis | None:
-        """What is swept, which capacities or a sample say by themselves; None: the table."""
-        return self.sweep or ("capacity" if self.capacities is not None or self.sample < 1 else None)
 
     def _opened(self) -> Opened:
         """The inputs as one's own engine would serve them, whoever served them."""
@@ -248,7 +236,7 @@ class WhatIfCommand(Command):
         tokenizers = Tokenizers(offline=self.showing.offline)
         opened = open_workload(options, tokenizers)
         rules = opened.planned.plan.cache
-        if self._axis is None and rules is not None and rules.dated:
+        if self.sweeping.axis is None and rules is not None and rules.dated:
             own = replace(self.serving, block_size=EngineConfig.block_size)
             opened = open_workload(replace(options, serving=own), tokenizers)
         return opened
@@ -261,74 +249,3 @@ class WhatIfCommand(Command):
 
         given = self.showing.command_line or ("what-if", *self.inputs)
         return shlex.join(["kvtool", *changed(without_shown(given), flags)])
-
-    def _asked(self, axis: Axis, *, whole: bool) -> AskedSweep:
-        from kvtool.profiler.what_if.sweeps import AskedSweep
-        from kvtool.text.quantities import parse_duration
-
-        policies: list[Policy] = []
-        for name in _listed(self.policies):
-            found = next((each for each in get_args(Policy) if each == name.replace("-", "")), None)
-            if found is None:
-                raise KvtoolError(
-                    f"--policies: no policy {name[:40]!a} is known", hint=f"one of {', '.join(get_args(Policy))}"
-                )
-            policies.append(found)
-        try:
-            ttls = [parse_duration(text) for text in _listed(self.ttls)]
-        except ValueError as error:
-            raise KvtoolError(f"--ttls: {error}") from error
-        return AskedSweep(
-            axis,
-            whole,
-            policies=policies,
-            capacities=_numbers("--capacities", self.capacities, 0),
-            ttls=ttls,
-            block_sizes=_numbers("--block-sizes", self.block_sizes, 1),
-            sample=self.sample,
-        )
-
-    def _check_together(self, axis: Axis | None) -> None:
-        """Which lists belong to which axis."""
-        of: dict[str, tuple[Axis | None, ...]] = {
-            "policies": ("policy",),
-            "ttls": ("ttl",),
-            "block_sizes": ("block-size",),
-            "capacities": ("capacity", "policy", "block-size"),
-        }
-        fleets: tuple[Axis, ...] = ("tier", "routing", "replicas", "pd")
-        concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
-            (self.tiering, ("tier",)),
-            (self.splitting, ("pd",)),
-            (self.routed, (*fleets, None)),
-            (self.clocking, (*fleets, None)),
-        ]
-        said = [(name, getattr(self, name) is not None, axes) for name, axes in of.items()]
-        for concern, axes in concerns:
-            said += [(each.name, getattr(concern, each.name) != each.default, axes) for each in walk(type(concern))]
-        for name, given, axes in said:
-            if given and axis not in axes:
-                flag = f"--{name.replace('_', '-')}"
-                named = " or ".join(each for each in axes if each is not None)
-                raise KvtoolError(
-                    f"{flag} is for {'the table and ' if None in axes else ''}--sweep {named}, not {axis or 'the table'}",
-                    hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
-                )
-        if self.sample < 1 and axis != "capacity":
-            raise KvtoolError("--sample is for --sweep capacity", hint="leave --sample out")
-        if self.fixed is not None and axis is not None:
-            raise KvtoolError("--fixed is for the table", hint="leave --sweep out")
-
-
-def _listed(text: str | None) -> list[str]:
-    return [] if text is None else [part for each in text.split(",") if (part := each.strip().lower())]
-
-
-def _numbers(flag: str, text: str | None, least: int) -> list[int]:
-    found = []
-    for part in _listed(text):
-        digits = part.replace("_", "")
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 13 and least <= int(digits) <= _MOST):
-            raise KvtoolError(f"{flag}: {part[:40]!a} is not a number of at least {least}", hint=f"{flag} 1000,10000")
-        found.append(int(digits))
-    return found

@@ -9,6 +9,7 @@ from kvtool.config.cache_options import MOST_REPLICAS
 from kvtool.config.option import Option
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.errors import KvtoolError
+from kvtool.text.comma_list import comma_list
 
 _DIGITS = 6
 
@@ -16,7 +17,7 @@ _DIGITS = 6
 def replica_counts(flag: str, text: str) -> list[int]:
     """Of `4`, `2,4,8` or `2..8`, in order and each once; KvtoolError for what is no number of replicas."""
     counts: set[int] = set()
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in comma_list(text):
         first, dots, last = part.partition("..")
         low, high = _count(flag, first, part), _count(flag, last if dots else first, part)
         if low > high:
@@ -65,6 +66,10 @@ class Routed:
         RouterView | None,
         Option("What routers know of caches: all (events), or what they sent there. [default: each its own]"),
     ] = None
+
+    def names(self) -> list[str]:
+        """Of routers, with their settings; empty where none is said."""
+        return comma_list((self.routing or "").lower())
 
     def counts(self) -> list[int]:
         """Of replicas, in order; empty where none is said."""

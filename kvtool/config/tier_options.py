@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from kvtool.config.option import Option
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH
 from kvtool.errors import KvtoolError
+from kvtool.text.comma_list import comma_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,7 @@ class Splitting:
 def amounts(flag: str, text: str | None, parse: Callable[[str], float]) -> list[float]:
     """What stands between commas; KvtoolError for what is none of it."""
     try:
-        return [parse(part) for part in (text or "").split(",") if part.strip()]
+        return [parse(part) for part in comma_list(text)]
     except ValueError as error:
         raise KvtoolError(f"{flag}: {error}") from error
 

@@ -69,19 +69,53 @@ def needed_by(kind: DifferenceKind, pattern: Form, *, within: bool) -> str | Non
     return r"\d" if "past" not in pattern.pattern else "past|to|o.clock|after|before"
 
 
-def _needs() -> list[re.Pattern[str] | None]:
-    """What each detector needs, compiled."""
-    needed = [
-        needed_by(kind, pattern, within=within)
-        for within, (kind, pattern) in zip(_WITHIN_WORDS, DETECTORS, strict=True)
-    ]
-    return [None if each is None else re.compile(each) for each in needed]
-
-
-_IN_ORDER = [
-    (number, kind, pattern, within, needed)
-    for number, ((kind, pattern), within, needed) in enumerate(zip(DETECTORS, _WITHIN_WORDS, _needs(), strict=True))
+_Detector = tuple[int, DifferenceKind, Form, bool]
+"""The number of a detector in the order of all, what it finds, how, and whether it stays within words."""
+_IN_ORDER: list[tuple[_Detector, str | None]] = [
+    ((number, kind, pattern, within), needed_by(kind, pattern, within=within))
+    for number, ((kind, pattern), within) in enumerate(zip(DETECTORS, _WITHIN_WORDS, strict=True))
 ]
+_CLASS = re.compile(r"\[[^]]+\]|\\d|[^\\]")
+"""An expression that any one of some characters matches."""
+_NEEDS = {
+    needed: 1 << at for at, needed in enumerate(sorted({needed for _, needed in _IN_ORDER if needed is not None}))
+}
+"""A bit for each expression that a detector needs."""
+_OF_SIGNS = [(re.compile(needed), bit) for needed, bit in _NEEDS.items() if _CLASS.fullmatch(needed)]
+_OF_WORDS = [(re.compile(needed), bit) for needed, bit in _NEEDS.items() if not _CLASS.fullmatch(needed)]
+_BITS_OF_SIGN = {sign: sum(bit for needed, bit in _OF_SIGNS if needed.match(sign)) for sign in map(chr, range(128))}
+
+
+def _met(text: str) -> int:
+    """The bits of all that a line has of what detectors need in a line, or a word of what they need in a word."""
+    met = 0
+    if text.isascii():
+        for sign in set(text):
+            met |= _BITS_OF_SIGN[sign]
+    else:
+        for needed, bit in _OF_SIGNS:
+            if needed.search(text):
+                met |= bit
+    for needed, bit in _OF_WORDS:
+        if needed.search(text):
+            met |= bit
+    return met
+
+
+@lru_cache(maxsize=1024)
+def _asked(in_line: int, in_word: int | None, *, dated: bool) -> list[_Detector]:
+    """The detectors that may find anything, in their order: what they need is met in the line or in the word (None: in no word).
+
+    `dated` says that a written date may stand where it is looked for.
+    """
+    found: list[_Detector] = []
+    for detector, needed in _IN_ORDER:
+        number, _, _, within = detector
+        met = in_word if within and not _WEEKDAYS[number] else in_line
+        if met is None or (needed is not None and not met & _NEEDS[needed]) or (_DATED[number] and not dated):
+            continue
+        found.append(detector)
+    return found
 
 
 def value_span(match: re.Match[str]) -> tuple[int, int]:
@@ -158,20 +192,12 @@ def _each(window: str, word: tuple[int, int] | None, *, dated: bool) -> Iterator
     name = word
     if word is not None and _LETTERS.fullmatch(window, *word):
         word = None
-    has: dict[tuple[re.Pattern[str], bool], bool] = {}
-    for number, kind, pattern, within, needed in _IN_ORDER:
-        at = name if _WEEKDAYS[number] else word if within else (0, len(window))
-        if at is None:
-            continue
-        if needed is not None:
-            if (needed, within) not in has:
-                has[needed, within] = needed.search(window, *at) is not None
-            if not has[needed, within]:
-                continue
-        if within:
-            yield from ((kind, *value_span(match)) for match in pattern.finditer(window, *at))
-        elif dated or not _DATED[number]:
+    in_word = None if word is None else _met(window[word[0] : word[1]])
+    for number, kind, pattern, within in _asked(_met(window), in_word, dated=dated):
+        if not within:
             yield from ((kind, low, high) for low, high in _found(number, window))
+        elif (at := name if _WEEKDAYS[number] else word) is not None:
+            yield from ((kind, *value_span(match)) for match in pattern.finditer(window, *at))
 
 
 @lru_cache(maxsize=512)

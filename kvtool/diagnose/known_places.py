@@ -45,8 +45,7 @@ def _as_value(named: Named, slot: Slot, low: int, high: int) -> Named:
     """The value `named.text[low:high]` of a slot; what it was found in may say of it what it does not say by itself."""
     whole = str.__getitem__(named.text, slice(low, high))
     kind = classify(whole)
-    return replace(
-        named,
+    return named._replace(
         slot=slot,
         kind=named.kind if kind is OTHER and named.low <= low and high <= named.high else kind,
         low=low,

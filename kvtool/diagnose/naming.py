@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from string import ascii_letters, digits
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
 from kvtool.diagnose.classify import classify, classify_in
@@ -74,8 +73,7 @@ _IN_VARIABLES = (OPTIONAL.code, HISTORY_EDITED.code, CUT_SHORT.code)
 """Changes of structure that say less than the template variable which they stand in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """One slot that varies in a gap. `value` is this prompt's, empty where only the donor has one; `[low, high)` is its range in
     `text`, which is the donor's then. `structural` kinds are known from the comparison of the requests. `other` is the donor's
     value where it counts as one, too.
@@ -125,12 +123,12 @@ class Namer:
             return "cosmetic" if change.cosmetic else "blocked", [self._changed(change, own, theirs)]
         spelling = self._spelling(own, theirs)
         if spelling is not None:
-            return "cosmetic", [replace(self._structural(spelling, own), other=str(theirs))]
+            return "cosmetic", [self._structural(spelling, own)._replace(other=str(theirs))]
         found: list[Named] = []
         for mine, other in by_line(*trimmed(own, theirs)):
             found += self._values(mine, other)
         found = found or [self._literal(own, None)]
-        found[-1] = replace(found[-1], tail=self._rest_of_line(gap.stop, own.stop))
+        found[-1] = found[-1]._replace(tail=self._rest_of_line(gap.stop, own.stop))
         return "blocked", found
 
     def sides(self, gap: Gap, named: Named) -> tuple[PromptSide, PromptSide] | None:
@@ -326,8 +324,8 @@ class Namer:
             own = theirs
         named = self._structural(change.kind, own, part, words)
         if change.kind is ROLE_CHANGED:  # the template that writes a role is not to blame for which one it is
-            named = replace(named, origin=None, offset=0)
-        return replace(named, value=value, other=change.before, absent=absent)
+            named = named._replace(origin=None, offset=0)
+        return named._replace(value=value, other=change.before, absent=absent)
 
     def _structural(self, kind: DifferenceKind, side: PromptSide, part: str = "", words: str | None = None) -> Named:
         origin, offset = (self._donor_sources if self._is_donors(side) else self._sources).origin(side.start)
@@ -389,7 +387,7 @@ class Namer:
             if each.origin not in around and each.origin not in seen:
                 seen.add(each.origin)
                 named = self._variable(each, absent=True)
-                yield replace(named, text=theirs.text, value="", other=each.value)
+                yield named._replace(text=theirs.text, value="", other=each.value)
 
     def _variable(self, each: VariableAt, *, absent: bool = False) -> Named:
         """The slot of a variable; `absent`: the other prompt has nothing of it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -18,8 +17,7 @@ _MOST_LINES = 16
 _MOST_CHARACTERS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class PromptSide:
+class PromptSide(NamedTuple):
     """Characters `[start, stop)` of one of the two prompts."""
 
     text: str

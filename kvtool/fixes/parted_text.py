@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from kvtool.diagnose.slots import Slot, is_found_again
+from kvtool.diagnose.slots import Slot, content_part, is_found_again
 from kvtool.fixes.movable_unit import Movable, merged, movable_unit
 from kvtool.fixes.move_target import MoveTarget, places_at, value_in
 from kvtool.fixes.moved_blocks import grown_block, places_of_sections
@@ -19,7 +19,7 @@ from kvtool.text.structure.masking import Span
 from kvtool.text.structure.sentences import goes_on, introduces
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED
-from kvtool.text.traced import Traced, line_around
+from kvtool.text.traced import Traced, line_around, marks_of
 
 _ORDERED = SEALED | {"numbered"}
 """Units that lines cannot be taken out of."""
@@ -46,9 +46,21 @@ class Parted:
 def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Parted:
     """A text up to `end` without what the targets name, and that."""
     movables = [
-        unit for target in targets for unit in target.held.of(text, role, partial(units_held, text, target, role))
+        unit
+        for target in targets
+        if _may_hold(text, target)
+        for unit in target.held.of(text, role, partial(units_held, text, target, role))
     ]
     return parted_at(str.__str__(text), movables, end)
+
+
+def _may_hold(text: str, target: MoveTarget) -> bool:
+    """Whether a text may have a value of the target at all: one on a line of a logged message stands in that message alone."""
+    slot = target.slot
+    if target.sections or not slot.logged or slot.words is not None:
+        return True
+    origins = (origin for _, origin, _ in marks_of(text) if origin is not None)
+    return any(origin.part == slot.part and content_part(origin) == slot.content_part for origin in origins)
 
 
 def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from kvtool.config.file_model import WorkloadGate
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.gate.demand import Demand, DemandLevel, Locate, pattern_of, stated
+from kvtool.text.comma_list import comma_list
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.validate import did_you_mean
-from kvtool.workload.yaml.yaml_source import YamlSource
+
+if TYPE_CHECKING:
+    from kvtool.config.file_model import WorkloadGate
+    from kvtool.workload.yaml.yaml_source import YamlSource
 
 
 def workload_demands(source: YamlSource | LogSource) -> list[Demand]:
     """What a workload file demands of those of its groups that are run; a log demands nothing."""
-    if not isinstance(source, YamlSource):
+    if isinstance(source, LogSource):
         return []
     chosen = {group.name for group in source.groups}
     found: list[Demand] = []
@@ -67,10 +71,9 @@ def flag_demands(path: str, *, min_hit_rate: float | None, fail_on: Sequence[str
     found: list[Demand] = []
     if min_hit_rate is not None:
         found.append(Demand("hit_rate", min_hit_rate, "error", None, place, flag="--min-hit-rate"))
-    for word in (word.strip() for text in fail_on for word in text.split(",")):
-        if word:
-            pattern = pattern_of(word, flag="--fail-on")
-            found.append(Demand("findings", 0, "error", None, place, flag="--fail-on", pattern=pattern))
+    for word in (word for text in fail_on for word in comma_list(text)):
+        pattern = pattern_of(word, flag="--fail-on")
+        found.append(Demand("findings", 0, "error", None, place, flag="--fail-on", pattern=pattern))
     return found
 
 

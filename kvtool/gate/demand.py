@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from kvtool.diagnose.codes import codes, similar_code
 from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.errors import KvtoolError, Place
-from kvtool.results.verdict import Kind
+from kvtool.results.verdict import CLOCKED, Kind
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -24,8 +24,6 @@ Locate = Callable[[Sequence[str]], Place]
 """The place of a key within the options that demands are read from (`("findings", "KV1")`)."""
 MONEY: tuple[Kind, ...] = ("reported_gap", "cost_per_1k_requests")
 """Limits of logs of hosted models."""
-CLOCKED: tuple[Kind, ...] = ("gpus", "goodput")
-"""Limits that take a clock."""
 LEAST: tuple[Kind, ...] = ("hit_rate", "goodput")
 """Limits that are the least value, not the most."""
 LIMITS: tuple[Kind, ...] = ("hit_rate", "reachable_gap", *MONEY, "ttft_p50", "ttft_p90", "ttft_p99", *CLOCKED)

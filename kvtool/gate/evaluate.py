@@ -19,10 +19,10 @@ from kvtool.diagnose.codes.kv407 import KV407
 from kvtool.diagnose.codes.kv408 import KV408
 from kvtool.diagnose.codes.kv409 import KV409
 from kvtool.diagnose.codes.kv410 import KV410
-from kvtool.gate.demand import CLOCKED, LIMITS, SEVERITIES, Demand
+from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
 from kvtool.gate.facts import Facts, Scope, SeenFinding
 from kvtool.results.gate_words import dollars, durations, goodputs, percents, points, subject
-from kvtool.results.verdict import Check, Kind, Level, Status
+from kvtool.results.verdict import CLOCKED, Check, Kind, Level, Status
 from kvtool.text.terminal.numbers import plural
 
 _SAME_TIME = 1 + 1e-9
@@ -146,17 +146,22 @@ def _clocked_check(facts: Facts, demand: Demand) -> Check:
     fleet = facts.fleet
     if fleet is None:
         assert facts.partial, "who demands it gets a clock"
-        told, actual, met = "no clock was run for", None, False
-    elif demand.kind == "gpus":
-        actual = None if fleet.gpus is None else float(fleet.gpus)
-        met = fleet.gpus is not None and fleet.gpus <= demand.limit
-        needs = "no fleet that was tried meets" if fleet.gpus is None else f"{plural(fleet.gpus, 'GPU')} needed for"
-        told = f"{needs} {fleet.slo}, {'within' if met else 'beyond'} the {demand.limit:,.0f}"
-    else:
+        told, actual, met = f"no clock was run, so nothing shows what {demand.source} demands", None, False
+    elif demand.kind == "goodput":
         actual, met = fleet.goodput, fleet.goodput >= demand.limit / _SAME_TIME
         shown, least = goodputs(fleet.goodput, demand.limit)
-        told = f"goodput {shown} within {fleet.slo}, {'at least' if met else 'below'} the {least}"
-    message = f"{subject(None, facts.workload)}: {told} that {demand.source} {'demands' if demand.kind == 'goodput' else 'allows'}"
+        level = "at least" if met else "below"
+        told = f"goodput {shown} within {fleet.slo}, {level} the {least} that {demand.source} demands"
+    elif fleet.gpus is None:
+        actual, met = None, False
+        allowed = plural(int(demand.limit), "GPU")
+        told = f"no fleet that was tried serves them within {fleet.slo}; {demand.source} allows {allowed}"
+    else:
+        actual, met = float(fleet.gpus), fleet.gpus <= demand.limit
+        level = "within" if met else "beyond"
+        needed = f"{plural(fleet.gpus, 'GPU')} needed for {fleet.slo}"
+        told = f"{needed}, {level} the {demand.limit:,.0f} that {demand.source} allows"
+    message = f"{subject(None, facts.workload)}: {told}"
     status = status_of(met, _level(demand), partial=facts.partial)
     return _check(facts, demand, limit=demand.limit, actual=actual, status=status, message=message, tail=demand.kind)
 

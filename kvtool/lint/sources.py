@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.formats.prompt_formats import FORMAT_SUFFIXES, read_prompts
-from kvtool.lint.skeleton import JINJA_MARK, style_of
-from kvtool.lint.templates import jinja_file
 from kvtool.text.files.text_files import read_text
 from kvtool.text.files.yaml_nodes import parse_yaml_data
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
@@ -118,6 +115,8 @@ def _data(path: str, suffix: str, *, named: bool) -> TextInput | None:
 
     None for all others: workloads, logs, and YAML or JSON that cannot be read, which whoever runs it says.
     """
+    from kvtool.lint.formats.prompt_formats import FORMAT_SUFFIXES, read_prompts
+
     if suffix not in FORMAT_SUFFIXES:
         return None
     shared = suffix in (*WORKLOAD_SUFFIXES, *_OF_ALL)  # formats of other things, too
@@ -149,6 +148,8 @@ def _is_jinja(path: str) -> bool:
         return True
     if one.style != "jinja":
         return False
+    from kvtool.lint.templates import jinja_file
+
     try:
         jinja_file(path, one.text)
     except KvtoolError:  # braces and percent signs of something else
@@ -165,6 +166,8 @@ def _read(path: str, suffix: str) -> TextInput:
         return TextInput(path, text, "python")
     if suffix in (".tmpl", *PLAIN_SUFFIXES) and _GO_MARK.search(text):
         return TextInput(path, text, "template", "mustache")
+    from kvtool.lint.skeleton import JINJA_MARK, style_of
+
     if suffix in JINJA_SUFFIXES or JINJA_MARK.search(text):
         return TextInput(path, text, "template", "jinja")
     return TextInput(path, text, "text", style_of(text))
@@ -195,6 +198,8 @@ def refuse_templates(paths: Sequence[str]) -> None:
     except KvtoolError:
         return  # whoever runs it says what is wrong with it
     if found and all(one.kind == "template" for one in found):
+        from kvtool.lint.skeleton import JINJA_MARK
+
         raise _template_given(found[0].path, JINJA_MARK.search(found[0].text))
 
 

@@ -25,11 +25,11 @@ from kvtool.workload.inputs import divide, open_inputs
 from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
 from kvtool.workload.yaml.schema import EngineOptions
-from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.beside_events import BesideEvents
+    from kvtool.workload.yaml.yaml_source import YamlSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Opened:
     @property
     def group_names(self) -> list[str] | None:
         """Its groups; None where only the run shows them, as logs name their own."""
-        return [group.name for group in self.source.groups] if isinstance(self.source, YamlSource) else None
+        return None if isinstance(self.source, LogSource) else [group.name for group in self.source.groups]
 
     @property
     def paths(self) -> Sequence[str]:
@@ -155,7 +155,9 @@ class Opened:
 
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
         """The workload file read again, with the text of some files (by their real paths) replaced."""
-        assert isinstance(self.source, YamlSource)
+        from kvtool.workload.yaml.yaml_source import load_yaml_workload
+
+        assert not isinstance(self.source, LogSource)
         reading = self.options.reading
         source = load_yaml_workload(
             self.source.path,
@@ -204,11 +206,11 @@ def open_workload(
         )
     elif reading.group_by is not None and isinstance(source, LogSource):
         divide(source, reading.group_by)
-    if isinstance(source, YamlSource) and reading.groups:
+    if not isinstance(source, LogSource) and reading.groups:
         source = source.select(reading.groups)
     elif reading.groups:
         raise KvtoolError("--group chooses among the groups of a workload file", hint="leave it out for logs")
-    asked = source.engine if isinstance(source, YamlSource) else EngineOptions()
+    asked = EngineOptions() if isinstance(source, LogSource) else source.engine
     asked = merged(asked, options.fallback, said_options(options))
     planned = PlannedRun(options, asked, source)
     tokenizer = rendering.tokenizer or asked.tokenizer

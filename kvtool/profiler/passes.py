@@ -40,11 +40,20 @@ from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.arrival_order import in_order_of_arrival
-from kvtool.workload.drive import Arrivals, Rewrite, first_turns, in_waves, one_at_a_time, rewritten, side_by_side
+from kvtool.workload.drive import (
+    NO_ANSWER,
+    Arrivals,
+    Rewrite,
+    first_turns,
+    in_waves,
+    one_at_a_time,
+    rewritten,
+    side_by_side,
+)
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
-from kvtool.workload.turn import Conversation, Source, Turn
+from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 if TYPE_CHECKING:
     from kvtool.accounting.caches.kinder_engines import KinderEngines
@@ -54,6 +63,7 @@ if TYPE_CHECKING:
     from kvtool.engine.sequential_pool import SequentialPool
     from kvtool.profiler.beside_events import BesideEvents
     from kvtool.profiler.server_reads import ServerReads
+    from kvtool.profiler.trace_run import TraceRun
 
 _FAILED = 400
 """The first status that says that a request failed."""
@@ -257,6 +267,35 @@ class Pass:
                 whole_prompt_may_hit=trace_rules,
                 fates=not (only_hits or only_causes),
             )
+        self._trace: TraceRun | None = None
+        """Takes requests that are like most of a trace, as long as all are."""
+        wants_each = per_request or keep_hits or kinder_hits or by is not None or beside is not None or only_causes
+        if (
+            numbers is not None
+            and maker.numbers is not None
+            and self._pool is not None
+            and self._by_rules is None
+            and plan.engine.plan is None
+            and plan.engine.block_size > 1
+            and not wants_each
+            and not (views is not None and views.details)
+            and not isinstance(keep, KeptRequests)
+        ):
+            from kvtool.profiler.trace_run import TraceRun, served_by_lru, served_by_pool
+
+            by_lru = plan.rules == "block-lru"
+            self._trace = TraceRun(
+                plan,
+                maker.numbers,
+                served_by_lru(self._lru, plan.engine.block_size) if by_lru else served_by_pool(self._pool, plan),
+                self.result,
+                self._prefill,
+                windows=self._windows,
+                keep=keep,
+                only_hits=only_hits,
+                first_look=self.first_look,
+                timed=timed or not only_hits,
+            )
 
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
@@ -271,13 +310,16 @@ class Pass:
             for entry in self._entries.values():
                 self.result.ledger.drop(entry)
         self._drain()
+        with uninterrupted():
+            self._enter_trace()
         result = self.result
         if not (self.only_hits or self.only_causes):
             result.ledger.close()
         for group, weight in self._looks.weights():
             result.causes.scale(group, weight)
         stats = self.engine.scheduler.stats
-        result.queries, result.hit_queries = stats.queries, stats.hits
+        result.queries += stats.queries
+        result.hit_queries += stats.hits
         cache = self.engine.cache
         result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
         result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
@@ -300,6 +342,7 @@ class Pass:
         return result
 
     def _rate_so_far(self) -> str:
+        self._enter_trace()
         return f"{percent(TokenTotals.of(self.result.ledger.totals()).hit_rate)} hit"
 
     def _conversations(self, source: Source) -> AbstractContextManager[Iterator[Conversation]]:
@@ -338,6 +381,8 @@ class Pass:
             )
         elif self._by_rules is not None:
             one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_by_rules, self._end)
+        elif self._trace is not None:
+            self._take_trace(first_turns(conversations, plan.limit))
         elif plan.rules == "block-lru":
             one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end)
         elif plan.one_at_a_time:
@@ -352,6 +397,31 @@ class Pass:
                 first_alone=plan.first_alone,
             )
             arrivals.run(self.engine)
+
+    def _take_trace(self, conversations: Iterator[Conversation]) -> None:
+        """One at a time, and many at a time into the books until a request is taken that has more to it."""
+        execute = self._execute_lru if self.plan.rules == "block-lru" else self._execute
+        for conversation in conversations:
+            previous: Output | None = None
+            while (turn := conversation.next_turn(previous)) is not None:
+                previous = NO_ANSWER
+                if self._trace is not None:
+                    with self._shield:
+                        taken = self._trace.take(turn)
+                    if taken:
+                        self.maker.made += 1
+                        self.progress.advance(1)
+                        continue
+                job = self._begin(turn)
+                if job is not None:
+                    execute(job)
+                    self._end(job)
+                    previous = job.output()
+
+    def _enter_trace(self) -> None:
+        """Enter in the books what was served and waits for that."""
+        if self._trace is not None:
+            self._trace.flush()
 
     def _begin(self, turn: Turn) -> Job | None:
         status = turn.call.status
@@ -380,6 +450,9 @@ class Pass:
             self.keep.add(turn, job.chain)
         if not self._admitted(job):
             return None
+        with self._shield:
+            self._enter_trace()
+            self._trace = None  # one by one from here on: batches between such requests would be small
         if self.only_hits:
             self.result.ledger.group(turn.group)
             return job

@@ -40,12 +40,12 @@ from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
-from kvtool.workload.yaml.yaml_source import YamlSource
 
 if TYPE_CHECKING:
     from kvtool.accounting.served_cache import ServedCache
     from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.measure.bench.calibration_file import Calibration
+    from kvtool.workload.yaml.yaml_source import YamlSource
 
 _NAME_A_MODEL = (
     "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b, "
@@ -88,7 +88,7 @@ class PlannedRun:
         provided = rules is not None and rules.hosted
         trace_block = None if provided else _trace_block_size(source)
         block_size = self._block_size(rules, trace_block)
-        self.untimed = source.untimed if isinstance(source, YamlSource) else []
+        self.untimed = [] if isinstance(source, LogSource) else source.untimed
         caching = options.serving.enable_prefix_caching
         if caching is None:
             caching = asked.enable_prefix_caching is not False
@@ -115,13 +115,15 @@ class PlannedRun:
         if choice is None and (rules is None or not rules.hosted):  # nobody says how large a provider's is
             engine = replace(engine, num_blocks=self._num_blocks(engine, latency, kv_dtype))
         concurrency = None if rules is not None else options.caching.concurrency or asked.concurrency
-        seed = source.seed if isinstance(source, YamlSource) else options.reading.seed
+        seed = options.reading.seed if isinstance(source, LogSource) else source.seed
         self.plan = Plan(
             engine,
             latency,
             rules=self.rules,
             concurrency=concurrency,
-            use_arrivals=options.caching.use_timestamps or (isinstance(source, YamlSource) and source.timed) or timed,
+            use_arrivals=options.caching.use_timestamps
+            or (not isinstance(source, LogSource) and source.timed)
+            or timed,
             seed=(options.fallback_seed or 0) if seed is None else seed,
             kv_cache_dtype=kv_dtype,
             limit=options.reading.requests,
@@ -326,7 +328,7 @@ class PlannedRun:
         """Where the workload or the configuration file says an option of the engine; None where a flag says it."""
         if of_engine(self.options).get(name) is not None:
             return None
-        if isinstance(self._source, YamlSource) and getattr(self._source.engine, name) is not None:
+        if not isinstance(self._source, LogSource) and getattr(self._source.engine, name) is not None:
             return self._source.document.place(("engine", name))
         file = self.options.fallback_file
         return file.place("engine", name) if file is not None else None

@@ -51,7 +51,6 @@ from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
-from kvtool.workload.yaml.yaml_source import YamlSource
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.tell import Teller
     from kvtool.profiler.beside_events import BesideEvents
     from kvtool.profiler.server_reads import ServerReads
+    from kvtool.workload.yaml.yaml_source import YamlSource
 
 _TRIED_EDITS = 4
 """Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
@@ -272,8 +272,8 @@ class Profiler:
         """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
         source, limit = self.source, self.plan.limit
         total = self._requests if part is None else part.requests
-        if total is None and isinstance(source, YamlSource) and source.requests is not None:
-            total = source.requests if limit is None else min(source.requests, limit)
+        if total is None and (workload := _workload_file(source)) is not None and workload.requests is not None:
+            total = workload.requests if limit is None else min(workload.requests, limit)
         self.progress.stage(stage, total, self._share_read if isinstance(source, LogSource) else None)
 
     def _share_read(self) -> float | None:
@@ -521,17 +521,18 @@ class Profiler:
 
     def _editable(self) -> bool:
         """Whether one of the first fixes that were kept can be written into the workload's own files."""
-        if self.advice is None or not isinstance(self.source, YamlSource):
+        if self.advice is None or _workload_file(self.source) is None:
             return False
         return any(not isinstance(self.edits_of(fix), str) for fix in self.advice.fixes[:_TRIED_EDITS])
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
         """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
-        assert isinstance(self.source, YamlSource | LogSource)
         if fix.key not in self._edits:
             from kvtool.fixes.edits.edits import edits_for
 
-            self._edits[fix.key] = edits_for(fix, self.source)
+            source = self.source if isinstance(self.source, LogSource) else _workload_file(self.source)
+            assert source is not None
+            self._edits[fix.key] = edits_for(fix, source)
         return self._edits[fix.key]
 
     @staticmethod
@@ -575,3 +576,12 @@ class Profiler:
         )
         run = measurement.run(self.source)
         return Measurements(run.ttft(), run.tpot()), run.interrupted
+
+
+def _workload_file(source: Source) -> YamlSource | None:
+    """The source as that of a workload file; None where it is another, and nothing is loaded for a log's sake."""
+    if isinstance(source, LogSource):
+        return None
+    from kvtool.workload.yaml.yaml_source import YamlSource
+
+    return source if isinstance(source, YamlSource) else None

@@ -143,10 +143,11 @@ def _files_of(path: str, *, allow_outside: bool) -> list[str]:
     """The files that a workload names; none where it cannot be read, which is told when it is."""
     from kvtool.lint.sources import WORKLOAD_SUFFIXES
     from kvtool.text.files.text_files import read_text
-    from kvtool.workload.yaml.named_files import named_files
 
     if not path.lower().endswith(WORKLOAD_SUFFIXES):
         return []
+    from kvtool.workload.yaml.named_files import named_files
+
     try:
         return named_files(path, read_text(Path(path), shown=path), allow_outside=allow_outside)
     except KvtoolError:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from kvtool.report.routing_words import routing_answer
+from kvtool.report.setting_words import ENOUGH, block_size_answer, ttl_answer
 from kvtool.report.what_if_columns import POLICIES
 from kvtool.report.what_if_fleet_words import split_answer, tier_answer
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 
-ENOUGH = 0.95
-"""Of what can be hit at all: where a larger cache is hardly worth its memory."""
 _ON_A_CLOCK = (
     "the requests at their own times, on the clock of a latency model; hit rate: of the blocks that are looked up; "
     "imbalance: prompt tokens computed by the replica that computed most, over the mean"
@@ -61,7 +60,8 @@ def answer(document: WhatIfDocument) -> str:
     if axis == "policy":
         told = _where_policies_differ(document.rows)
         return f"{most}; {told}." if told else f"{most}."
-    return f"{most}."
+    best = ttl_answer(document.rows, document.reachable_hit_rate) or block_size_answer(document.rows)
+    return f"{best}. {most}." if best else f"{most}."
 
 
 def not_there(document: WhatIfDocument) -> list[str]:

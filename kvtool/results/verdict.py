@@ -21,6 +21,8 @@ Kind = Literal[
     "baseline",
     "audit",
 ]
+CLOCKED: tuple[Kind, ...] = ("gpus", "goodput")
+"""Those that take a clock."""
 Status = Literal["pass", "warn", "fail", "open"]
 """`warn`: not met, at the level `warn`; `open`: the run was interrupted, and nothing is judged."""
 Outcome = Literal["pass", "warn", "fail", "partial", "none"]

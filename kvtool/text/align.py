@@ -21,6 +21,8 @@ LineEnds = Collection[int] | npt.NDArray[np.bool_]
 
 _MAX_CELLS = 1 << 26
 """Bound on the product of two lengths: one bit each, so 8 MB and some 10 ms for a longest common subsequence."""
+_FEW = 512
+"""Items up to which lists are aligned as they are."""
 _SHORT = 1024
 """Tokens of stretches that are looked through for a common row before they are aligned."""
 _MAX_TOKEN_CELLS = 1 << 24
@@ -59,6 +61,22 @@ def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) 
         blocks += [EqualRun(prefix + i, prefix + j, n) for i, j, n in pairs]
     blocks.append(EqualRun(stop_a, stop_b, suffix))
     return [run for run in _joined(blocks) if run.length >= min_run or (run.a_start == 0 == run.b_start)]
+
+
+def align_items(a: list[int], b: list[int]) -> list[EqualRun]:
+    """`align` of two lists, however short a run is: of few items, as lines and words are, without arrays."""
+    if max(len(a), len(b)) > _FEW:
+        return align(np.array(a, np.int32), np.array(b, np.int32), min_run=1)
+    most = min(len(a), len(b))
+    prefix = next((at for at in range(most) if a[at] != b[at]), most)
+    most -= prefix
+    suffix = next((at for at in range(most) if a[-1 - at] != b[-1 - at]), most)
+    stop_a, stop_b = len(a) - suffix, len(b) - suffix
+    blocks = [EqualRun(0, 0, prefix)]
+    if prefix < stop_a and prefix < stop_b:
+        blocks += [EqualRun(prefix + i, prefix + j, n) for i, j, n in _sequence(a[prefix:stop_a], b[prefix:stop_b])]
+    blocks.append(EqualRun(stop_a, stop_b, suffix))
+    return list(_joined(blocks))
 
 
 def common_prefix(a: Ids, b: Ids) -> int:

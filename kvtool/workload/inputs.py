@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import Overlay
 from kvtool.workload.logs.logs import LogOptions, LogSource, default_group
-from kvtool.workload.yaml.fields import KnownCodes
-from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.grouping import ByFile
+    from kvtool.workload.yaml.fields import KnownCodes
+    from kvtool.workload.yaml.yaml_source import YamlSource
 
 _YAML = (".yaml", ".yml")
 _MOST_FILE_GROUPS = 8
@@ -43,6 +43,8 @@ def open_inputs(
             f"{workloads[0]} is a workload file; it is profiled alone", hint="put logs into it with `import:`"
         )
     if workloads:
+        from kvtool.workload.yaml.yaml_source import load_yaml_workload
+
         return load_yaml_workload(
             workloads[0],
             seed=seed,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from kvtool.engine.chain_numbers import Chain
 from kvtool.workload.turn import Conversation, Recorded, Turn
 
-MOST_BYTES = 64 << 20
+MOST_BYTES = 128 << 20
 _EACH = 1_000
 """Bytes that a request takes beside its texts, and"""
 _HOLDER = 300

@@ -9,14 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kvtool.cli.app import run
 from kvtool.workload.ahead import ahead
+from tests.processes import children, is_gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one process only")
 
@@ -145,20 +144,8 @@ def running(folder: Path, tokenizer: str) -> tuple[subprocess.Popen[str], int]:
     )
     assert process.stderr is not None
     assert process.stderr.readline() == "ready\n"
-    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split()
-    return process, int(child)
-
-
-def is_gone(process: int) -> bool:
-    """Whether a process has ended, or does so soon: one whose parent was killed notices when it writes."""
-    for _ in range(300):
-        with suppress(OSError):
-            stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-            if stat.rpartition(")")[2].split()[0] not in "ZX":
-                time.sleep(0.1)
-                continue
-        return True
-    return False
+    (child,) = children(process.pid)
+    return process, child
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,14 @@ _OF_MONEY = (
 _OF_ADVICE = ("kvtool.fixes.", "kvtool.profiler.advice.")
 _WITHOUT_ADVICE = {"kvtool.fixes.fix", "kvtool.profiler.advice.trials"}
 """What says how a run with fixes is asked for; it is small."""
+_OF_WORKLOADS = (
+    "kvtool.workload.yaml.yaml_source",
+    "kvtool.workload.yaml.groups",
+    "kvtool.text.files.yaml_composer",
+    "kvtool.lint.formats",
+    "kvtool.lint.templates",
+)
+"""With PyYAML, and what finds prompts in files of frameworks."""
 _WORKLOAD = """\
 version: 1
 name: w
@@ -92,3 +100,19 @@ def test_a_log_that_names_no_hosted_model_loads_no_prices(tmp_path: Path) -> Non
     loaded = _loaded(tmp_path, "profile", "log.jsonl")
     assert "kvtool.workload.logs.known_formats" in loaded
     assert not {name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.money_lines"))}
+
+
+@pytest.mark.parametrize("advice", ["--advice", "--no-advice"])
+def test_a_log_loads_nothing_of_workload_files(tmp_path: Path, advice: str) -> None:
+    (tmp_path / "log.jsonl").write_text(_CHAT * 3)
+    loaded = _loaded(tmp_path, "profile", "log.jsonl", advice)
+    assert not {name for name in loaded if name.startswith(_OF_WORKLOADS)}
+
+
+def test_a_trace_loads_no_templates(tmp_path: Path) -> None:
+    """There is no text in it to render."""
+    (tmp_path / "trace.jsonl").write_text(
+        '{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}\n'
+    )
+    loaded = _loaded(tmp_path, "profile", "trace.jsonl", "--no-advice")
+    assert not {name for name in loaded if name.startswith((*_OF_WORKLOADS, "kvtool.text.templates.template"))}

@@ -163,6 +163,31 @@ def test_a_report_of_any_width(trace: str, capsys: pytest.CaptureFixture[str], w
         assert "a transfer takes" in " ".join(out.split())
 
 
+SMALL = ("--capacity", "8", "--replicas", "3")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--sweep", "tier", "--capacity", "8"),
+        ("--sweep", "pd", "--replicas", "3"),
+        ("--sweep", "routing", *SMALL),
+        ("--sweep", "replicas", "--capacity", "8"),
+        ("--use-timestamps", "--slo", "ttft=1s", *SMALL),
+        ("--kv-cache-dtype", "bf16", "--capacity", "8"),
+    ],
+    ids=["tier", "pd", "routing", "replicas", "clock", "table"],
+)
+def test_the_narrowest_report(
+    trace: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(Path(trace).parent)
+    for width in (20, 23):
+        assert run(["what-if", "t.jsonl", *SERVED, *arguments, "--width", str(width)]) == 0
+        out = capsys.readouterr().out
+        assert [line for line in out.splitlines() if len(line) > width] == []
+
+
 def test_fleets_of_several_sizes_are_a_map(trace: str, told: Told, tmp_path: Path) -> None:
     several = told("--sweep", "pd", "--replicas", "2..4")
     pools = [(row["replicas"], row["prefill_replicas"], row["decode_replicas"]) for row in several["rows"]]

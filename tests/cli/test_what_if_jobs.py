@@ -8,8 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from kvtool.cli.app import run
 from kvtool.errors import INSTALL_RAY
 from kvtool.profiler.what_if import sweep_tasks
 from kvtool.workload.tasks import process_pool
+from tests.processes import children, is_gone
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
@@ -122,21 +121,6 @@ def test_an_address_without_its_engine_is_refused(trace: str, capsys: pytest.Cap
 
 
 # Ends
-
-
-def children(process: int) -> set[int]:
-    return set(map(int, Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()))
-
-
-def is_gone(process: int) -> bool:
-    for _ in range(300):
-        with suppress(OSError):
-            stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-            if stat.rpartition(")")[2].split()[0] not in "ZX":
-                time.sleep(0.1)
-                continue
-        return True
-    return False
 
 
 @linux

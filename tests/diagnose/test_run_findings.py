@@ -22,6 +22,7 @@ from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.finding import Finding
 from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.prompt import Ids
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer
@@ -268,9 +269,9 @@ def test_places_are_not_looked_up_where_nothing_is_found(
     asked: list[str] = []
     offsets = byte_renderer.tokenizer.offsets
 
-    def counted(piece: str) -> list[tuple[int, int]]:
+    def counted(piece: str, ids: Ids | None = None) -> list[tuple[int, int]]:
         asked.append(piece)
-        return offsets(piece)
+        return offsets(piece, ids)
 
     monkeypatch.setattr(byte_renderer.tokenizer, "offsets", counted)
     texts = [f"You help with what is asked.\n{chr(97 + i) * 40}" for i in range(3)]

@@ -11,7 +11,7 @@ from kvtool.diagnose.slots import WHOLE_LINE, Slot
 from kvtool.fixes import held_units
 from kvtool.fixes.movable_unit import Movable
 from kvtool.fixes.move_target import MoveTarget
-from kvtool.fixes.parted_text import parted
+from kvtool.fixes.parted_text import parted, units_held
 from kvtool.text.traced import Origin, Traced
 
 PIECES = [
@@ -76,6 +76,33 @@ def test_a_target_that_is_another_one_remembers_nothing() -> None:
     other = replace(target, steady=frozenset({"a"}))
     assert other.held.of("a", "", list) == ()
     assert target == replace(target)
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("\n".join),
+    st.sampled_from(["text", "messages[0]", "messages (user)"]),
+    st.sampled_from([None, "", "ref", "Now"]),
+    st.integers(0, 4),
+    kinds,
+)
+def test_a_text_that_cannot_hold_a_target_is_not_read(
+    body: str, part: str, words: str | None, line: int, kind: str
+) -> None:
+    target = MoveTarget(replace(slot(line, kind, "messages[0]"), words=words))
+    texts = [Traced.of(body, Origin("log", part=part, pointer=("content",), text=body)), Traced(body)]
+    for text in texts:
+        found = parted(text, [target], "", len(body))
+        if not target.held._known:
+            assert not found.units
+            assert not list(units_held(text, target, ""))
+
+
+def test_texts_of_other_messages_take_no_room() -> None:
+    target = MoveTarget(slot(0, WHOLE_LINE, "messages[0]"))
+    for part in ("messages[0]", "messages[1]"):
+        text = Traced.of("Now: 1\nBe kind.", Origin("log", part=part, text="Now: 1\nBe kind."))
+        parted(text, [target], "", len(text))
+    assert len(target.held._known) == 1
 
 
 def test_only_so_many_texts_are_remembered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,31 @@ def test_limits_are_held_against_todays_row_of_what_if(tmp_path: Path, capsys: p
 def test_an_objective_that_nobody_meets_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, checks = checked(capsys, trace(tmp_path / "t.jsonl"), "--slo", "ttft=0.1ms", "--max-gpus", "8")
     assert (code, checks["gpus"]["actual"]) == (1, None)
-    assert "no fleet that was tried meets ttft=0.1ms" in checks["gpus"]["message"]
+    said = "no fleet that was tried serves them within ttft=0.1ms; --max-gpus allows 8 GPUs"
+    assert checks["gpus"]["message"].endswith(said)
+
+
+def test_the_next_step_is_the_table_for_the_same_objective(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace(tmp_path / "t.jsonl")
+    flags = ["--slo=ttft=0.1ms", "--tensor-parallel", "2", "--max-gpus", "8"]
+    monkeypatch.setattr("sys.argv", ["kvtool", "check", "t.jsonl", *flags])
+    assert run(["check", "t.jsonl", *flags]) == 1
+    shown = capsys.readouterr().out
+    assert "FAIL 1 gate (all requests no fleet found, 8 allowed)" in shown
+    _, step, command, *_ = shown.partition("Next: see what saves GPUs:\n")
+    assert step
+    words = shlex.split(command)
+    assert words == ["kvtool", "what-if", "t.jsonl", "--slo=ttft=0.1ms", "--tensor-parallel", "2"]
+    assert run(words[1:]) == 0
+    capsys.readouterr()
+    (tmp_path / "kvtool.toml").write_text('[check]\nmax_gpus = 1\nslo = "ttft=300ms"\n')
+    assert run(["check", "t.jsonl"]) == 1
+    shown = capsys.readouterr().out
+    assert "with the slo of the file as --slo" in shown
+    assert "kvtool what-if t.jsonl --use-timestamps" in shown
 
 
 def test_the_file_demands_it_too_and_flags_go_first(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.render import Renderer
-from kvtool.workload.turn import Source, Turn
-from tests.accounting.view_runs import BLOCK, LATENCY, Given, traces
+from kvtool.workload.turn import Conversation, Source, Turn
+from tests.accounting.view_runs import BLOCK, LATENCY, Given, hashed, traces
 from tests.accounting.view_runs import turn as tokens
 
 plans = st.builds(
@@ -61,7 +61,7 @@ def with_extras(turns: Sequence[Turn], more: Sequence[tuple[str | None, str | No
 
 def run(renderer: Renderer, source: Source, plan: Plan, numbers: TraceNumbers | None, **wanted: Any) -> PassResult:
     maker = JobMaker(renderer, seed=0, numbers=numbers)
-    return Pass(plan, maker, progress=Progress(None), explain=False, **wanted).run(source)
+    return Pass(plan, maker, **{"progress": Progress(None), "explain": False, **wanted}).run(source)
 
 
 def figures(result: PassResult) -> dict[str, object]:
@@ -71,6 +71,7 @@ def figures(result: PassResult) -> dict[str, object]:
         "groups": list(result.ledger.totals()),
         "sums": result.ledger.sums(),
         "views": result.views.views(result.ledger),
+        "timelines": result.views.timelines(),
         "boundaries": [group.boundary() for group in result.boundaries],
         "times": (result.ttft, result.ttft_off),
         "decode": result.decode,
@@ -97,6 +98,83 @@ def test_by_number_as_by_hash(
         )
         for numbers in (None, TraceNumbers())
     ]  # fmt: skip
+    assert found[0] == found[1]
+
+
+@given(
+    traces(),
+    st.lists(
+        st.tuples(st.sampled_from([None, None, None, "x"]), st.sampled_from([*[None] * 9, "s"]), st.integers(0, 9)),
+        min_size=12,
+        max_size=12,
+    ),
+    plans,
+    st.integers(1, 5),
+    st.sampled_from([1, 64]),
+    st.sampled_from([None, 14]),
+    st.booleans(),
+)
+def test_many_at_a_time_as_one_by_one(
+    byte_renderer: Renderer,
+    turns: list[Turn],
+    more: list[Any],
+    plan: Plan,
+    together: int,
+    groups: int,
+    longest: int | None,
+    explain: bool,
+) -> None:
+    """A session, one group too many and what does not fit end it; with no group at all each is taken by itself."""
+    turns = with_extras(turns, more)
+    if longest is not None:
+        plan = replace(plan, engine=replace(plan.engine, max_model_len=longest))
+    found = []
+    for most in (0, groups):
+        views = ViewBook(BLOCK, whole_prompt_may_hit=plan.rules == "block-lru", details=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("kvtool.profiler.trace_run._TOGETHER", together)
+            patch.setattr("kvtool.profiler.trace_run._MOST_GROUPS", most)
+            result = run(
+                byte_renderer, Given(turns), plan, TraceNumbers(), look_at_decode=True, explain=explain, views=views
+            )
+        found.append(figures(result))
+    assert found[0] == found[1]
+
+
+def test_what_is_taken_many_at_a_time_is_told_while_it_runs(byte_renderer: Renderer) -> None:
+    """Requests wait for their books; who asks for the hit rate has all that are done."""
+    told: list[str] = []
+    asked: list[Callable[[], str]] = []
+
+    class Asking(Progress):
+        def tells(self, found: Callable[[], str]) -> None:
+            asked.append(found)
+
+        def advance(self, count: int = 1) -> None:
+            super().advance(count)
+            told.extend(each() for each in asked)
+
+    plan = Plan(EngineConfig(block_size=BLOCK), LATENCY)
+    turns = [hashed([1, 2, each], 3 * BLOCK) for each in (3, 4, 5)]
+    result = run(byte_renderer, Given(turns), plan, TraceNumbers(), progress=Asking(None), explain=True)
+    assert told == ["0.0% hit", "33.3% hit", "44.4% hit"]
+    assert result.queries == 3 * 3 * BLOCK
+
+
+def test_what_was_served_before_ctrl_c_is_in_the_books(byte_renderer: Renderer) -> None:
+    class Interrupted(Given):
+        def conversations(self) -> Iterator[Conversation]:
+            yield from super().conversations()
+            raise KeyboardInterrupt
+
+    turns = [hashed([1, 2, each], 3 * BLOCK) for each in (3, 4, 5)]
+    plan = Plan(EngineConfig(block_size=BLOCK, num_blocks=9), LATENCY)
+    found = []
+    for source in (Interrupted(turns), Given(turns)):
+        views = ViewBook(BLOCK, details=False)
+        result = run(byte_renderer, source, plan, TraceNumbers(), look_at_decode=True, explain=True, views=views)
+        assert result.partial == isinstance(source, Interrupted)
+        found.append(figures(result))
     assert found[0] == found[1]
 
 

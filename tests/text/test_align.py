@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.text import align as module
-from kvtool.text.align import EqualRun, align, common_prefix
+from kvtool.text.align import EqualRun, align, align_items, common_prefix
 
 NEWLINE = 0
 MASK = np.array([True, False, False])
@@ -116,3 +116,12 @@ def test_what_is_not_looked_through_has_no_run(a, b, newline, min_run):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_may_share", lambda *_: True)
         assert align(ids(a), ids(b), newline=newline, min_run=min_run) == quick
+
+
+@given(small, small)
+@settings(deadline=None)
+def test_lists_are_aligned_like_arrays(a, b):
+    assert align_items(a, b) == align(ids(a), ids(b), min_run=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", 0)
+        assert align_items(a, b) == align(ids(a), ids(b), min_run=1)

@@ -183,6 +183,13 @@ def test_tables_drop_columns_then_shorten_prose_and_keep_numbers():
     assert all(len(line) <= 36 for line in narrow)
 
 
+def test_a_stacked_cell_goes_close_to_its_title_then_below_it():
+    columns = [Column("router", "<"), Column("TTFT p99"), Column("break-even, tokens")]
+    rows = [["a", "41.6 ms", "1,024"]]
+    assert table(columns, rows, 29) == ["  a", "    TTFT p99 41.6 ms", "    break-even, tokens  1,024"]
+    assert table(columns, rows, 20) == ["  a", "    TTFT p99 41.6 ms", "    break-even,", "    tokens", "      1,024"]
+
+
 def test_tables_stack_when_numbers_do_not_fit_side_by_side():
     stacked = table(COLUMNS, ROWS, 20)
     values = [line.split() for line in stacked if line.split()[0] in ("reqs", "hit")]

@@ -191,14 +191,14 @@ def test_times_that_go_back_are_put_in_order(tmp_path: Path) -> None:
     b = write(tmp_path / "b.jsonl", [{"prompt": str(time), "timestamp": time} for time in (2, 8)])
     source = LogSource([a, b])
     assert [str(turn.text) for turn in turns_of(source)] == ["1", "2", "4", "5", "6", "8", "9"]
-    assert source.outcome.notes == ["2 files, one stream by arrival"]
+    assert source.outcome.notes == ["2 files, one stream by arrival", *source.outcome.times]
 
 
 def test_one_log_is_read_in_the_order_of_its_times(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [{"prompt": str(time), "timestamp": time} for time in (5, 1, 3)])
     source = LogSource([path])
     assert [(str(turn.text), turn.arrival) for turn in turns_of(source)] == [("1", 0.0), ("3", 2.0), ("5", 4.0)]
-    assert source.outcome.notes == []
+    assert source.outcome.notes == source.outcome.times
 
 
 def test_ids_of_two_files_are_told_apart(tmp_path: Path) -> None:

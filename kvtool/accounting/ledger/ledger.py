@@ -20,6 +20,7 @@ from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.ledger.sums import Booked, SumBook, SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.trace_book import TraceBook
+from kvtool.accounting.ledger.traced_batch import TracedBatch, settle, traced_rungs
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
 from kvtool.accounting.token_store import TokenStore
@@ -190,6 +191,26 @@ class Ledger:
         rungs = self._rungs(count, own, known, unit)
         totals.shared(known)
         return LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, None, None, None, [], True)
+
+    def enter_traced(self, batch: TracedBatch, *, evicts: bool) -> None:
+        """Enter requests that are done: what `submit` and `settle` would make of them one by one, for a watcher without details and
+        without sums. `evicts`: the cache has an end."""
+        assert self._sums is None
+        book = self._traces.get(batch.unit)
+        if book is None:
+            book = self._traces[batch.unit] = TraceBook(batch.unit)
+            self._numbers[batch.unit] = TraceNumbers()
+        rows = batch.rows()
+        book.enter_all(len(self._owner_group), batch)
+        groups = [self.group(name) for name in batch.groups]
+        self._owner_group += map(groups.__getitem__, rows.group.tolist())
+        self._owner_tokens.extend(rows.tokens.tolist())
+        kinder = "evicted" if evicts else None
+        for name, part in batch.of_groups(rows):
+            rungs = traced_rungs(part, self.block_size, whole_prompt_may_hit=self.whole_prompt_may_hit)
+            settle(self.group(name), part, kinder if self.caching else "caching_off", rungs)
+        if self.watcher is not None:
+            self.watcher.settled_traced(batch)
 
     def _watch_traced(self, watcher: Watcher, turn: Turn, owner: int, ids: Ids, unit: int, count: int) -> None:
         """Grow the tree that a watcher wants."""

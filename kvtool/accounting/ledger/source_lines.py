@@ -42,9 +42,7 @@ class _TokenPlaces:
         assert prompt.text is not None
         assert prompt.char_starts is not None
         assert prompt.token_starts is not None
-        assert prompt.offsets is not None
-        self._text = str.__str__(prompt.text)
-        self._chars, self._tokens, self._offsets = prompt.char_starts, prompt.token_starts, prompt.offsets
+        self._prompt, self._chars, self._tokens = prompt, prompt.char_starts, prompt.token_starts
         self._piece = -1
         self._lefts: list[int] = []
 
@@ -55,9 +53,8 @@ class _TokenPlaces:
         if char == start:
             return self._tokens[piece]
         if piece != self._piece:
-            stop = self._chars[piece + 1] if piece + 1 < len(self._chars) else len(self._text)
             self._piece = piece
-            self._lefts = [left for left, _ in self._offsets(self._text[start:stop])]
+            self._lefts = [left for left, _ in self._prompt.piece_ranges(piece)]
         return self._tokens[piece] + bisect_left(self._lefts, char - start)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kvtool.accounting.ledger.sums import Booked
+from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.engine.chain_numbers import Chain, run_length
 
 _TOGETHER = 1 << 16
@@ -49,6 +50,24 @@ class TraceBook:
         missing = (content[-1] if count else 0) + 1 - len(again)
         if missing > 0:
             again.extend(bytes(missing))
+
+    def enter_all(self, first_owner: int, batch: TracedBatch) -> None:
+        """The same of many prompts, the owners of which follow each other."""
+        rows = batch.rows()
+        new = rows.blocks - rows.known_blocks
+        (some,) = ((new > 0) | (rows.blocks * self.unit < rows.tokens)).nonzero()
+        for kept, added in (
+            (self._owners, first_owner + some),
+            (self._firsts, rows.first_new[some]),
+            (self._places, rows.known_blocks[some]),
+            (self._counts, new[some]),
+        ):
+            kept.frombytes(added.astype(np.intc).tobytes())
+        marks = np.frombuffer(batch.again, np.intc)
+        missing = max(int((rows.first_new + new).max(initial=0)), int(marks.max(initial=0)) + 1) - len(self._again)
+        if missing > 0:
+            self._again.extend(bytes(missing))
+        np.frombuffer(self._again, np.uint8)[marks] = 1
 
     def first_uses(self, tokens: array[int]) -> Iterator[tuple[int, int]]:
         """By owner, the tokens that it brought and later prompts had, too; `tokens` are those of each owner's prompt."""

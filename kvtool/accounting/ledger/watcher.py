@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kvtool.accounting.ledger.sums import Booked
+from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.prefix_tree import PrefixNode
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
@@ -27,6 +28,10 @@ class Watcher(Protocol):
         self, owner: int, turn: Turn, prompt: Prompt | None, num_tokens: int, hit: int, booked: Sequence[Booked]
     ) -> None:
         """A request is done; `booked`, in order and apart, are its tokens with a fate so far."""
+        ...
+
+    def settled_traced(self, batch: TracedBatch) -> None:
+        """Requests of a trace are done, of which it wants no details."""
         ...
 
     def closed(self, owner: int, booked: Booked) -> None:

@@ -8,6 +8,7 @@ from itertools import chain
 
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.sums import Booked
+from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.prefix_tree import PrefixNode
 from kvtool.accounting.views.reuse import ReuseBook
 from kvtool.accounting.views.timeline import TimelineBook
@@ -66,6 +67,12 @@ class ViewBook:
         if details is not None:
             id_ = details.ids.pop(owner)
             details.worst.add(owner, id_, turn.group, turn.index, prompt, num_tokens, hit, booked)
+
+    def settled_traced(self, batch: TracedBatch) -> None:
+        """See `Watcher`."""
+        assert self._details is None
+        rows = batch.rows()
+        self._timeline.add_all(batch.groups, rows.group, rows.tokens, rows.hit)
 
     def closed(self, owner: int, booked: Booked) -> None:
         """See `Watcher`."""

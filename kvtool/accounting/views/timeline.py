@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from kvtool.results.views import TimeBin, Timeline
 
+Counts = npt.NDArray[np.int64]
 MOST_BINS = 120
 MOST_GROUPS = 40
 _FIELDS = 3
@@ -27,6 +32,31 @@ class TimelineBook:
 
     def add(self, group: str, prompt_tokens: int, hit_tokens: int) -> None:
         """The next request."""
+        window = self._window()
+        self._settled += 1
+        of_group = self._groups.get(group)
+        if of_group is None:
+            of_group = self._groups[group] = array("q")
+        for bins in (self._total, of_group):
+            _add(bins, window, 1, prompt_tokens, hit_tokens)
+
+    def add_all(self, names: Sequence[str], group: Counts, prompt_tokens: Counts, hit_tokens: Counts) -> None:
+        """The next requests, one of each in each array; `group` has the numbers of their `names`."""
+        start = 0
+        while start < len(group):
+            window = self._window()
+            stop = min(start + (window + 1) * self._width - self._settled, len(group))
+            of, prompts, hits = group[start:stop], prompt_tokens[start:stop], hit_tokens[start:stop]
+            _add(self._total, window, stop - start, int(prompts.sum()), int(hits.sum()))
+            for number in dict.fromkeys(of.tolist()):
+                mine = of == number
+                bins = self._groups.setdefault(names[number], array("q"))
+                _add(bins, window, int(mine.sum()), int(prompts[mine].sum()), int(hits[mine].sum()))
+            self._settled += stop - start
+            start = stop
+
+    def _window(self) -> int:
+        """The window of the next request, after making room for it."""
         window = self._settled // self._width
         if window == MOST_BINS:
             self._total = _halved(self._total)
@@ -34,17 +64,7 @@ class TimelineBook:
                 self._groups[name] = _halved(bins)
             self._width *= 2
             window //= 2
-        self._settled += 1
-        of_group = self._groups.get(group)
-        if of_group is None:
-            of_group = self._groups[group] = array("q")
-        for bins in (self._total, of_group):
-            at = _FIELDS * window
-            if at >= len(bins):
-                bins.extend([0] * (at + _FIELDS - len(bins)))
-            bins[at] += 1
-            bins[at + 1] += prompt_tokens
-            bins[at + 2] += hit_tokens
+        return window
 
     def timelines(self) -> list[Timeline]:
         """That of all requests, then those of the groups with the most prompt tokens, in the order of their first requests."""
@@ -69,6 +89,15 @@ class TimelineBook:
             for at in range(0, len(bins), _FIELDS)
             if bins[at]
         ]
+
+
+def _add(bins: array[int], window: int, requests: int, prompt_tokens: int, hit_tokens: int) -> None:
+    at = _FIELDS * window
+    if at >= len(bins):
+        bins.extend([0] * (at + _FIELDS - len(bins)))
+    bins[at] += requests
+    bins[at + 1] += prompt_tokens
+    bins[at + 2] += hit_tokens
 
 
 def _halved(bins: array[int]) -> array[int]:

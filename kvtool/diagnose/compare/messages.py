@@ -29,11 +29,11 @@ from kvtool.text.message import role_of
 
 _FIELDS = ("reasoning_content", "tool_calls", "function_call", "name", "tool_call_id")
 """What a message has beside its role and content that a chat template may write."""
-_HEAD = ("system", "developer")
+HEAD = ("system", "developer")
 _BEHIND = 64
 _LEAST_ALIKE = 0.5
-_LEAST_BEHIND = 0.3
-_MOST_PAIRS = 64
+LEAST_BEHIND = 0.3
+MOST_PAIRS = 64
 """Neighbouring messages that all differ and are still compared one by one."""
 
 Key = tuple[str, ...]
@@ -97,7 +97,7 @@ class _Histories:
         self.b = b = b[: start + len(self.keys_b)]
         runs = aligned(self.keys_a, self.keys_b)
         self.runs = [EqualRun(run.a_start + start, run.b_start + start, run.length) for run in runs if run.length]
-        self.head = next((at for at, message in enumerate(a) if role_of(message) not in _HEAD), len(a))
+        self.head = next((at for at, message in enumerate(a) if role_of(message) not in HEAD), len(a))
 
     def changes(self) -> list[Change]:
         cut = self._front_cut()
@@ -127,7 +127,7 @@ class _Histories:
         for run in [*reversed(self.runs), EqualRun(self.start, self.start, 0)]:
             at_a, at_b = run.a_start + run.length, run.b_start + run.length
             if at_a < stop_a or at_b < stop_b:
-                gaps.append(MessageGap(at_a, stop_a, at_b, stop_b, last=shared <= _LEAST_BEHIND * every))
+                gaps.append(MessageGap(at_a, stop_a, at_b, stop_b, last=shared <= LEAST_BEHIND * every))
                 every += sum(lengths[at_a - self.start : stop_a - self.start])
             length = sum(lengths[run.a_start - self.start : at_a - self.start])
             shared, every = shared + length, every + length
@@ -167,7 +167,7 @@ class _Histories:
                 found += self._pair(a0, b0, last=True)
             return found
         same_count = a1 - a0 == b1 - b0
-        most = a0 + _MOST_PAIRS
+        most = a0 + MOST_PAIRS
         while a0 < min(a1, most) and b0 < b1:
             changed = self._role_changed(a0, b0)
             if changed is None and role_of(self.a[a0]) != role_of(self.b[b0]):
@@ -196,7 +196,7 @@ class _Histories:
 
     def _kind(self, a0: int, a1: int, b0: int, b1: int) -> DifferenceKind:
         """Why messages are gone or there: instructions, the front of the history, or any other part of it."""
-        if all(role_of(message) in _HEAD for message in (*self.a[a0:a1], *self.b[b0:b1])):
+        if all(role_of(message) in HEAD for message in (*self.a[a0:a1], *self.b[b0:b1])):
             return OPTIONAL if a0 == a1 or b0 == b1 else OTHER
         return WINDOW if b0 == b1 and a0 <= self.head else HISTORY_EDITED
 
@@ -204,7 +204,7 @@ class _Histories:
         one, other = self.a[at_a], self.b[at_b]
         role = role_of(other)
         answered = any(role_of(message) == "assistant" for message in self.b[at_b + 1 :])
-        history = 0 if role not in _HEAD and answered else NEVER
+        history = 0 if role not in HEAD and answered else NEVER
         where = TextWhere(RequestPart("message", at_b, role), history=history, tail=last, later=self.later)
         return compare_message(one, other, where)
 
@@ -216,7 +216,7 @@ def compare_message(a: Any, b: Any, where: TextWhere) -> list[Change]:
     text_a, text_b = content_text(a.get("content")), content_text(b.get("content"))
     if where.history == 0 and not where.tail and is_cut_short(len(text_a), len(text_b)):
         return [Change(CUT_SHORT, where.part, 0, len(text_b), text_a[:MAX_EXCERPT], text_b[:MAX_EXCERPT])]
-    found = [] if where.tail and not _alike(text_a, text_b) else compare_texts(text_a, text_b, where)
+    found = [] if where.tail and not are_alike(text_a, text_b) else compare_texts(text_a, text_b, where)
     if where.tail:
         return found
     end = len(text_b)
@@ -267,7 +267,7 @@ def _whole(where: TextWhere, before: str, after: str, start: int = 0) -> Change:
     return Change(kind, where.part, start, start, before[:MAX_EXCERPT], after[:MAX_EXCERPT])
 
 
-def _alike(a: str, b: str) -> bool:
+def are_alike(a: str, b: str) -> bool:
     """Whether two texts in the place of the last message are one text with something changed: they share long lines."""
     if min(len(a), len(b)) < _BEHIND:
         return False

@@ -19,6 +19,7 @@ import re
 from kvtool.diagnose.classify import classify_in
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.history import NEVER, history_start
+from kvtool.diagnose.compare.message_values import messages_differ_in_values
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
 from kvtool.text.json_text import may_hold_json
 from kvtool.workload.turn import Turn
@@ -39,7 +40,11 @@ _PARTED = re.compile(r"[,;|\n]|[.!?]\s")
 
 def differ_in_values(before: Turn, after: Turn) -> bool:
     """Whether `compare_turns` surely finds neither a change of structure nor a cosmetic one; False where that is not plain."""
-    if before.tools or after.tools or before.messages is not None or after.messages is not None:
+    if before.tools or after.tools:
+        return False
+    if before.messages is not None and after.messages is not None:
+        return messages_differ_in_values(before.messages, after.messages)
+    if before.messages is not None or after.messages is not None:
         return False
     if before.text is None or after.text is None:
         return False

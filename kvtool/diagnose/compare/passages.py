@@ -6,8 +6,6 @@ import re
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-import numpy as np
-
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv104 import USER
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
@@ -21,7 +19,7 @@ from kvtool.diagnose.compare.inline_items import LONGEST_LINE, reordered
 from kvtool.diagnose.compare.order import order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.text.align import EqualRun, align
+from kvtool.text.align import EqualRun, align_items
 from kvtool.text.traced import line_around
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -153,7 +151,7 @@ def _chunks(passage: Passage) -> tuple[list[tuple[Range, Range]], int]:
     names: dict[str, int] = {}
     words_a, starts_a = _words(passage.a, passage.a0, passage.a1, names)
     words_b, starts_b = _words(passage.b, passage.b0, passage.b1, names)
-    runs = align(words_a, words_b, min_run=1)
+    runs = align_items(words_a, words_b)
     found: list[tuple[Range, Range]] = []
     at_a = at_b = shared = 0
     for start_a, start_b, length in [*runs, EqualRun(len(words_a), len(words_b), 0)]:
@@ -164,13 +162,11 @@ def _chunks(passage: Passage) -> tuple[list[tuple[Range, Range]], int]:
     return found, max(passage.a1 - passage.a0, passage.b1 - passage.b0) - shared
 
 
-def _words(
-    text: str, start: int, stop: int, names: dict[str, int]
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], list[int]]:
+def _words(text: str, start: int, stop: int, names: dict[str, int]) -> tuple[list[int], list[int]]:
     """A number for each word, space or sign of `text[start:stop]`, and where each begins (and the last one ends)."""
     words = _WORD.findall(text, start, stop)
     keys = [names.setdefault(word, len(names)) for word in words]
-    return np.array(keys, dtype=np.int32), list(accumulate(map(len, words), initial=start))
+    return keys, list(accumulate(map(len, words), initial=start))
 
 
 def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:

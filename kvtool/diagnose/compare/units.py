@@ -6,11 +6,9 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
-from kvtool.text.align import EqualRun, align
+from kvtool.text.align import EqualRun, align_items
 from kvtool.text.json_text import JsonAt, json_in
 
 MAX_TEXT = 2_000_000
@@ -138,7 +136,7 @@ def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[EqualRun]:
     if names.keys().isdisjoint(b):
         return []
     ids_b = [names.setdefault(item, len(names)) for item in b]
-    return align(np.array(ids_a, np.int32), np.array(ids_b, np.int32), min_run=1)
+    return align_items(ids_a, ids_b)
 
 
 def same_end(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:

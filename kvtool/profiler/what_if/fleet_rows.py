@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.fleet import serve
 from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, fleet_figures
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
@@ -16,12 +17,14 @@ from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
 from kvtool.engine.fleet.missed_slo import MissedSlo
 from kvtool.engine.fleet.replica import Replica
+from kvtool.engine.fleet.routers.asked_router import AskedRouter
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tiered_replica import TieredReplica
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.what_if.arrival_times import check_arrivals
+from kvtool.profiler.what_if.named_router import made_router
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.workload.block_trace import BlockTrace
@@ -91,8 +94,16 @@ class FleetPlan:
     def serve(
         self, router: FleetRouter, replicas: int, *, view: RouterView = "events", index_blocks: int | None = None
     ) -> FleetRun:
-        """The requests through so many replicas. EngineError for a request that could never run."""
-        return serve(self.requests, self.replica, replicas, router, view=view, index_blocks=index_blocks)
+        """The requests through so many replicas. KvtoolError for a request that could never run."""
+        try:
+            return serve(self.requests, self.replica, replicas, router, view=view, index_blocks=index_blocks)
+        except EngineError as error:
+            raise KvtoolError(error.message, hint=error.hint) from error
+
+    def serve_by(self, router: AskedRouter, replicas: int, seed: int) -> FleetRun:
+        """The same behind a router as it was asked for; KvtoolError for a bound, too."""
+        kind = router.kind
+        return self.serve(made_router(router, seed), replicas, view=kind.view, index_blocks=kind.index_blocks)
 
     def smallest(
         self,
@@ -125,6 +136,11 @@ class FleetPlan:
             return misses.most if misses.too_many and give_up else fleet_figures(run, slo).within_slo or 0.0
 
         return smallest_fleet(share_of, slo.share, most=most, attainable=best)
+
+    def smallest_by(self, router: AskedRouter, seed: int) -> FleetSearch:
+        """The same behind a router as it was asked for."""
+        kind = router.kind
+        return self.smallest(lambda: made_router(router, seed), view=kind.view, index_blocks=kind.index_blocks)
 
     def row(
         self, axis: Axis, run: FleetRun, *, routing: str | None = None, search: FleetSearch | None = None

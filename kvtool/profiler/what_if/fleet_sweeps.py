@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from kvtool.accounting.plan import Plan
 from kvtool.config.tier_options import Splitting, Tiering, amounts, one_amount
-from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.fleet_figures import Slo
 from kvtool.engine.fleet.fleet_router import RouterView
-from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.routers.asked_router import AskedRouter
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.profiler.what_if.named_router import named_router
 from kvtool.profiler.what_if.split_rows import AskedSplit, split_rows
 from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
 from kvtool.results.documents.what_if import SweepRow
@@ -93,13 +93,7 @@ class FleetSweep:
         return FleetPlan.of(self.trace, self.opened.planned, slo=self.slo, speedup=self.speedup)
 
     def _router(self) -> AskedRouter:
-        try:
-            router = asked_router(self.routing or DEFAULT_ROUTER)
-        except EngineError as error:
-            raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
-        if self.view is None:
-            return router
-        return replace(router, kind=replace(router.kind, view=self.view))
+        return named_router(self.routing or DEFAULT_ROUTER, self.view)
 
     @staticmethod
     def _clock(plan: Plan, router: AskedRouter, replicas: int) -> str:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kvtool.accounting.curves.engine_hits import BlockHits, best_hits, engine_hits, policy_hits
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.policies.known_policies import POLICIES
+from kvtool.engine.fits import all_fitting
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.results.choices import ChangeKind, Policy, Sure
 from kvtool.workload.block_trace import BlockTrace
@@ -83,13 +84,6 @@ def holding_all(trace: BlockTrace) -> int:
 
 def fitting(trace: BlockTrace, plan: Plan) -> npt.NDArray[np.bool_]:
     """Which requests the engine would ever run, by its scheduler's rule; block lists of studies take all."""
-    engine = plan.engine
     if plan.rules == "block-lru":
         return np.ones(len(trace), dtype=np.bool_)
-    most = np.minimum(trace.prompt_tokens + np.maximum(trace.output_tokens, 1) - 1, engine.max_model_len)
-    fits: npt.NDArray[np.bool_] = (trace.prompt_tokens >= 1) & (trace.prompt_tokens < engine.max_model_len)
-    if engine.num_blocks is not None:
-        fits &= -(-most // engine.block_size) <= engine.num_blocks - 1
-    if not engine.enable_chunked_prefill:
-        fits &= most <= engine.max_num_batched_tokens
-    return fits
+    return all_fitting(trace.prompt_tokens, np.maximum(trace.output_tokens, 1), plan.engine)

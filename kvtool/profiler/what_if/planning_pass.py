@@ -12,6 +12,7 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
 from kvtool.workload.drive import NO_ANSWER, first_turns, rewritten
 from kvtool.workload.jobs import Job, JobMaker
+from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 
@@ -53,7 +54,8 @@ def read_requests(
             progress.advance(1)
     if not reading.taken:
         raise KvtoolError(f"{opened.name}: no request could be read", hint=reading.refusal or None)
-    return reading.notes()
+    source = opened.source
+    return [*reading.notes(), *(source.outcome.times if isinstance(source, LogSource) else ())]
 
 
 class Collector(Protocol):

@@ -9,15 +9,16 @@ from math import inf
 import numpy as np
 
 from kvtool.accounting.policies.optimum import optimal_hits
-from kvtool.engine.engine_error import EngineError
+from kvtool.config.routing_options import Routed
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch
-from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.routers.asked_router import AskedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
+from kvtool.profiler.what_if.named_router import made_router, named_router
 from kvtool.profiler.what_if.planned_change import Flags
 from kvtool.profiler.what_if.sweep_tasks import WORTH_IT, results
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
@@ -43,20 +44,18 @@ class AskedFleet:
     view: RouterView | None = None
 
     @classmethod
-    def of(cls, axis: Axis, routing: str | None, replicas: Sequence[int], view: RouterView | None) -> AskedFleet:
+    def of(cls, axis: Axis, routed: Routed) -> AskedFleet:
         """As options say. KvtoolError for routers that there are not."""
-        try:
-            routers = [asked_router(name) for name in (routing or "").lower().split(",") if name.strip()]
-        except EngineError as error:
-            raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
-        if routing is not None and not routers:
+        routers = [named_router(name, routed.router_view) for name in routed.names()]
+        replicas = routed.counts()
+        if routed.routing is not None and not routers:
             raise KvtoolError("--routing: no router is named", hint=f"some of {', '.join(ROUTERS)}")
         if axis == "routing" and len(replicas) > 1:
             raise KvtoolError(
                 f"--sweep routing compares routers of one number of replicas, not of {len(replicas)}",
                 hint="--sweep replicas tries several",
             )
-        return cls(axis, routers, replicas, view)
+        return cls(axis, routers, replicas, routed.router_view)
 
 
 class RoutingSweep:
@@ -84,7 +83,7 @@ class RoutingSweep:
         counts = asked.replicas or ((_REPLICAS,) if asked.axis == "routing" else _COUNTS)
         todo = [(router, replicas) for replicas in counts for router in routers]
         blocks = len(todo) * sum(len(request.blocks) for request in self._plan.requests)
-        serving = _Serving(self._plan, asked.axis, asked.view, self._seed)
+        serving = _Serving(self._plan, asked.axis, self._seed)
         progress.stage("serving", len(todo))
         rows: list[SweepRow] = []
         for _, (row, notes) in results(
@@ -98,8 +97,8 @@ class RoutingSweep:
     def _usual(self) -> list[AskedRouter]:
         """Every router of the registry that is another by default; over replicas that of today, and the one that looks at load."""
         if self._asked.axis == "replicas":
-            return [asked_router(name) for name in (ROUND_ROBIN, "least-loaded")]
-        usual = [asked_router(name) for name, kind in ROUTERS.items() if kind.usual]
+            return [named_router(name, self._asked.view) for name in (ROUND_ROBIN, "least-loaded")]
+        usual = [named_router(name, self._asked.view) for name, kind in ROUTERS.items() if kind.usual]
         if self._keyless() < len(self._plan.requests):
             return usual
         self.notes.append(f"session-ring is left out: {_NO_SESSION}")
@@ -133,7 +132,6 @@ class _Serving:
 
     plan: FleetPlan
     axis: Axis
-    view: RouterView | None
     seed: int
 
     def __call__(self, part: tuple[AskedRouter, int]) -> tuple[SweepRow, list[str]]:
@@ -142,22 +140,16 @@ class _Serving:
         if router.settings is None:
             return self._bound(router.name, replicas), []
         plan, kind = self.plan, router.kind
-        made = router.settings.router(self.seed)
-        view = self.view or kind.view
-        try:
-            run = plan.serve(made, replicas, view=view, index_blocks=kind.index_blocks)
-        except EngineError as error:
-            raise KvtoolError(error.message, hint=error.hint) from error
+        made = made_router(router, self.seed)
+        run = plan.serve(made, replicas, view=kind.view, index_blocks=kind.index_blocks)
         notes = _told(router, made, run)
-        search = self._search(router, view, notes) if plan.slo is not None and self.axis == "routing" else None
+        search = self._search(router, notes) if plan.slo is not None and self.axis == "routing" else None
         row = plan.row(self.axis, run, routing=router.name, search=search)
-        return row.model_copy(update={"router_version": kind.version or None, "router_view": view}), notes
+        return row.model_copy(update={"router_version": kind.version or None, "router_view": kind.view}), notes
 
-    def _search(self, router: AskedRouter, view: RouterView, notes: list[str]) -> FleetSearch:
+    def _search(self, router: AskedRouter, notes: list[str]) -> FleetSearch:
         """The smallest fleet behind a router that meets the objectives."""
-        settings, index = router.settings, router.kind.index_blocks
-        assert settings is not None
-        found = self.plan.smallest(lambda: settings.router(self.seed), view=view, index_blocks=index)
+        found = self.plan.smallest_by(router, self.seed)
         if found.replicas is None:
             notes.append(f"no fleet behind {router.name} was found that meets the objectives")
         return found

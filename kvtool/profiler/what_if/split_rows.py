@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-import numpy as np
-
 from kvtool.engine.fleet.decode_replica import DecodeReplica
-from kvtool.engine.fleet.fleet_figures import FleetFigures
+from kvtool.engine.fleet.fleet_figures import FleetFigures, known_quantile
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
-from kvtool.engine.fleet.fleet_run import Seconds
 from kvtool.engine.fleet.routers.asked_router import AskedRouter
 from kvtool.engine.fleet.shared_link import SharedLink
 from kvtool.engine.fleet.split import SplitRun, serve_split
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
-from kvtool.profiler.what_if.tier_rows import served_by
+from kvtool.profiler.what_if.named_router import made_router
 from kvtool.results.documents.what_if import SweepRow
 
 
@@ -39,7 +36,7 @@ def split_rows(
         raise KvtoolError(
             f"a fleet of {replicas} cannot be split into prefill and decode", hint="--replicas 2, or more"
         )
-    mixed = served_by(plan, plan.replica, router, replicas, seed)
+    mixed = plan.serve_by(router, replicas, seed)
     yield plan.row("pd", mixed).model_copy(update={"computed_tokens": int(mixed.computed_tokens.sum())})
     for prefill in range(1, replicas):
         split = served_apart(plan, asked, prefill, token_bytes, router, seed)
@@ -50,20 +47,18 @@ def split_rows(
 def served_apart(
     plan: FleetPlan, asked: AskedSplit, prefill: int, token_bytes: float, router: AskedRouter, seed: int
 ) -> SplitRun:
-    """The requests of a plan with so many replicas for prefill, and the rest for decode; the router is no bound."""
+    """The requests of a plan with so many replicas for prefill, and the rest for decode; KvtoolError for a bound."""
 
     def decode(number: int, ledger: FleetLedger) -> DecodeReplica:
         return DecodeReplica(number, plan.config, plan.latency, ledger)
 
-    settings = router.settings
-    assert settings is not None, "a bound routes nothing"
     link = SharedLink(asked.bandwidth, asked.latency)
     return serve_split(
         plan.requests,
         plan.replica,
         decode,
         (prefill, asked.replicas - prefill),
-        settings.router(seed),
+        made_router(router, seed),
         link,
         token_bytes,
         view=router.kind.view,
@@ -88,12 +83,7 @@ def split_fields(split: SplitRun, asked: AskedSplit, prefill: int) -> dict[str, 
         "prefill_replicas": prefill,
         "decode_replicas": asked.replicas - prefill,
         "bandwidth": None if asked.bandwidth == inf else asked.bandwidth,
-        "transfer_p50": _quantile(split.transfer_seconds, 0.5),
-        "transfer_p99": _quantile(split.transfer_seconds, 0.99),
+        "transfer_p50": known_quantile(split.transfer_seconds, 0.5),
+        "transfer_p99": known_quantile(split.transfer_seconds, 0.99),
         "transfer_bytes": int(split.transfer_bytes.sum()),
     }
-
-
-def _quantile(seconds: Seconds, part: float) -> float | None:
-    known = seconds[~np.isnan(seconds)]
-    return float(np.quantile(known, part)) if len(known) else None

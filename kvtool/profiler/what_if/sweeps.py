@@ -11,6 +11,7 @@ from kvtool.accounting.curves.lifetimes import lifetime_curve
 from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
 from kvtool.accounting.policies.eviction_policy import prefix_hits
 from kvtool.accounting.policies.known_policies import POLICIES
+from kvtool.config.sweep_options import Sweeping
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
@@ -44,6 +45,19 @@ class AskedSweep:
     ttls: Sequence[float] = ()
     block_sizes: Sequence[int] = ()
     sample: float = 1.0
+
+    @classmethod
+    def of(cls, axis: Axis, sweeping: Sweeping, *, whole: bool) -> AskedSweep:
+        """As options say; `whole` is `whole_prompt_may_hit`. KvtoolError for values that there are not."""
+        return cls(
+            axis,
+            whole,
+            policies=sweeping.found_policies(),
+            capacities=sweeping.found_capacities(),
+            ttls=sweeping.found_ttls(),
+            block_sizes=sweeping.found_block_sizes(),
+            sample=sweeping.sample,
+        )
 
     def blocks(self, trace: BlockTrace) -> AskedBlocks:
         """What the requests of a trace look up and touch by the rule."""

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, fleet_figures
 from kvtool.engine.fleet.fleet_request import FleetRequest
-from kvtool.engine.fleet.fleet_router import FleetRouter, RouterView
+from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch
-from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.routers.asked_router import AskedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
-from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
 from kvtool.profiler.what_if.host_tier import host_tier
+from kvtool.profiler.what_if.named_router import named_router
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange
 from kvtool.profiler.what_if.split_rows import AskedSplit, served_apart, split_fields, split_order
 from kvtool.profiler.what_if.tier_rows import tier_fields
@@ -81,26 +80,13 @@ class TableClock:
             assert self._split is not None, "it was the best of those that were tried"
             return self._split
         known = self._tried.get(router.name) if change.kind in ("today", "routing") else None
-        run = known or self._run(plan, router, replicas)
-        search = None
-        if slo is not None:
-            view, index = self._view(router), router.kind.index_blocks
-            search = plan.smallest(lambda: _made(router, self.seed), view=view, index_blocks=index)
+        run = known or plan.serve_by(router, replicas, self.seed)
+        search = None if slo is None else plan.smallest_by(router, self.seed)
         built = {} if change.tiers is None else tier_fields(plan, change.tiers, run)
         return Clocked(run, self._figures(run, plan), search, built)
 
     def _figures(self, run: FleetRun, plan: FleetPlan) -> FleetFigures:
         return fleet_figures(run, self.asked.slo, gpus_each=plan.gpus_each)
-
-    def _run(self, plan: FleetPlan, router: AskedRouter, replicas: int) -> FleetRun:
-        made, index = _made(router, self.seed), router.kind.index_blocks
-        try:
-            return plan.serve(made, replicas, view=self._view(router), index_blocks=index)
-        except EngineError as error:
-            raise KvtoolError(error.message, hint=error.hint) from error
-
-    def _view(self, router: AskedRouter) -> RouterView:
-        return self.asked.view or router.kind.view
 
     def changes(
         self, today: PlannedChange, missing: list[MissingRow], *, swept: bool = True
@@ -147,7 +133,7 @@ class TableClock:
         if not tried:
             return None
         plan = self._plan(today)
-        self._tried |= {router.name: self._run(plan, router, self.asked.replicas) for router in tried}
+        self._tried |= {router.name: plan.serve_by(router, self.asked.replicas, self.seed) for router in tried}
         best = min(tried, key=lambda router: _waiting(self._tried[router.name]))
         version = f" ({best.kind.version})" if best.kind.version else ""
         return replace(
@@ -172,9 +158,7 @@ class TableClock:
             missing.append(MissingRow(change=SPLIT, why=why))
             return
         plan, router = self._plan(today), self.router(self.today)
-        if self.asked.view is not None:
-            router = replace(router, kind=replace(router.kind, view=self.asked.view))
-        mixed = self._tried[router.name] = self._run(plan, router, replicas)
+        mixed = self._tried[router.name] = plan.serve_by(router, replicas, self.seed)
         asked, token_bytes = AskedSplit(replicas, link), today.plan.token_bytes
         cuts = range(1, replicas)
         tried = {cut: served_apart(plan, asked, cut, token_bytes, router, self.seed) for cut in cuts}
@@ -201,16 +185,7 @@ class TableClock:
 
     def router(self, name: str) -> AskedRouter:
         """The router of a name; KvtoolError where there is none."""
-        try:
-            return asked_router(name)
-        except EngineError as error:
-            raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
-
-
-def _made(router: AskedRouter, seed: int) -> FleetRouter:
-    if router.settings is None:
-        raise KvtoolError(f"--routing: {router.name} is a bound, and no router", hint="--sweep routing shows it")
-    return router.settings.router(seed)
+        return named_router(name, self.asked.view)
 
 
 def _waiting(run: FleetRun) -> tuple[bool, float, float]:

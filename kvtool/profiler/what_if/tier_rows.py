@@ -11,7 +11,6 @@ import numpy as np
 
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.break_even import break_even_tokens, load_seconds, recompute_seconds
-from kvtool.engine.fleet.fleet import MakeReplica, serve
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
 from kvtool.engine.fleet.tier_plan import TierPlan
@@ -119,7 +118,7 @@ def gpu_blocks(config: EngineConfig) -> int:
 
 def _row(plan: FleetPlan, tiers: TierPlan, router: AskedRouter, replicas: int, seed: int) -> SweepRow:
     with_tiers = replace(plan, tiers=tiers)
-    run = served_by(with_tiers, with_tiers.replica, router, replicas, seed)
+    run = with_tiers.serve_by(router, replicas, seed)
     computed = int(run.computed_tokens.sum())
     return plan.row("tier", run).model_copy(update=tier_fields(with_tiers, tiers, run) | {"computed_tokens": computed})
 
@@ -140,15 +139,6 @@ def tier_fields(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> dict[str, ob
 def _finite(bandwidth: float) -> float | None:
     """JSON has no infinite numbers."""
     return None if bandwidth == inf else bandwidth
-
-
-def served_by(plan: FleetPlan, make: MakeReplica, router: AskedRouter, replicas: int, seed: int) -> FleetRun:
-    """The requests of a plan through replicas that `make` makes; KvtoolError for a bound, which routes nothing."""
-    kind, settings = router.kind, router.settings
-    if settings is None:
-        raise KvtoolError(f"{router.name} is a bound, not a router", hint="name a router: least-loaded")
-    chosen = settings.router(seed)
-    return serve(plan.requests, make, replicas, chosen, view=kind.view, index_blocks=kind.index_blocks)
 
 
 def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:

@@ -13,7 +13,7 @@ from kvtool.results.finding import Finding
 from kvtool.results.gate_words import change
 from kvtool.results.report import Group, Report, Totals
 from kvtool.results.show_text import ShowText
-from kvtool.results.verdict import Check
+from kvtool.results.verdict import CLOCKED, Check
 from kvtool.text.terminal.console import ascii_only, fold, is_plain, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
@@ -49,7 +49,7 @@ _CARRIED = (
 )
 """Flags with values that decide what prompts hit, and that other commands have as well."""
 _CARRIED_ALONE = ("--offline", "--no-config")
-_SERVED = (
+_PLANNED = (
     "-m",
     "--model",
     "--model-preset",
@@ -59,15 +59,22 @@ _SERVED = (
     "--gpu-memory-utilization",
     "--kv-cache-dtype",
     "--tensor-parallel",
-    "--concurrency",
     "--rules",
+)
+"""Those that profile and what-if have besides: the model and the memory that decide its KV cache."""
+_PLANNED_ALONE = ("--enable-prefix-caching", "--no-enable-prefix-caching")
+_SERVED = (
+    *_PLANNED,
+    "--concurrency",
     "--prefix-cache-retention-interval",
     "--prefix-match-unit",
     "--mamba-ssm-cache-dtype",
     "--speculative-config",
 )
-"""Those that a profile has besides: the model and the server that decide its KV cache."""
-_SERVED_ALONE = ("--disable-hybrid-kv-cache-manager", "--enable-prefix-caching", "--no-enable-prefix-caching")
+"""Those that a profile has: what else a server says."""
+_SERVED_ALONE = (*_PLANNED_ALONE, "--disable-hybrid-kv-cache-manager")
+_CLOCK = ("--slo", "--accelerator", "--calibration")
+"""Those that what-if has: what its clock goes by."""
 
 
 def print_check(
@@ -206,6 +213,12 @@ def _next(
     workload = next((name for name in failed if _is_run(name, result.reports)), None)
     fixable = next((found for found in findings if found.rerun is not None and found.fix_key), None)
     owner = next((report for report in result.reports if fixable is not None and fixable in report.findings), None)
+    if workload is not None and all(check.kind in CLOCKED for check in missed):
+        words = ["what-if", workload, *_carried(command, (*_PLANNED, *_CLOCK), _PLANNED_ALONE)]
+        said = any(word.partition("=")[0] == "--slo" for word in words)
+        todo = "see what saves GPUs" if said else "see what saves GPUs, with the slo of the file as --slo"
+        _tell(console, todo, words if said else with_flag(words, "--use-timestamps", None), plain)
+        return
     if workload is not None and fixable is not None and owner is not None:
         if owner.editable:
             words = ["optimize", owner.workload, *allowing([fixable.tier]), *_carried(command)]

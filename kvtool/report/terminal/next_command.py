@@ -88,7 +88,7 @@ def _holds_value(argument: str) -> bool:
 
 def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:
     """The command quoted for a shell; what does not fit a line goes on behind a backslash, which leaves the words whole."""
-    lines = [_MARGIN + command[0]]
+    lines = _broken(command[0], width, plain, _MARGIN)
     for words in with_values(command[1:]):
         shown = " ".join(_quoted(word, plain) for word in words)
         if cell_width(lines[-1]) + 1 + cell_width(shown) + 2 <= width:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-
-import yaml
+from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
+
+if TYPE_CHECKING:
+    import yaml
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _BREAK = re.compile(r"\r\n|\n|\r")
@@ -55,7 +57,9 @@ _WORDS: list[tuple[str, str, str]] = [
 
 def syntax_error(error: yaml.YAMLError, path: str, source: str) -> KvtoolError:
     """A KvtoolError with the place and excerpt of what PyYAML refused."""
-    if not isinstance(error, yaml.MarkedYAMLError):
+    from yaml import MarkedYAMLError
+
+    if not isinstance(error, MarkedYAMLError):
         return KvtoolError("not valid YAML", place=Place(path))
     said = f"{error.context or ''}: {error.problem or ''}"
     message, hint = f"not valid YAML: {error.problem or error.context}", None

@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvtool.errors import KvtoolError, MessageRefusedError, Place
 from kvtool.text.files.text_files import decode
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
 from kvtool.text.templates.served_messages import served_messages
-from kvtool.text.templates.template import TracedTemplate, compile_template
-from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Origin, Traced
+
+if TYPE_CHECKING:
+    from kvtool.text.templates.template import TracedTemplate
 
 _TEKKEN_TOKENS = ("[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")
 _DEVELOPER = ('"developer"', "'developer'")
@@ -42,6 +43,8 @@ class ChatTemplate:
     ) -> None:
         """`clock` answers the template's `strftime_now`; without one that is the moment of each rendering. `extra` are variables
         that go before those of a request."""
+        from kvtool.text.templates.template import compile_template  # with all of Jinja
+
         self.name = name
         self.source = source
         self._tokens = dict(tokens)
@@ -125,6 +128,8 @@ class ChatTemplate:
         many to try each, of one that fails while its own beginnings do not seem to."""
         if self._template.left < 0 or not messages:
             return error
+        from kvtool.text.templates.work import MAX_WORK
+
         steps = MAX_WORK
         fits, fails = 0, len(messages)
         while fits + 1 < fails:

@@ -109,9 +109,20 @@ def _stacked(
     for row in rows:
         head = row[first] if columns[first].align == "<" else f"{columns[first].title} {row[first].strip()}"
         lines += fold(" " * indent + head, width, indent=indent + 2)
-        lines += [
-            " " * (indent + 2) + columns[c].title + " " * (size - cell_width(columns[c].title) + 2) + row[c]
-            for c in rest
-            if row[c]
-        ]
+        for c in rest:
+            if row[c]:
+                lines += _titled(columns[c].title, row[c], size, width, indent + 2)
     return lines
+
+
+def _titled(title: str, cell: str, size: int, width: int, indent: int) -> list[str]:
+    """A cell behind its title, which takes `size` cells where there is room; else close to it, else below it."""
+    margin = " " * indent
+    aligned = margin + title + " " * (size - cell_width(title) + 2) + cell
+    if cell_width(aligned) <= width:
+        return [aligned]
+    close = f"{margin}{title} {cell.strip()}"
+    if cell_width(close) <= width:
+        return [close]
+    below = fold(margin + "  " + cell.strip(), width, indent=indent + 2)
+    return [*fold(margin + title, width, indent=indent), *below]

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from kvtool.text.traced import Traced
 
 Ids = npt.NDArray[np.int32]
+Offsets = Callable[[str, Ids | None], list[tuple[int, int]]]
+"""What tells the characters of each token of a piece of text: see `Prompt`."""
 
 
 @dataclass(slots=True)
@@ -19,15 +21,15 @@ class Prompt:
     """Token ids `[n]` and, where there is text, the way back to it.
 
     The text was cut into pieces where the pre-tokenizer splits in any case: piece i holds the characters from `char_starts[i]` and
-    the tokens from `token_starts[i]`. `offsets` encodes one piece again to give the character range of each of its tokens; so the
-    mapping costs nothing until somebody asks.
+    the tokens from `token_starts[i]`. `offsets` gives the character range of each token of one piece, from its text and its tokens
+    (None: the piece is encoded again); so the mapping costs nothing until somebody asks.
     """
 
     ids: Ids
     text: Traced | None = None
     char_starts: list[int] | None = None
     token_starts: list[int] | None = None
-    offsets: Callable[[str], list[tuple[int, int]]] | None = None
+    offsets: Offsets | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -40,10 +42,10 @@ class Prompt:
             return 0, 0
         piece = bisect_right(self.token_starts, token) - 1
         start = self.char_starts[piece]
-        stop = self.char_starts[piece + 1] if piece + 1 < len(self.char_starts) else len(self.text)
-        ranges = self.offsets(str.__getitem__(self.text, slice(start, stop)))
+        ranges = self.piece_ranges(piece)
         within = token - self.token_starts[piece]
         if within >= len(ranges):
+            stop = self.char_starts[piece + 1] if piece + 1 < len(self.char_starts) else len(self.text)
             return stop, stop
         left, right = ranges[within]
         return start + left, start + right
@@ -63,10 +65,22 @@ class Prompt:
         if char >= len(self.text):
             return len(self.ids)
         piece = bisect_right(self.char_starts, char) - 1
+        ranges = self.piece_ranges(piece)
+        return self.token_starts[piece] + bisect_right(ranges, char - self.char_starts[piece], key=_stop)
+
+    def piece_ranges(self, piece: int) -> list[tuple[int, int]]:
+        """The characters of each token of a piece, counted from where it begins; of a prompt with text."""
+        assert self.text is not None
+        assert self.char_starts is not None
+        assert self.token_starts is not None
+        assert self.offsets is not None
         start = self.char_starts[piece]
-        stop = self.char_starts[piece + 1] if piece + 1 < len(self.char_starts) else len(self.text)
-        ranges = self.offsets(str.__getitem__(self.text, slice(start, stop)))
-        return self.token_starts[piece] + bisect_right(ranges, char - start, key=_stop)
+        if piece + 1 < len(self.char_starts):
+            ids = self.ids[self.token_starts[piece] : self.token_starts[piece + 1]]
+            return self.offsets(str.__getitem__(self.text, slice(start, self.char_starts[piece + 1])), ids)
+        return self.offsets(
+            str.__getitem__(self.text, slice(start, len(self.text))), None
+        )  # what ends a prompt may follow
 
 
 def _stop(span: tuple[int, int]) -> int:

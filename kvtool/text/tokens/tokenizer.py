@@ -132,13 +132,14 @@ class Tokenizer:
     def _encode_batch(self, batch: list[str]) -> list[Ids]:
         return self._backend.encode([piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece) for piece in batch])
 
-    def offsets(self, piece: str) -> list[tuple[int, int]]:
-        """The characters of each token of a piece; the pieces that were asked for last are remembered."""
+    def offsets(self, piece: str, ids: Ids | None = None) -> list[tuple[int, int]]:
+        """The characters of each token of a piece, whose `ids` are these where they are known; the pieces that were asked for
+        last are remembered."""
         memo = self._offset_memo
         found = memo.pop(piece, None)
         if found is None:
             plain = piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece)
-            found = self._backend.spans(plain, self._memo.find(piece))
+            found = self._backend.spans(plain, self._memo.find(piece) if ids is None else ids)
             self._offset_characters += len(piece)
             while memo and (self._offset_characters > _OFFSET_CHARACTERS or len(memo) >= _OFFSET_PIECES):
                 oldest = next(iter(memo))

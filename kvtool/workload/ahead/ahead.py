@@ -78,7 +78,7 @@ class _Ahead:
         self._source = source
         self._maker = maker
         self._child = Child(self._write)
-        self._reader = TurnReader(self._child.stream, lambda piece: maker.renderer.tokenizer.offsets(piece))
+        self._reader = TurnReader(self._child.stream, lambda piece, ids: maker.renderer.tokenizer.offsets(piece, ids))
         self._kind: int | None = None
         """What comes next, where that is known already."""
 

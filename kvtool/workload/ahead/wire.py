@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.errors import MessageRefusedError
-from kvtool.text.tokens.prompt import Prompt
+from kvtool.text.tokens.prompt import Offsets, Prompt
 from kvtool.text.traced import Mark, Origin, Traced
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.prepared import Prepared, PreparedTurn
@@ -26,9 +26,6 @@ _CALLS: dict[type, tuple[str, ...]] = {
 }
 _PROTOCOL = 5
 _NONE = -1
-
-Offsets = Callable[[str], list[tuple[int, int]]]
-"""What encodes a piece of a text again, to tell the characters of each token: see `Prompt`."""
 
 
 class TurnWriter:

@@ -83,14 +83,14 @@ class RecordsInOrder(Generic[T]):
     """The calls of a file in the order of time; what was made of records is kept as long as more of it may be wanted soon."""
 
     def __init__(self, any_record: AnyRecord, order: Order) -> None:
+        self.order = order
         self._any_record = any_record
-        self._order = order
         self._kept: OrderedDict[int, list[T]] = OrderedDict()
         self._told: set[int] = set()
 
     def records(self) -> Iterator[tuple[int, int | None]]:
         """Of each call the number of its record, from 0, and its own in that; None for a record that has none."""
-        return iter(self._order)
+        return iter(self.order)
 
     def raw(self, number: int) -> tuple[RawRecord, int]:
         """A record, and which one of its line it is."""

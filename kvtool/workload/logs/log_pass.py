@@ -15,6 +15,7 @@ from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.grouping import Division
+    from kvtool.workload.logs.survey import Order
     from kvtool.workload.logs.tenant_field import TenantField
 
 _MOST_ERRORS = 5
@@ -32,6 +33,8 @@ class LogOutcome:
     """Explicit caches that records tell of which are no requests."""
     groups: Sequence[str] = ()
     """Those of the notes that are of groups, for what makes none."""
+    times: Sequence[str] = ()
+    """Those that say where a file goes back in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,8 @@ class PassState:
     repeated: int = 0
     """Calls that were read before, and are not counted again."""
     arrivals: ArrivalCounts = field(default_factory=ArrivalCounts)
+    sorted: dict[str, Order] = field(default_factory=dict)
+    """By file, the order of time where it is not that of the file."""
     failed: dict[str, KvtoolError] = field(default_factory=dict)
     doubles: int = 0
     """Requests whose id another file has, too."""
@@ -151,6 +156,8 @@ class PassState:
             told.append(f"{records} earlier than the one before in the same file, left in that order")
         if arrivals.untimed:
             told.append(f"{plural(arrivals.untimed, 'record')} without a time, taken right after the one before")
+        times = self._sorted()
+        told += times
         if self.doubles:
             told.append(f"{plural(self.doubles, 'request')} with an id that another file has, too: named FILE:ID")
         told += [*self.left_out.notes(), *repeated_notes(self.repeated), *self.prompts.notes()]
@@ -160,4 +167,13 @@ class PassState:
         if len(errors) > _MOST_ERRORS:
             told.append(f"nor were {len(errors) - _MOST_ERRORS:,} more")
         groups = self.division.notes()
-        return LogOutcome([*told, *groups], dict(self.failed), tuple(self.left_out.stored), groups)
+        return LogOutcome([*told, *groups], dict(self.failed), tuple(self.left_out.stored), groups, times)
+
+    def _sorted(self) -> list[str]:
+        """Where files go back in time; of very many, of the first ones."""
+        files = list(self.sorted.items())
+        told = [
+            f"{path}:{order.line}: time goes back; put in order: {plural(order.late, 'request')} earlier than one before"
+            for path, order in files[:_MOST_ERRORS]
+        ]
+        return [*told, f"so it does in {len(files) - _MOST_ERRORS:,} more"] if len(files) > _MOST_ERRORS else told

@@ -355,6 +355,8 @@ class LogSource:
             survey = self._surveyed()
             log.joins = survey.joins
             order = survey.order_of(number)
+            if order is not None and order.order.late:
+                state.sorted[path] = order.order
             try:
                 yield from log.entries(_Told(self._found, state), order)
             finally:

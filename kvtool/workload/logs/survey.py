@@ -48,6 +48,10 @@ class Order:
 
     records: array[int]
     calls: array[int]
+    late: int = 0
+    """Calls that are earlier than one before them in a file that goes on in time otherwise."""
+    line: int = 0
+    """Of the first of them."""
 
     def __iter__(self) -> Iterator[tuple[int, int | None]]:
         for record, call in zip(self.records, self.calls, strict=True):
@@ -120,10 +124,13 @@ class Survey:
         calls = times[np.isfinite(times)]
         if not (np.diff(calls) < 0).any():
             return None
+        records, own = np.frombuffer(self._records, np.int64), np.frombuffer(self._calls, np.int64)
+        late = line = 0
         if not (np.diff(calls) > 0).any():  # the newest first: what came at one time, too
             numbers = np.arange(len(times))[::-1]
             at = numbers[np.argsort(times[::-1], kind="stable")]
         else:
             at = np.argsort(times, kind="stable")
-        records, own = np.frombuffer(self._records, np.int64)[at], np.frombuffer(self._calls, np.int64)[at]
-        return Order(array("q", records.tobytes()), array("q", own.tobytes()))
+            back = np.flatnonzero((times < np.maximum.accumulate(times)) & (own != _NO_CALL))
+            late, line = len(back), self.places.lines[records[back[0]]]
+        return Order(array("q", records[at].tobytes()), array("q", own[at].tobytes()), late, line)

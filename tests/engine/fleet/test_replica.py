@@ -20,6 +20,7 @@ from kvtool.engine.model.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
+from tests.engine.fleet.made_requests import serve
 
 MODELS = [LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator(name)) for name in ("h100", "rtx-4090")]
 """The second attends with FlashAttention 2, which is timed in another way."""
@@ -97,19 +98,7 @@ def by_replica(asked: list[Asked], config: EngineConfig, model: LatencyModel, *,
     """`looks`: a router looks at the cache at each arrival, and everything is checked."""
     ledger = FleetLedger(len(asked))
     replica = Replica(0, config, model, ledger)
-    for request in fleet_requests(asked, config.block_size):
-        replica.advance(request.arrival)
-        if looks:
-            assert 0 <= replica.matched(request) <= request.asked
-            replica.check()
-        replica.add(request, request.arrival)
-        replica.check()
-    replica.finish()
-    replica.check()
-    assert not replica.running
-    assert not replica.waiting
-    assert not replica.pending_tokens
-    assert not replica.used_blocks
+    serve(replica, fleet_requests(asked, config.block_size), looks=looks)
     return Served(ledger.hit_blocks, ledger.first_token, ledger.finished, ledger.preemptions)
 
 

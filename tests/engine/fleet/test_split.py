@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -21,12 +22,11 @@ from kvtool.engine.fleet.fleet_router import ReplicaView
 from kvtool.engine.fleet.replica import Replica
 from kvtool.engine.fleet.shared_link import SharedLink
 from kvtool.engine.fleet.split import SplitRun, serve_split
-from kvtool.engine.model.geometry import find_geometry
-from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
+from tests.engine.fleet import made_requests
+from tests.engine.fleet.made_requests import MODEL, SIZE, bursts
 
-MODEL = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
-SIZE = 4
 CONFIG = EngineConfig(block_size=SIZE, num_blocks=200)
+request = partial(made_requests.request, outputs=3)
 
 
 class InTurn:
@@ -43,15 +43,6 @@ class InTurn:
     def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None: ...
 
     def finished(self, request: FleetRequest, replica: int, now: float) -> None: ...
-
-
-def request(number: int, path: list[int], *, arrival: float = 0.0, tail: int = 1, outputs: int = 3) -> FleetRequest:
-    blocks, name = [], 0
-    for turn in path:
-        name = name * 3 + turn + 1
-        blocks.append(name)
-    tokens = len(path) * SIZE + tail
-    return FleetRequest(number, arrival, blocks, (tokens - 1) // SIZE, tokens, outputs)
 
 
 class Checked(DecodeReplica):
@@ -132,19 +123,8 @@ def test_what_never_fits_the_decode_pool_is_refused() -> None:
         split([request(0, [0, 0, 0], outputs=5)], decode=replace(CONFIG, num_blocks=4))
 
 
-@st.composite
-def bursts(draw: st.DrawFn) -> list[FleetRequest]:
-    moment, found = 0.0, []
-    for number in range(draw(st.integers(1, 20))):
-        moment += draw(st.sampled_from([0.0, 0.0, 1e-3, 0.02, 0.4]))
-        path = draw(st.lists(st.integers(0, 2), min_size=1, max_size=6))
-        outputs, tail = draw(st.sampled_from([1, 2, 9, 30])), draw(st.integers(0, SIZE - 1))
-        found.append(request(number, path, arrival=moment, tail=tail, outputs=outputs))
-    return found
-
-
 @settings(deadline=None, max_examples=60)
-@given(bursts(), st.sampled_from([4, 8192]), st.sampled_from([1, 3, 256]))
+@given(bursts((1, 2, 9, 30)), st.sampled_from([4, 8192]), st.sampled_from([1, 3, 256]))
 def test_decode_of_nothing_and_an_infinite_link_is_a_mixed_replica(
     requests: list[FleetRequest], budget: int, running: int
 ) -> None:
@@ -160,7 +140,7 @@ def test_decode_of_nothing_and_an_infinite_link_is_a_mixed_replica(
 
 @settings(deadline=None, max_examples=100)
 @given(
-    bursts(),
+    bursts((1, 2, 9, 30)),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
     st.sampled_from([500.0, 1e5, inf]),
     st.sampled_from([0.0, 0.01]),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.accounting.policies.optimum import optimal_hits
+from kvtool.config.routing_options import Routed
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.model.geometry import find_geometry
@@ -42,7 +43,7 @@ def a_request(
 
 
 def rows_of(plan: FleetPlan, routing: str, replicas: int = 3, seed: int = 0) -> tuple[list[SweepRow], list[str]]:
-    sweep = RoutingSweep(plan, AskedFleet.of("routing", routing, [replicas], None), seed=seed)
+    sweep = RoutingSweep(plan, AskedFleet.of("routing", Routed(routing=routing, replicas=str(replicas))), seed=seed)
     return sweep.rows(ALONE, Progress(None), repr), sweep.notes
 
 
@@ -126,7 +127,7 @@ def test_a_seed_decides_all_that_is_random() -> None:
 
 def test_replicas_answer() -> None:
     requests = [a_request(number, number % 5, arrival=0.001 * number) for number in range(60)]
-    sweep = RoutingSweep(a_plan(requests, None), AskedFleet.of("replicas", None, [1, 2, 16, 32], None), seed=0)
+    sweep = RoutingSweep(a_plan(requests, None), AskedFleet.of("replicas", Routed(replicas="1,2,16,32")), seed=0)
     rows = sweep.rows(ALONE, Progress(None), repr)
     assert [row.replicas for row in rows] == [1, 1, 2, 2, 16, 16, 32, 32]
     said = routing_answer(rows)
@@ -136,7 +137,7 @@ def test_replicas_answer() -> None:
 
 def test_two_processes_find_the_same() -> None:
     requests = [a_request(number, number % 5, arrival=0.004 * number) for number in range(60)]
-    asked = AskedFleet.of("routing", ALL, [3], None)
+    asked = AskedFleet.of("routing", Routed(routing=ALL, replicas="3"))
     alone, both = (RoutingSweep(a_plan(requests), asked, seed=1) for _ in range(2))
     assert alone.rows(ALONE, Progress(None), repr) == both.rows(AskedTasks(2), Progress(None), repr)
     assert alone.notes == both.notes

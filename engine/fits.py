@@ -1,0 +1,56 @@
+"""Which requests an engine could never run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine_error import EngineError
+
+
+def check_fits(
+    name: str, prompt: int, outputs: int, config: EngineConfig, blocks_of: Callable[[int], int] | None = None
+) -> None:
+    """Raise EngineError, in which the request is called `name`, where this configuration could never run it.
+
+    `blocks_of` says how many blocks so many tokens need; None: as many as of one group of layers.
+    """
+    if prompt < 1:
+        raise EngineError(f"{name} has an empty prompt")
+    if outputs < 1:
+        raise EngineError(f"{name} asks for no output token")
+    if prompt >= config.max_model_len:
+        raise EngineError(
+            f"{name} has {prompt} prompt tokens; the model takes {config.max_model_len - 1} and at least one more of output",
+            hint="raise --max-model-len",
+        )
+    most = min(prompt + outputs - 1, config.max_model_len)
+    # A full pool or a reset can preempt a request, and then its answer so far is computed again with its prompt.
+    if not config.enable_chunked_prefill and most > config.max_num_batched_tokens:
+        what = "prompt tokens" if most == prompt else "tokens of prompt and answer"
+        raise EngineError(
+            f"{name} has {most} {what}, more than a step's {config.max_num_batched_tokens}, and chunked prefill is off",
+            hint="raise --max-num-batched-tokens",
+        )
+    needed = -(-most // config.block_size) if blocks_of is None else blocks_of(most)
+    if config.num_blocks is not None and needed > config.num_blocks - 1:
+        raise EngineError(
+            f"{name} needs {needed} blocks for {most} tokens; the whole cache has {config.num_blocks - 1}",
+            hint="raise --capacity",
+        )
+
+
+def all_fitting(
+    prompts: npt.NDArray[np.int64], outputs: npt.NDArray[np.int64], config: EngineConfig
+) -> npt.NDArray[np.bool_]:
+    """Which of many requests `check_fits` lets pass, with one group of layers."""
+    most = np.minimum(prompts + outputs - 1, config.max_model_len)
+    fits = (prompts >= 1) & (outputs >= 1) & (prompts < config.max_model_len)
+    if config.num_blocks is not None:
+        fits &= -(-most // config.block_size) <= config.num_blocks - 1
+    if not config.enable_chunked_prefill:
+        fits &= most <= config.max_num_batched_tokens
+    return np.asarray(fits)

@@ -1,0 +1,164 @@
+"""Requests of a trace that are like most of them: through the cache by their numbers, and into the books many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.caches.block_lru import BlockLru
+from kvtool.accounting.decode_traffic import ConversationWindows
+from kvtool.accounting.ledger.traced_batch import TracedBatch
+from kvtool.accounting.plan import Plan
+from kvtool.engine.chain_numbers import Chain, TraceNumbers
+from kvtool.engine.prediction.latency import PrefillTimes
+from kvtool.engine.sequential_pool import SequentialPool
+from kvtool.workload.call import NO_CALL
+from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.profiler.passes import PassResult
+
+_TOGETHER = 1 << 12
+_MOST_BLOCKS = 1 << 20
+"""Requests that go into the books together, and known blocks of theirs."""
+_MOST_GROUPS = 64
+"""Groups of which requests may go together: more would make small batches of each."""
+
+Serve = Callable[[Chain, int, int], tuple[int, int]]
+"""Takes a chain, the tokens of its prompt and at most so many of an answer; returns the hit tokens, and those of the answer."""
+
+
+def served_by_pool(pool: SequentialPool, plan: Plan) -> Serve:
+    """By the engine's rules, as `SequentialPool.execute` takes a request."""
+    engine = plan.engine
+    size, longest, caching = engine.block_size, engine.max_model_len, engine.enable_prefix_caching
+    take = pool.take
+
+    def serve(chain: Chain, tokens: int, answer: int) -> tuple[int, int]:
+        outputs = min(answer, longest - tokens)
+        computed = tokens + max(outputs - 1, 0)  # the last sampled token is never computed
+        if not caching:
+            take(chain.numbers[:0], 0, -(-computed // size), 0)
+            return 0, outputs
+        hits = take(chain.numbers[: tokens // size], (tokens - 1) // size, -(-computed // size), computed // size)
+        return hits * size, outputs
+
+    return serve
+
+
+def served_by_lru(lru: BlockLru, unit: int) -> Serve:
+    """By the rules of trace studies, which know no answers."""
+
+    def serve(chain: Chain, tokens: int, answer: int) -> tuple[int, int]:
+        del answer
+        return min(lru.request(chain.numbers) * unit, tokens), 0
+
+    return serve
+
+
+class TraceRun:
+    """Stands for `begin`, `execute` and `end` of a pass; results are the same. What is taken is in the books after `flush`.
+
+    It is for passes by numbers that serve one request at a time, and want no more of a request than what groups sum.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        numbers: TraceNumbers,
+        serve: Serve,
+        result: PassResult,
+        prefill: PrefillTimes,
+        *,
+        windows: ConversationWindows | None,
+        keep: KeptTrace | None,
+        only_hits: bool,
+        first_look: bool,
+        timed: bool,
+    ) -> None:
+        self._plan = plan
+        self._numbers = numbers
+        self._serve = serve
+        self._result = result
+        self._prefill = prefill
+        self._windows = windows
+        self._keep = keep
+        self._only_hits = only_hits
+        self._first_look = first_look
+        self._timed = timed
+        engine = plan.engine
+        self._size = engine.block_size
+        self._longest = engine.max_model_len
+        self._fits_all = plan.rules != "vllm"
+        self._most_tokens = engine.max_model_len if engine.enable_chunked_prefill else engine.max_num_batched_tokens
+        if engine.num_blocks is not None:
+            self._most_tokens = min(self._most_tokens, (engine.num_blocks - 1) * engine.block_size)
+        self._batch = TracedBatch(self._size)
+
+    def take(self, turn: Turn) -> bool:
+        """Serve a request; False for one that is to be looked at: it has more to it, or does not fit."""
+        hashed = turn.hashed
+        if (
+            hashed is None
+            or hashed.answer
+            or hashed.block_size != self._size
+            or turn.call is not NO_CALL
+            or turn.session is not None
+            or turn.index
+        ):
+            return False
+        tokens, answer = hashed.num_tokens, max(turn.output_tokens or 1, 1)
+        if not (self._fits_all or self._fits(tokens, answer)):
+            return False
+        batch = self._batch
+        group = batch.number(turn.group)
+        if group >= _MOST_GROUPS:
+            return False
+        chain = hashed.chain
+        if chain is None:
+            chain = self._numbers.number(hashed.hash_ids, turn.salt)
+        if self._keep is not None:
+            self._keep.add(turn, chain)
+        hit, outputs = self._serve(chain, tokens, answer)
+        batch.add(group, tokens, chain, hit, outputs)
+        if self._windows is not None:
+            self._windows.add_numbered(tokens, chain.numbers)
+        if len(batch) >= _TOGETHER or len(batch.again) >= _MOST_BLOCKS:
+            self.flush()
+        return True
+
+    def _fits(self, tokens: int, answer: int) -> bool:
+        """Whether `Scheduler.check_fits` would let it pass."""
+        return 0 < tokens < self._longest and min(tokens + answer - 1, self._longest) <= self._most_tokens
+
+    def flush(self) -> None:
+        """Enter in the books what was served since the last time."""
+        batch, result, plan = self._batch, self._result, self._plan
+        if not len(batch):
+            return
+        rows, ledger = batch.rows(), result.ledger
+        if plan.rules == "vllm" and plan.engine.enable_prefix_caching:
+            result.queries += int(rows.tokens.sum())
+            result.hit_queries += int(rows.hit.sum())
+        if self._only_hits:
+            for name, part in batch.of_groups(rows):
+                ledger.group(name).add_all(part.tokens, part.hit)
+        else:
+            ledger.enter_traced(batch, evicts=plan.engine.num_blocks is not None)
+            result.generation_tokens += int(rows.outputs.sum())
+            for name, part in batch.of_groups(rows) if self._first_look else ():
+                result.boundaries.add_all(name, part.tokens, part.own, unit=batch.unit)
+        if self._timed:
+            self._add_times()
+        batch.clear()
+
+    def _add_times(self) -> None:
+        """What each would wait for its first token: at least its last one is computed."""
+        batch, result, seconds = self._batch, self._result, self._prefill.seconds
+        rows = batch.rows()
+        for number, tokens, cached in zip(rows.group.tolist(), rows.tokens.tolist(), rows.hit.tolist(), strict=True):
+            off = seconds(tokens, 0)
+            hit = min(cached, tokens - 1)
+            result.add_ttft(batch.groups[number], seconds(tokens, hit) if hit else off, tokens - cached)
+            result.ttft_off.append(off)
