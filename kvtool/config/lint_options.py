@@ -44,8 +44,9 @@ DEFAULT_EXCLUDES = (
         "target",
     ),
     *("vendor", "htmlcov", ".kvtool"),
+    *("test_*.py", "*_test.py", "*_tests.py", "conftest.py"),
 )
-"""What is never read of a folder, as patterns of `.gitignore`: version control, installed packages, what tools make."""
+"""What is never read of a folder, as patterns of `.gitignore`: version control, installed packages, what tools make, tests."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
-from kvtool.lint.found_files import is_test_module, template_belief
+from kvtool.lint.found_files import template_belief
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.line_moves import movable
@@ -69,8 +69,6 @@ class Finder:
         uses: tuple[str, ...] = ()
         prompts: list[list[Node]] = []
         note, partly = "", False
-        if one.found and one.kind == "python" and is_test_module(one.path):
-            return JudgedText(known=False)
         if one.kind == "python":
             prompts = self._python(one.path, one.text)
             uses = self._python.uses(one.path)

@@ -23,7 +23,10 @@ _WORKLOAD = re.compile(rb"^groups[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(rb"^version[ \t]*:", re.MULTILINE)
 _START = 8192
 _OTHER_TEMPLATES = re.compile(
-    r"\.(html?|ya?ml|json|sql|conf|cfg|ini|toml|sh|py|js|ts|css|service|env|xml|tf)$", re.IGNORECASE
+    r"\.(x?html?|css|s[ac]ss|[jt]sx?|vue|svg|xml|ya?ml|json|csv|sql|conf|cfg|cnf|ini|toml|properties|plist|env|lock|list|repo|rules"
+    r"|service|timer|socket|desktop|tf|sh|bash|bat|cmd|ps1|mk|cmake|gradle|py|ipynb|c|cc|cpp|h|hpp|go|rs|rb|java|kt|php|lua|pl"
+    r"|rst|tex|opf|ncx|po)$|^(?:make|docker|jenkins|vagrant)file$",
+    re.IGNORECASE,
 )
 """What a template makes that is no prompt, by the name before its own suffix."""
 _PROMPT_NAME = re.compile(r"prompt|instruction", re.IGNORECASE)

@@ -85,7 +85,7 @@ def call_says_example(name: str) -> bool:
 
 _OF_MODELS = re.compile(
     r"llms?\b|llm_|openai|anthropic|langchain|litellm|llama|gpt|claude|gemini|mistral|ollama|qwen|deepseek|bedrock|vertexai"
-    r"|hugging_?face|transformers|chat_?(?:model|completion|message|bot)|language[ _]model|(?:system|user|base)_?prompt"
+    r"|hugging_?face|transformers|chat_?(?:model|completion|message|bot|agent)|language[ _]model|(?:system|user|base)_?prompt"
     r"|prompt_?template|generative",
     re.IGNORECASE,
 )
@@ -146,7 +146,7 @@ _SENT_WORDS = frozenset(
 )
 _QUIET = re.compile(
     r"(?:^|\.)(?:print|pprint|rprint|secho|echo|debug|info|warning|warn|error|exception|critical|log|trace|success|fatal"
-    r"|add_argument|ArgumentParser|add_parser|Option|Argument|open|write_text|write_bytes|rich_print|cprint|print_exc|input|prompt_user"
+    r"|add_argument|ArgumentParser|add_parser|Option|Argument|open|write|writelines|writerow|writerows|write_text|write_bytes|rich_print|cprint|print_exc|input|prompt_user"
     r"|tool_output|tool_error|tool_warning|confirm_ask|execute|executemany|evaluate|eval|exec|compile|run_js|sub|match|search|findall"
     r"|isinstance|hasattr|getattr|setattr|len|addHandler|capture|emit|publish|add_row|add_column|fail|skip|assert\w*|raises"
     r"|subprocess\.\w+|Popen|check_output|system|sleep|HTTPException|Panel|st\.\w+|console\.\w+|capture_exception|set_attribute|record\w*)$"

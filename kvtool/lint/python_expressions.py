@@ -27,7 +27,7 @@ from kvtool.lint.python_values import (
     text_of,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
-from kvtool.lint.volatile import unordered
+from kvtool.lint.volatile import of_unknown, unordered
 from kvtool.lint.work_budget import spend
 
 _ROLES = frozenset(
@@ -236,6 +236,7 @@ class Expressions(Calls):
         self.values = saved
         if isinstance(node, ast.SetComp):
             order = order or unordered("set", "", self.source.spot_of(node))
+            order = of_unknown(order) if order is not None and not body else order
         return (Items(((Many(body),),) if body else (), order),)
 
     def _for_each(

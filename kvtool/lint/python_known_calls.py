@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 
-from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.lint.python_changes import holes_of, in_order, placed
 from kvtool.lint.python_filling import with_replaced
 from kvtool.lint.python_objects import Objects
@@ -28,7 +26,7 @@ from kvtool.lint.python_values import (
     text_of,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
-from kvtool.lint.volatile import JSON_KEYS, called, from_git, order_hole, process_variable, unordered
+from kvtool.lint.volatile import JSON_KEYS, called, from_git, of_unknown, order_hole, process_variable, unordered
 
 _SAME_CALLS = frozenset(
     [
@@ -161,13 +159,8 @@ class KnownCalls(Objects):
                 one for piece in inside for one in (piece.values if isinstance(piece, Items) else ((piece,),))
             )
             order = unordered(name, self._words(node), spot)
-            given = bool(node.args) and self.is_given(node.args[0])
             unknown = not any(isinstance(piece, str | Literal | Hole) for one in values for piece in one)
-            if (
-                unknown and order is not None
-            ):  # what callers give mostly holds other things in each request, in any order
-                order = replace(order, capped=True, minor=order.minor or (given and order.kind.code == KV113.code))
-            return (Items(values, order),)
+            return (Items(values, of_unknown(order) if unknown and order is not None else order),)
         if hole := unordered(name, self._words(node), spot):
             return (Items((), hole),)
         if hole := from_git(name, node, spot):

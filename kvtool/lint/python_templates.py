@@ -13,7 +13,7 @@ from dataclasses import replace
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.python_changes import backwards, changed, is_given
-from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_system
+from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_prompt, name_says_system
 from kvtool.lint.python_filling import filled_text
 from kvtool.lint.python_flow import Flow
 from kvtool.lint.python_nodes import without_holes
@@ -23,6 +23,7 @@ from kvtool.lint.python_syntax import dotted
 from kvtool.lint.python_values import (
     MOST_PIECES,
     Callee,
+    FilePath,
     Items,
     Literal,
     Mapped,
@@ -31,7 +32,7 @@ from kvtool.lint.python_values import (
     either,
 )
 from kvtool.lint.skeleton import Hole, Node
-from kvtool.lint.volatile import shuffled, unordered
+from kvtool.lint.volatile import of_unknown, shuffled, unordered
 
 _SET_TYPES = frozenset(("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet"))
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -99,7 +100,8 @@ class _Scope(Flow):
                 else set()
             )
             if types & _SET_TYPES:
-                self.values[one.arg] = (Items((), unordered("set", one.arg, spot)),)
+                order = unordered("set", one.arg, spot)
+                self.values[one.arg] = (Items((), order and of_unknown(order)),)
                 continue
             default = self.as_text(self.value_of(defaults[one.arg]), one) if one.arg in defaults else ()
             hole = default[0] if len(default) == 1 and isinstance(default[0], Hole) else self.by_name(one.arg, spot)
@@ -115,7 +117,8 @@ class _Scope(Flow):
         self._body(body)
         for name, forwards in list(self.values.items()):
             value = backwards(forwards) if name in self.turned else forwards
-            self.told_as(name, value)
+            if name not in self.unread or not self.in_function or name_says_prompt(name):
+                self.told_as(name, value)  # what nobody reads goes to files or to people
 
     def _body(self, body: Iterable[ast.stmt]) -> bool:
         """Whether what stands behind is still reached."""
@@ -243,6 +246,8 @@ class _Scope(Flow):
         known, rest = self._base(name)
         if known is None or rest:
             return False
+        if method == "write" and any(isinstance(piece, Param | FilePath) for piece in known):
+            return True  # into a file: for people, or for other programs
         value = self.value_of(node.args[-1] if method == "insert" else node.args[0])
         if method == "write":
             self._set(name, self.added([known, value]))

@@ -28,6 +28,12 @@ _TYPES = frozenset(
 )
 """What stands in braces where the form of an answer is shown."""
 _AROUND = 100
+_EXAMPLE = re.compile(r"\bexample\b(?!s)", re.IGNORECASE)
+"""The line before a block that shows something: `Example of a task:`, `### Example: a long one`."""
+_SLOT = re.compile(r"\{\{[^{}\n]{0,100}\}\}|\{%[^{}\n]{0,100}%\}|\{\w{0,100}\}|\$\w{1,100}")
+_LEAST_SHOWN = 20
+_MOST_SHOWN = 2_000
+"""Characters beside placeholders that a shown block has; of so many of it."""
 _SAID_BEHIND = re.compile(
     r"[}`\"'\s]{0,4}\s?(?:(?:is|are|will be|gets?|means|stands for)\s(?:automatically\s)?"
     r"(?:replaced|filled|substituted|inserted|expanded|interpolated|resolved|an?\splaceholders?|the\splaceholder)|placeholders?\b|syntax\b)"
@@ -50,10 +56,18 @@ def quoted_ranges(text: str) -> list[tuple[int, int]]:
         if opened is None:
             opened = fence
         elif fence[1].startswith(opened[1]) and not fence[2]:
-            if opened[2].lower() in _LANGUAGES:
+            if opened[2].lower() in _LANGUAGES or _is_example(text, opened.start(), opened.end(), fence.start()):
                 found.append((opened.end(), fence.start()))
             opened = None
     return found
+
+
+def _is_example(text: str, fence: int, start: int, stop: int) -> bool:
+    """Whether a block is introduced as one example, and is more than a placeholder that examples are put into."""
+    before = text[max(fence - _AROUND, 0) : fence].rstrip()
+    if _EXAMPLE.search(before.rpartition("\n")[2]) is None:
+        return False
+    return len(_SLOT.sub("", text[start:stop][:_MOST_SHOWN]).strip()) >= _LEAST_SHOWN
 
 
 def is_quoted(text: str, start: int, stop: int, ranges: Sequence[tuple[int, int]]) -> bool:

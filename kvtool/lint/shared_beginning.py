@@ -61,9 +61,11 @@ def often(hole: Hole) -> int:
 
 
 def _name(hole: Hole) -> tuple[str, str]:
-    """What a hole is the same as behind another one: the same value, and every date is the same."""
+    """What a hole is the same as behind another one: the same value; every date is the same, and all sets of a process are."""
     if hole.kind is DATE:
         return hole.kind.key, ""
+    if hole.order:
+        return "order", hole.what
     return hole.kind.key, str(hole.made) if hole.certain and hole.made is not None else hole.what
 
 

@@ -136,6 +136,11 @@ def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
     )
 
 
+def of_unknown(order: Hole) -> Hole:
+    """The same order where nothing is known of the elements: mostly they are others in each request anyway; tools are not."""
+    return replace(order, capped=True, minor=order.minor or order.kind.code == KV113.code)
+
+
 def order_kind(items: str) -> DifferenceKind:
     """What it is that stands in another order each time, by what it is called."""
     words = items.lower()
