@@ -28,6 +28,8 @@ _LEAST_BEFORE = 8
 """Tokens of constant text before a value, up to which a prompt begins with it."""
 _LEAST_KNOWN = 64
 """Tokens that could stand before what surely varies, from which on nothing is told of what may vary."""
+_LEAST_BETWEEN = 24
+"""Tokens of constant text between two values, from which on they are not given side by side."""
 _MOST_NAMES = 4
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 _BY_USE = "another text in each request, by its use"
@@ -81,14 +83,18 @@ def found_losses(
     told_of: list[Found] = []
     open_groups: list[list[Found]] = []
     losses = SharedLosses()
+
+    def enough(one: Found) -> bool:
+        return _enough(one, least, used, named, block_size)
+
     for given in prompts:
         nodes = list(given)
         losses.add(nodes)
-        founds, behind = _of_prompt(nodes, count)
+        founds, behind = _of_prompt(nodes, count, enough)
         told_of += founds
         open_groups.append([found for found in founds if found.hole.doubt == "open"])
         later |= behind
-    costly = [one for one in told_of if _lost(one.hole) not in later and _enough(one, least, used, named, block_size)]
+    costly = [one for one in told_of if _lost(one.hole) not in later and enough(one)]
     told = _once(_once(costly, _place, block_size), losses.key, block_size)
     sure = {found.hole.spot for found in told if not found.hole.doubt}
     told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
@@ -112,7 +118,7 @@ def _lost(hole: Hole) -> tuple[TemplatePlace, bool]:
 
 
 def _of_prompt(
-    nodes: Iterable[Node], count: Callable[[str], int]
+    nodes: Iterable[Node], count: Callable[[str], int], enough: Callable[[Found], bool]
 ) -> tuple[list[Found], set[tuple[TemplatePlace, bool]]]:
     """What a prompt loses, and the places in it where nothing more is lost: behind, or in doubt where another one is sure."""
     given = list(nodes)
@@ -126,7 +132,7 @@ def _of_prompt(
     founds = [found for found in every if not found.hole.hidden]
     covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
     later = {(found.hole.spot, doubtful) for found in covered for doubtful in (False, True)}
-    founds = _given_beside(founds)
+    founds = _given_beside(founds, enough)
     ending = next((number for number, found in enumerate(founds) if often(found.hole)), None)
     if ending is not None:
         behind = [*founds[ending].others, *covered]
@@ -140,8 +146,11 @@ def _of_prompt(
     return founds, later - first
 
 
-def _given_beside(founds: list[Found]) -> list[Found]:
-    """The same, where a value before one that is another in each request is given with it: so it is another each time, too."""
+def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[Found]:
+    """The same, where a value right before one that is another in each request is given with it: so it is another each time, too.
+
+    Behind a text of its own the sure one is told where it stands, if it is told there.
+    """
     last = next((number for number, found in enumerate(founds) if found.hole.doubt == "use"), None)
     if last is None or founds[last].behind.movable < _LEAST_KNOWN:
         return founds
@@ -154,6 +163,9 @@ def _given_beside(founds: list[Found]) -> list[Found]:
         None,
     )
     if first is None or any(often(found.hole) for found in founds[:first]):
+        return founds
+    between = founds[first].behind.tokens - founds[last].behind.tokens
+    if between >= _LEAST_BETWEEN and enough(founds[last]):
         return founds
     told = replace(founds[first], hole=replace(founds[first].hole, doubt="use"), others=(founds[last],))
     return [*founds[:first], told, *founds[last + 1 :]]
