@@ -96,3 +96,19 @@ def test_a_text_is_followed(name: str) -> None:
 @pytest.mark.parametrize("name", LEFT)
 def test_what_says_nothing_is_left_alone(name: str) -> None:
     assert told(LEFT[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "code"),
+    [
+        ("Today's date is ", "date", "KV101"),
+        ("For context, the current time: ", "time", "KV101"),
+        ("\u5f53\u524d\u65f6\u95f4\u662f\uff1a", "time", "KV101"),
+        ("The letter is of the ", "date", "KV201"),
+        ("Today's date is ", "book", "KV201"),
+        ("Today ", "book", "KV201"),
+    ],
+)
+def test_words_before_a_placeholder_say_that_it_is_a_clock(before: str, name: str, code: str) -> None:
+    text = f"WRITER_PROMPT = {f'You are a librarian. {before}{{{name}}}. '!r} + RULES\n"
+    assert [one.split()[0] for one in told(text)] == [code]
