@@ -255,7 +255,7 @@ class Calls(KnownCalls):
 
     def _filled_in(self, node: ast.expr) -> Value:
         """What is put into a placeholder: where nothing is known of it but that it is given, that."""
-        value = self._argument(node)
+        value = self.of_loop(self._argument(node), node)
         hole = self.asked_of(node) if is_given(value) else None
         return with_hole(value, hole) if value or hole is None else (hole,)
 

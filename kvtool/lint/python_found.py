@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kvtool.lint.clock_labels import with_clocks
 from kvtool.lint.python_evidence import Belief, Evidence, belief, reads_as_reply, speaks_of_models
 from kvtool.lint.python_nodes import judged, key_of
 from kvtool.lint.python_package import Module
@@ -45,7 +46,7 @@ class ToldTexts:
             return
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text)
-        found[key] = evidence, judged(nodes, weak=weak, unnamed=unnamed, late=late, path=module.path)
+        found[key] = evidence, judged(with_clocks(nodes), weak=weak, unnamed=unnamed, late=late, path=module.path)
 
     def _speaks(self, module: Module) -> bool:
         if module not in self._of_models:

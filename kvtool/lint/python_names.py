@@ -192,6 +192,10 @@ class Names(ABC):
         """The hole of something of which nothing is known but where it comes from."""
 
     @abstractmethod
+    def of_loop(self, value: Value, node: ast.expr) -> Value:
+        """What is put into a text, with what is known of it where only a loop over something unknown is."""
+
+    @abstractmethod
     def is_given(self, node: ast.expr) -> bool:
         """Whether something is made of what callers give, or of what is another in each call by where it comes from."""
 

@@ -15,8 +15,8 @@ from kvtool.lint.python_evidence import Evidence, call_sends
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps
 from kvtool.lint.python_syntax import dotted
-from kvtool.lint.python_values import Param, Value, ways
-from kvtool.lint.skeleton import Hole
+from kvtool.lint.python_values import Many, Param, Value, pieces_of, varies, ways
+from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _ASKED_OF_OBJECTS = frozenset(
     ("question", "query", "user_query", "user_input", "user_message", "question_text", "input_text")
@@ -30,6 +30,8 @@ _WEB = re.compile(r"^(?:requests|httpx|urllib)\.|\burlopen$")
 _SET_UP = re.compile(r"^_*(?:init|setup|set|configure|load|reset|build|create|register|from|with|update_config)(?:_|$)")
 """Names of methods that set an object up, once for all of its requests."""
 _DEEPEST = 4
+_FIRST = 20
+"""Pieces of a text in which a loop is looked for."""
 
 
 class ValueOrigins(Names):
@@ -40,14 +42,21 @@ class ValueOrigins(Names):
             return None
         spot = self.source.spot_of(node)
         if name := self._given_name(node, _DEEPEST):
-            hole = asked(name.removeprefix("self."), spot)
+            hole = asked(name.removeprefix("self."), spot) or _key_of_settings(name, spot)
             return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
         hole = asked(name, spot) if (name := self._local_name(node, _DEEPEST)) else None
         return hole if hole is not None and hole.doubt == "use" else None
 
+    def of_loop(self, value: Value, node: ast.expr) -> Value:
+        """What a loop over something unknown wrote, which a name says is another in each request: `formatted_notes`."""
+        if not self.in_function or varies(value) or not any(isinstance(one, Many) for one in pieces_of(value, _FIRST)):
+            return value
+        hole = asked(dotted(node).removeprefix("self."), self.source.spot_of(node))
+        return (hole, *value) if hole is not None and hole.doubt == "use" else value
+
     def put(self, node: ast.expr) -> Value:
         """What is put into a text between others: where nothing is known of it but where it comes from, that."""
-        value = self.value_of(node)
+        value = self.of_loop(self.value_of(node), node)
         if isinstance(node, ast.Constant | ast.List | ast.Dict | ast.JoinedStr) or not is_given(value):
             return value
         hole = self.asked_of(node)
@@ -76,6 +85,9 @@ class ValueOrigins(Names):
             return ""
         if isinstance(root, ast.Call) and (name := self._answering(root)):
             return name
+        if isinstance(root, ast.Call) and (key := _key_asked_for(root)) and isinstance(root.func, ast.Attribute):
+            name = self._given_name(root.func.value, deep - 1)
+            return f"{name}.{key}" if name else ""
         return next((name for part in _parts(root) if (name := self._given_name(part, deep - 1))), "")
 
     def _local_name(self, node: ast.expr, deep: int) -> str:
@@ -121,6 +133,19 @@ class ValueOrigins(Names):
         if call_sends(name or last) is Evidence.ASKED or _WEB.search(name) or _ANSWERS.search(last):
             return last
         return ""
+
+
+def _key_asked_for(call: ast.Call) -> str:
+    """The key in `given.get("question")`; empty for any other call."""
+    first = call.args[0] if call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "get" else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+def _key_of_settings(name: str, spot: TemplatePlace) -> Hole | None:
+    """What callers give within a mapping or an object that is named like settings: the key tells what it is."""
+    owner, _, key = name.rpartition(".")
+    hole = asked(key, spot) if owner and not owner.startswith("self") else None
+    return replace(hole, what=f"`{name}`", doubt="open") if hole is not None and hole.doubt == "use" else None
 
 
 def _root(node: ast.expr) -> ast.expr:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kvtool.lint.python_changes import changed, substituted, system_first
-from kvtool.lint.python_evidence import Evidence, name_says_prompt
+from kvtool.lint.python_evidence import Evidence
 from kvtool.lint.python_filling import nodes_of
 from kvtool.lint.python_found import ToldTexts
+from kvtool.lint.python_mappings import apart, elements_told
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_nodes import OF_TOOLS, asked_for, filler, is_tool, leading, told_once
 from kvtool.lint.python_objects import CLASS
@@ -71,6 +72,10 @@ class Program:
         self.files = files
         self._scope = scope
         self._summaries: dict[FunctionCode, Summary] = {}
+        self._partly: dict[FunctionCode, tuple[Summary, frozenset[FunctionCode]]] = {}
+        """Functions that were read while others that they ask for were being read, which gave them nothing; and those others."""
+        self._asked: set[FunctionCode] = set()
+        """Functions being read that were asked for by what they ask for themselves."""
         self._values: dict[Module, dict[str, Value]] = {}
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
         self._constant: dict[FunctionCode, bool] = {}
@@ -78,7 +83,7 @@ class Program:
         """Functions of the file that is read for which nothing was left to be spent."""
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
-        self._running: set[object] = set()
+        self._running: set[FunctionCode] = set()
         self._found = ToldTexts()
 
     def prompts(self, module: Module) -> list[list[Node]]:
@@ -201,17 +206,28 @@ class Program:
     # Calls
 
     def summary(self, function: FunctionCode, depth: int = 0, outer: dict[str, Value] | None = None) -> Summary:
-        """What a function gives for any arguments; nothing while it is being read (it calls itself) or too deep."""
+        """What a function gives for any arguments; nothing while it is being read (it calls itself) or too deep.
+
+        What it gave to others that were read meanwhile was not all: those are read once more when they are asked for again.
+        """
         known = self._summaries.get(function)
         if known is not None:
             return known
-        if function in self._running or depth > _MOST_DEPTH:
+        if function in self._running:
+            self._asked.add(function)
+            return _NOTHING
+        partly, missing = self._partly.get(function, (_NOTHING, frozenset()))
+        if not missing.isdisjoint(self._running):
+            self._asked |= missing & self._running
+            return partly
+        if depth > _MOST_DEPTH:
             return _NOTHING
         if not work_left():
             self.unread.append(function.node.name)
-            return _NOTHING
+            return partly
         module = function.module
         self._running.add(function)
+        asked, self._asked = self._asked, set()
         try:
             scope = self._scope(
                 self,
@@ -229,6 +245,12 @@ class Program:
             result = _NOTHING
         finally:
             self._running.discard(function)
+            self._asked.discard(function)
+            unknown = frozenset(self._asked)
+            self._asked |= asked
+        if unknown and function not in self._partly:
+            self._partly[function] = result, unknown  # to be read once more when those are known
+            return result
         self._summaries[function] = result
         self._constant[function] = _gives_constant(function.node)
         function.node.body = []  # what was read is let go
@@ -315,6 +337,7 @@ class Program:
 
     def done(self, scope: Names, value: Value, evidence: Evidence) -> None:
         """A finished text: a prompt, or for each element where it is a collection of others."""
+        value = apart(scope, value, evidence)
         roles = [piece.role for piece in pieces_of(value, 200) if isinstance(piece, Message)]
         if roles:
             value = system_first(value)
@@ -325,7 +348,7 @@ class Program:
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
-            value = self._parts(scope, value, evidence)
+            value = elements_told(scope, value, evidence)
         if evidence is Evidence.ASKED:
             value = asked_for(value)
         if evidence >= Evidence.SENT:
@@ -339,18 +362,6 @@ class Program:
             nodes = nodes_of(value, unfilled=unfilled, most=left)
             spend(_EACH_NODE * (_MOST_NODES - left[0]))
             self._found.add(scope.module, nodes, evidence)
-
-    @staticmethod
-    def _parts(scope: Names, value: Value, evidence: Evidence) -> Value:
-        """Hand on the elements of collections each by itself, and give what is left."""
-        for piece in value:
-            if isinstance(piece, Items):
-                for one in piece.values:
-                    scope.told(one, evidence)
-            elif isinstance(piece, Mapped):
-                for key, one in piece.pairs:
-                    scope.told(one, max(evidence, Evidence.NAME if name_says_prompt(key) else Evidence.NOTHING))
-        return tuple(piece for piece in value if not isinstance(piece, Items | Mapped))
 
     def _leading(self, scope: Names, value: Value, roles: list[str]) -> None:
         """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""

@@ -23,6 +23,8 @@ CODE_LINE = re.compile(
     r"|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]"
 )
 """The beginning of a line of code."""
+_CLOSING = ("", "end")
+"""What stands behind the marks that close a block; some prompts write a word there."""
 _TYPES = frozenset(
     ("int", "str", "float", "bool", "list", "dict", "json", "string", "number", "boolean", "array", "object")
 )
@@ -49,17 +51,24 @@ _SCHEMA = frozenset(("defs", "ref", "schema", "id", "comment", "anchor", "vocabu
 
 
 def quoted_ranges(text: str) -> list[tuple[int, int]]:
-    """Where fenced blocks of code in a named language stand, in order."""
+    """Where fenced blocks of code in a named language stand, in order; not those in which code is put, that hold nothing else."""
     found: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
         if opened is None:
             opened = fence
-        elif fence[1].startswith(opened[1]) and not fence[2]:
-            if opened[2].lower() in _LANGUAGES or _is_example(text, opened.start(), opened.end(), fence.start()):
-                found.append((opened.end(), fence.start()))
+        elif fence[1].startswith(opened[1]) and fence[2].lower() in _CLOSING:
+            start, stop = opened.end(), fence.start()
+            of_code = opened[2].lower() in _LANGUAGES and not _is_put_in(text[start:stop])
+            if of_code or _is_example(text, opened.start(), start, stop):
+                found.append((start, stop))
             opened = None
     return found
+
+
+def _is_put_in(block: str) -> bool:
+    """Whether a block is a place for code, with nothing in it but what is put there: a shown one has code around its braces."""
+    return _SLOT.search(block[:_AROUND]) is not None and not _SLOT.sub("", block[:_MOST_SHOWN]).strip()
 
 
 def _is_example(text: str, fence: int, start: int, stop: int) -> bool:

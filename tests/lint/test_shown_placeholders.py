@@ -43,6 +43,8 @@ FILLED = {
     "plain": "Task: {task}\n",
     "a fence of no language": "Task:\n```\n{task}\n```\n",
     "a fence of text": "Task:\n```text\n{task}\n```\n",
+    "a fence that code is put in": "Code:\n```python\n{code}\n```\n",
+    "a fence that is closed by a word": "Code:\n```python\n{code}\n```end\nSo:\n```python\nx = 1\n```end\n",
     "a verb before it": "Write about {topic} only.\n",
     "quoted": 'The question is "{question}".\n',
     "behind a fence": "```python\nx = 1\n```\nTask: {task}\n",
@@ -66,7 +68,7 @@ def test_fences_of_any_length_and_order() -> None:
         for _ in range(make.randint(1, 6)):
             mark, language = make.choice("`~") * make.randint(3, 5), make.choice(["python", "", "text", "js"])
             start = len(text) + len(mark) + len(language)
-            body = f"\n{make.choice(['x', '{a}', 'b = 1'])}\n"
+            body = f"\n{make.choice(['x', 'f({a})', 'b = 1'])}\n"
             if language in ("python", "js"):
                 wanted.append((start, start + len(body)))
             text += f"{mark}{language}{body}{mark}\n"

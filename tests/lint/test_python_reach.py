@@ -1,0 +1,114 @@
+"""How far lint follows a text: through bodies of requests, settings that are given, loops, and methods that ask for each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.lint.finder import Finder
+from kvtool.lint.sources import TextInput
+from kvtool.text.tokens.tokenizer import Tokenizers
+
+RULES = " ".join(f"Rule {number}: name the shelf, never the reader, and please be short." for number in range(24))
+HEAD = f"import requests\nRULES = '{RULES}'\n"
+
+
+def told(text: str) -> list[str]:
+    """The codes and first words of what is found."""
+    finder = Finder(RunOptions(inputs=["made.py"]), Tokenizers(offline=True))
+    return [f"{one.code} {one.message.split()[0]}" for one in finder(TextInput("made.py", HEAD + text, "python"))]
+
+
+KEEPER = """\
+class Keeper:
+    shelf: str = "A"
+
+    def words(self, entry):
+        return f"You are a keeper. Entry: {entry}. Shelf: {self.shelf}. {RULES}"
+
+    def ask(self, entry):
+        return llm.invoke([{"role": "user", "content": self.words(entry)}])
+
+    def run(self, entry, shelf):
+        self.shelf = shelf
+        return self.ask(entry)
+"""
+FOLLOWED = {
+    "the body of a request": (
+        (
+            "def go(entry):\n"
+            "    body = {'model': 'm', 'messages': [{'role': 'user', 'content': f'Judge this: {entry}. {RULES}'}]}\n"
+            "    return post('/chat', body)\n"
+        ),
+        ["KV201 `entry`"],
+    ),
+    "a template in what an agent is made with": (
+        (
+            "def go(entry):\n"
+            "    return AskingLLM(dict(prompt_value=dict(issue=entry), user_prompt='Look: {{issue}}. ' + RULES)).run()\n"
+        ),
+        ["KV201 `issue`"],
+    ),
+    "a key of settings that callers give": (
+        "def go(op_config):\n    return llm.invoke(f\"Better this: {op_config['prompt']}. {RULES}\")\n",
+        ["KV201 `op_config.prompt`"],
+    ),
+    "the same with a default": (
+        "def go(op_config):\n    return llm.invoke(f\"Better this: {op_config.get('query', 'none')}. {RULES}\")\n",
+        ["KV201 `op_config.query`"],
+    ),
+    "what a loop wrote, by its name": (
+        (
+            "def go(shelf):\n"
+            "    known = {one.key: one.words for one in shelf.all()}\n"
+            "    formatted_notes = '\\n'.join([f'Note {k}: {v}' for k, v in known.items()])\n"
+            "    return llm.invoke(f'Look: {formatted_notes}. {RULES}')\n"
+        ),
+        ["KV201 `formatted_notes`"],
+    ),
+    "methods that ask for each other": (KEEPER, ["KV201 `entry`"]),
+}
+LEFT = {
+    "a key of settings that says nothing": (
+        "def go(op_config):\n    return llm.invoke(f\"By {op_config['name']} {op_config['type']}. {RULES}\")\n"
+    ),
+    "what an object was set up with": (
+        "class Asker:\n    def __init__(self, config):\n        self.config = config\n"
+        "    def go(self):\n        return llm.invoke(f\"By {self.config['prompt']}. {RULES}\")\n"
+    ),
+    "a loop over what is known": (
+        "def go():\n    notes = '\\n'.join([f'Note: {one}' for one in ['a', 'b']])\n"
+        "    return llm.invoke(f'Look: {notes}. {RULES}')\n"
+    ),
+    "what a loop wrote under a name that says nothing": (
+        "def go(shelf):\n    names = '\\n'.join([f'Name {k}' for k, v in shelf.all()])\n"
+        "    return llm.invoke(f'Look: {names}. {RULES}')\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_text_is_followed(name: str) -> None:
+    text, expected = FOLLOWED[name]
+    assert told(text) == expected
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_says_nothing_is_left_alone(name: str) -> None:
+    assert told(LEFT[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "code"),
+    [
+        ("Today's date is ", "date", "KV101"),
+        ("For context, the current time: ", "time", "KV101"),
+        ("\u5f53\u524d\u65f6\u95f4\u662f\uff1a", "time", "KV101"),
+        ("The letter is of the ", "date", "KV201"),
+        ("Today's date is ", "book", "KV201"),
+        ("Today ", "book", "KV201"),
+    ],
+)
+def test_words_before_a_placeholder_say_that_it_is_a_clock(before: str, name: str, code: str) -> None:
+    text = f"WRITER_PROMPT = {f'You are a librarian. {before}{{{name}}}. '!r} + RULES\n"
+    assert [one.split()[0] for one in told(text)] == [code]
