@@ -73,6 +73,19 @@ class ChainNumbers:
             parent = first + shared - 1
         return numbers, at
 
+    def take_back(self, numbers: array[int], known: int) -> None:
+        """Forget what `enter` made for the chain that it was asked for last."""
+        if known == len(numbers):
+            return
+        run, first = len(self._starts) - 1, numbers[known]
+        assert self._starts[run] == first, "another chain was entered since"
+        slots, mask = self._slots, len(self._slots) - 1
+        slot = hash((self._parents[run], self._ids[first])) & mask
+        while slots[slot] != run + 1:
+            slot = (slot + 1) & mask
+        slots[slot] = 0  # the last to come, so nobody was led past it
+        del self._starts[run], self._parents[run], self._ids[first:]
+
     def unnamed(self, count: int) -> range:
         """Numbers for blocks whose content nobody can name."""
         first = len(self._ids)
@@ -143,6 +156,12 @@ class TraceNumbers:
         numbers, own = self.tenants.enter(own_ids, self._roots.setdefault(salt or "", len(self._roots) + 1))
         content, known = self._everyone.enter(own_ids, 1)
         return Chain(numbers, own, content, known)
+
+    def take_back(self, chain: Chain) -> None:
+        """Forget what the last prompt that was numbered added: it never ran, so nobody can ask for it."""
+        self.tenants.take_back(chain.numbers, chain.own)
+        if self._everyone is not self.tenants:
+            self._everyone.take_back(chain.content, chain.known)
 
     def _long(self, ids: Sequence[int]) -> array[int]:
         if min(ids) < -_ID_LIMIT or max(ids) >= _ID_LIMIT:

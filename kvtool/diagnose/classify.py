@@ -37,6 +37,7 @@ _LETTERS = re.compile("[a-z]*[ \t]?")
 _NEEDED = {"header": "[:=]", "amount": r"\d", "country": "[A-Z]", "path": r"[\\/]"}
 """By the key of detectors that do take white space, what all that they find has: most lines need not be searched by most."""
 _NEEDED_IN_WORD = {
+    "part": ":",
     "jwt": "J",
     "uuid": "-",
     "aws": "[A:-]",

@@ -93,6 +93,7 @@ class Form(Protocol):
 
 _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
     # key, name, code, pattern; the first that covers the differing text wins, so the specific come first
+    ("part", "image or file", KV201, r"(?<=<)[a-z][\w.-]{0,40}:[0-9a-f]{8}(?=>)"),  # as `part_text` writes it
     (
         "header",
         "request header",

@@ -20,7 +20,7 @@ from kvtool.lint.python_nodes import judged
 from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.skeleton import Node
 from kvtool.lint.sources import DATA, TextInput
-from kvtool.lint.static import static_findings
+from kvtool.lint.static import found_losses
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
@@ -100,10 +100,12 @@ class Finder:
                 prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
         size = self._block_size
         least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
-        found = static_findings(
+        found = found_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
-        return JudgedText(found, note=note, files=files, uses=uses, partly=partly)
+        findings = [loss.finding for loss in found]
+        fills = {number: loss.fills for number, loss in enumerate(found) if loss.fills is not None}
+        return JudgedText(findings, fills=fills, note=note, files=files, uses=uses, partly=partly)
 
 
 def _listed(names: Sequence[str]) -> str:

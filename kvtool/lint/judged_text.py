@@ -9,6 +9,7 @@ from typing import Any
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.ignore_marks import Ignore
+from kvtool.lint.skeleton import Filled, TemplatePlace
 from kvtool.results.finding import Finding
 
 
@@ -28,12 +29,16 @@ class JudgedText:
     known: bool = True
     partly: bool = False
     error: KvtoolError | None = None
+    fills: dict[int, Filled] = field(default_factory=dict)
+    """Of findings, by their number, the placeholder of another file's template that the value is put into."""
 
     def packed(self) -> str:
         """As JSON, which `unpacked` reads."""
         plain: dict[str, Any] = {}
         if self.findings:
             plain["findings"] = [finding.model_dump(mode="json", exclude_defaults=True) for finding in self.findings]
+        if self.fills:
+            plain["fills"] = [[number, asdict(one)] for number, one in self.fills.items()]
         if self.ignores:
             plain["ignores"] = [asdict(ignore) for ignore in self.ignores]
         if self.error is not None:
@@ -49,6 +54,7 @@ class JudgedText:
         error = plain.get("error")
         return cls(
             findings=[Finding.model_validate(each) for each in plain.get("findings", ())],
+            fills={int(number): _filled(one) for number, one in plain.get("fills", ())},
             ignores=[_ignore(each) for each in plain.get("ignores", ())],
             note=str(plain.get("note", "")),
             files=tuple(map(str, plain.get("files", ()))),
@@ -57,6 +63,10 @@ class JudgedText:
             partly=bool(plain.get("partly", False)),
             error=None if error is None else _error(*error),
         )
+
+
+def _filled(plain: Mapping[str, Any]) -> Filled:
+    return Filled(TemplatePlace(**plain["spot"]), int(plain["first"]), int(plain["last"]))
 
 
 def _ignore(plain: Mapping[str, Any]) -> Ignore:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
+from kvtool.lint.skeleton import Filled
 from kvtool.results.choices import Severity
 from kvtool.results.documents.lint import Counts, Fixed, InputProblem, LintDocument, LintFinding, LintInput
 from kvtool.results.finding import Finding
@@ -29,6 +30,8 @@ class LintResult:
     probe: ProbeResult | None = None
     passed_over: int = 0
     """YAML and JSON files that hold nothing that lint reads."""
+    fills: dict[tuple[object, ...], Filled] = field(default_factory=dict)
+    """By the identity of a finding, the placeholder of another file's template that its value is put into."""
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity == severity for finding in self.findings)

@@ -24,9 +24,11 @@ from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.lint_jobs import judge_all
 from kvtool.lint.lint_result import LintResult
+from kvtool.lint.one_finding import told_at_templates
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.traffic import Traffic, run_traffic, traffic_ignores
+from kvtool.lint.unused_texts import without_unused
 from kvtool.lint.volatile import CODES as STATIC_CODES
 from kvtool.results.documents.lint import LintInput
 from kvtool.text.files.text_files import read_text
@@ -67,8 +69,12 @@ def lint(
         return wanted(code) and (path not in static or code in STATIC_CODES)
 
     selected = [finding for finding in result.findings if wanted(finding.code)]
-    kept, unused = apply_ignores(selected, ignores, checked=checked)
-    result.ignored = len(selected) - len(kept)
+    left, unused = apply_ignores(selected, ignores, checked=checked)
+    merged = told_at_templates(
+        without_unused(left, inputs.texts), result.fills, {realpath(path): path for path in static}
+    )
+    kept, _ = apply_ignores(merged, ignores)  # what is told at its template now may be ignored there
+    result.ignored = len(selected) - len(left) + len(merged) - len(kept)
     if result.partial:
         unused = []  # what was not reached cannot be called absent
     kept += [finding for finding in ignore_findings(ignores, unused) if wanted(finding.code)]
@@ -162,6 +168,7 @@ def _tell(one: TextInput, found: JudgedText, inputs: Inputs, options: RunOptions
         result.passed_over += 1
         return
     result.findings += found.findings
+    result.fills |= {found.findings[number].identity: filled for number, filled in found.fills.items()}
     result.fixable |= {finding.fix_key for finding in found.findings if finding.fix_key}
     # Most files of a program, and of a folder, hold nothing that varies.
     told = (

@@ -21,7 +21,7 @@ from kvtool.lint.python_values import (
     pieces_of,
     text_of,
 )
-from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
 from kvtool.lint.work_budget import spend
 
 _SYSTEM = ("system", "developer")
@@ -70,7 +70,7 @@ def substituted(
         if work[0] < 0:
             break
         if isinstance(piece, Param):
-            result += given(piece)
+            result += filling(given(piece), piece.fills)
         elif isinstance(piece, Hole):
             result.append(piece if made is None else replace(piece, made=made))
         elif isinstance(piece, Items):
@@ -166,6 +166,22 @@ def holes_of(value: Value) -> Value:
         elif isinstance(piece, Param):
             found.setdefault(piece.name, Param(piece.name) if piece.hole is not None and piece.hole.doubt else piece)
     return tuple(found.values())[:8]
+
+
+def filling(value: Value, filled: Filled | None) -> Value:
+    """What is put into a placeholder of another file's template, which is the innermost that says so."""
+    if filled is None:
+        return value
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Hole):
+            return (piece if piece.fills is not None else replace(piece, fills=filled),)
+        if isinstance(piece, Param):
+            hole = piece.hole and replace(piece.hole, fills=piece.hole.fills or filled)
+            return (replace(piece, hole=hole, fills=piece.fills or filled),)
+        return None
+
+    return changed(value, change)
 
 
 def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:

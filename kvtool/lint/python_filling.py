@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.errors import KvtoolError
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import asked
-from kvtool.lint.python_changes import changed, placed
+from kvtool.lint.python_changes import changed, filling, placed
 from kvtool.lint.python_nodes import without_doubtful
 from kvtool.lint.python_sources import dated, sure_kind
 from kvtool.lint.python_syntax import percents
@@ -28,7 +29,7 @@ from kvtool.lint.python_values import (
     pieces_of,
 )
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
-from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders
+from kvtool.lint.skeleton import JINJA_MARK, Choice, Filled, Hole, Node, Repeat, TemplatePlace, placeholders
 from kvtool.lint.templates import jinja_template
 from kvtool.lint.work_budget import spend
 from kvtool.text.traced import Origin, Traced
@@ -59,7 +60,7 @@ def percent_filled(
             yield piece.text[at:start]
             at = stop
             value = given.get(name) if name else waiting.pop(0) if waiting else None
-            yield from _put(value, name, places.of(piece.text[start:stop]), outer)
+            yield from places.put(piece.text[start:stop], value, name)
         yield piece.text[at:]
 
 
@@ -123,11 +124,11 @@ def _fields(
             value = given.get(name)
         yield text[at : match.start()]
         at = match.end()
-        spot = places.of(match[0])
         if value is None and is_quoted(text, match.start(), match.end(), quoted):
+            places.pass_over(match[0])
             yield match[0]
             continue
-        for piece in _put(value, (name + match[2]) if not name.isdigit() else "", spot, outer):
+        for piece in places.put(match[0], value, (name + match[2]) if not name.isdigit() else ""):
             yield dated(piece, match[3]) if isinstance(piece, Hole) and match[3] else piece
     yield text[at:]
 
@@ -138,7 +139,7 @@ def _dollars(literal: Literal, given: Mapping[str, Value], outer: TemplatePlace)
     for start, stop, name in placeholders(literal.text, "dollar"):
         yield literal.text[at:start]
         at = stop
-        yield from _put(given.get(name), name, places.of(literal.text[start:stop]), outer)
+        yield from places.put(literal.text[start:stop], given.get(name), name)
     yield literal.text[at:]
 
 
@@ -165,22 +166,40 @@ def _named(piece: Piece, hole: Hole | None) -> Piece:
 
 
 class _Places:
-    """The places of placeholders in the source of a literal, asked for in their order; None for one of another file."""
+    """What is put into the placeholders of a literal, in their order, told where they stand, or by the call if in another file."""
 
     def __init__(self, literal: Literal, outer: TemplatePlace) -> None:
         self._literal = literal
         self._at = literal.start
         self._outer = outer
 
-    def of(self, written: str) -> TemplatePlace | None:
+    def put(self, written: str, value: Value | None, name: str) -> Value:
+        """A placeholder, as it is written, with what is put into it, None where that is not known."""
+        spot = self.pass_over(written)
+        if spot is None or spot.path == self._outer.path:
+            return _put(value, name, spot, self._outer)
+        own = None if self._literal.told else self._outer
+        return filling(_put(value, name, own, self._outer), filled_at(self._literal, spot))
+
+    def pass_over(self, written: str) -> TemplatePlace | None:
+        """Where the next placeholder stands; None in a text file."""
         source = self._literal.source
-        if source is None or source.path != self._outer.path:
-            return None if source is None or self._literal.told else self._outer
+        if source is None:
+            return None
         found = source.text.find(written, self._at, self._literal.stop)
         if found < 0:
             return source.spot(self._literal.start, self._literal.start + 1)
         self._at = found + len(written)
         return source.spot(found, found + len(written))
+
+
+def filled_at(literal: Literal, spot: TemplatePlace) -> Filled | None:
+    """A placeholder of a template that another file writes."""
+    source = literal.source
+    if source is None:
+        return None
+    last = source.spot(max(literal.stop - 1, literal.start), literal.stop).line
+    return Filled(spot, source.spot(literal.start, literal.stop).line, last)
 
 
 def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
@@ -228,11 +247,15 @@ def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | 
             _piece(node) for node in jinja_template(Traced.of(literal.text, origin), _with_values(given or {}))
         )
         if origin.path != outer.path:
-            pieces = placed(pieces, outer, foreign_to=outer.path)
+            pieces = placed(changed(pieces, partial(_fills_own_place, literal)), outer, foreign_to=outer.path)
     except KvtoolError:
         yield literal.text
         return
     yield from _filled(pieces, given or {}, outer)
+
+
+def _fills_own_place(literal: Literal, piece: Piece) -> Value | None:
+    return filling((piece,), filled_at(literal, piece.spot)) if isinstance(piece, Hole) else None
 
 
 def _with_values(given: Mapping[str, Value]) -> frozenset[str]:
@@ -247,7 +270,7 @@ def _filled(pieces: Iterable[Piece], given: Mapping[str, Value], outer: Template
         if not isinstance(piece, Hole) or piece.certain:
             return None
         name = piece.what.strip("`")
-        return _put(value, name, piece.spot, outer) if (value := given.get(name)) else None
+        return filling(_put(value, name, piece.spot, outer), piece.fills) if (value := given.get(name)) else None
 
     return changed(tuple(pieces), change) if given else tuple(pieces)
 

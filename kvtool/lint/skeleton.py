@@ -20,6 +20,15 @@ class TemplatePlace:
     width: int
 
 
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The placeholder of another file's template that a value is put into, and the lines of that template."""
+
+    spot: TemplatePlace
+    first: int
+    last: int
+
+
 Doubt = Literal["", "use", "open"]
 """Whether something varies: it does; it does by how it is used (a `question`); or nothing says (a `product`)."""
 
@@ -32,7 +41,7 @@ class Hole:
     same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
     warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: where its value comes into being, if
     that is not where it is told. `hidden`: it is not told: it costs nothing more, or another file tells it. `given`: callers of the
-    function that puts it in give it.
+    function that puts it in give it. `fills`: the placeholder that it is put into, where that stands in another file.
     """
 
     spot: TemplatePlace
@@ -49,6 +58,7 @@ class Hole:
     made: TemplatePlace | None = None
     hidden: bool = False
     given: bool = False
+    fills: Filled | None = None
 
     def at(self, spot: TemplatePlace) -> Hole:
         """The same value, told at another place."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.codes.kv105 import COUNTER
@@ -11,7 +11,7 @@ from kvtool.diagnose.severity import severity_of
 from kvtool.lint.placeholders import is_set_up, says_whole_prompt
 from kvtool.lint.python_sources import sure_kind
 from kvtool.lint.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
-from kvtool.lint.skeleton import Behind, Found, Hole, Node, TemplatePlace, holes, leaves
+from kvtool.lint.skeleton import Behind, Filled, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.lint.volatile import JSON_KEYS
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
@@ -46,7 +46,31 @@ def static_findings(
     used: int = 0,
     named: int = 0,
 ) -> list[Finding]:
-    """The findings of the prompts of one file, by place; a place that several prompts use counts where it is worst.
+    """The findings of the prompts of one file, by place (`found_losses`)."""
+    found = found_losses(path, text, prompts, count, block_size=block_size, least=least, used=used, named=named)
+    return [one.finding for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLoss:
+    """A finding; `fills` is the placeholder of another file's template that the value is put into, if it is put into one."""
+
+    finding: Finding
+    fills: Filled | None = None
+
+
+def found_losses(
+    path: str,
+    text: str,
+    prompts: Iterable[Iterable[Node]],
+    count: Callable[[str], int],
+    *,
+    block_size: int,
+    least: int,
+    used: int = 0,
+    named: int = 0,
+) -> list[FoundLoss]:
+    """What the prompts of one file lose, by place; a place that several prompts use counts where it is worst.
 
     `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told; `used` and
     `named` are the same for what is known by its use and by its name only. A loss is told once: what stands behind a value that
@@ -68,13 +92,18 @@ def static_findings(
     told = _once(_once(costly, _place, block_size), losses.key, block_size)
     sure = {found.hole.spot for found in told if not found.hole.doubt}
     told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
-    findings = [_finding(path, found, block_size, text) for found in told if found.hole.doubt != "open"]
+    losses_told = [
+        FoundLoss(_finding(path, found, block_size, text), found.hole.fills)
+        for found in told
+        if found.hole.doubt != "open"
+    ]
     doubtful = {found.hole.spot: found for found in told if found.hole.doubt == "open"}
     for group in open_groups:
         of_group = [doubtful.pop(found.hole.spot) for found in group if found.hole.spot in doubtful]
         if of_group:
-            findings.append(_open_finding(path, sorted(of_group, key=lambda one: _place(one.hole)), block_size, text))
-    return sorted(findings, key=lambda one: (one.line, one.column, one.code))
+            of_group.sort(key=lambda one: _place(one.hole))
+            losses_told.append(FoundLoss(_open_finding(path, of_group, block_size, text), of_group[0].hole.fills))
+    return sorted(losses_told, key=lambda one: (one.finding.line, one.finding.column, one.finding.code))
 
 
 def _lost(hole: Hole) -> tuple[TemplatePlace, bool]:

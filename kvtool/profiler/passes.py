@@ -446,10 +446,11 @@ class Pass:
             self.result.unpredicted[model] = self.result.unpredicted.get(model, 0) + 1
             self._price(job, None, turn.arrival or 0.0)
             return None
+        if not self._admitted(job):
+            self.maker.take_back()
+            return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
-        if not self._admitted(job):
-            return None
         with self._shield:
             self._enter_trace()
             self._trace = None  # one by one from here on: batches between such requests would be small

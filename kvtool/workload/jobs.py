@@ -88,10 +88,13 @@ class JobMaker:
         self._apart = TraceNumbers()
         """For blocks of traces whose answers are known, where they have hashes."""
         self._block_numbers: dict[int, int] = {}
+        self._latest: Chain | None = None
+        """The blocks that were numbered for the job that was made last, those of its answer with them."""
 
     def make(self, turn: Turn) -> Job:
         """The job of a turn; its request is not submitted yet."""
         self.made += 1
+        self._latest = None
         name = turn.id or f"r{self.made}"
         if turn.hashed is not None:
             return self._traced(turn, turn.hashed, name)
@@ -108,6 +111,12 @@ class JobMaker:
         )
         return Job(turn, prompt, request, prompt.ids, 1, made.answer)
 
+    def take_back(self) -> None:
+        """The job that was made last never runs: its blocks are not known to those that come later."""
+        if self._latest is not None:
+            (self.numbers or self._apart).take_back(self._latest)
+            self._latest = None
+
     def prepare(self, turn: Turn) -> Prepared:
         """Prompt and answer of a turn that is no trace's. Raises MessageRefusedError."""
         return Prepared(self.renderer.prompt(turn), *self._answer(turn))
@@ -119,7 +128,7 @@ class JobMaker:
             return self._with_answer(turn, hashed, answer, name)
         chain = hashed.chain
         if chain is None and self.numbers is not None:
-            chain = self.numbers.number(hashed.hash_ids, turn.salt)
+            chain = self._latest = self.numbers.number(hashed.hash_ids, turn.salt)
         request = Request(
             id=name,
             num_prompt_tokens=hashed.num_tokens,
@@ -137,7 +146,7 @@ class JobMaker:
     def _with_answer(self, turn: Turn, hashed: HashedPrompt, answer: list[int], name: str) -> Job:
         """The same where the blocks of the answer are known, too: those that come later may ask for them."""
         ids, named = [*hashed.hash_ids, *answer], len(hashed.hash_ids)
-        whole = (self.numbers or self._apart).number(ids, turn.salt)
+        whole = self._latest = (self.numbers or self._apart).number(ids, turn.salt)
         chain = Chain(whole.numbers[:named], min(whole.own, named), whole.content[:named], min(whole.known, named))
         hashes = hash_ids(ids, turn.salt) if self.numbers is None else None
         request = Request(

@@ -80,3 +80,25 @@ def test_runs_of_rising_numbers(rising: set[int]) -> None:
     assert all(first + length < other for (first, length), (other, _) in pairwise(runs))
     for stop in range(1, len(numbers) + 1):
         assert run_length(numbers, 0, stop) == min(runs[0][1], stop)
+
+
+@given(st.lists(st.tuples(prompts, st.booleans()), max_size=40))
+def test_what_is_taken_back_was_never_there(workload: list[tuple[tuple[list[int], str | None], bool]]) -> None:
+    numbers, without = TraceNumbers(), TraceNumbers()
+    for (blocks, salt), stays in workload:
+        chain = numbers.number(blocks, salt)
+        if stays:
+            assert chain == without.number(blocks, salt)
+        else:
+            numbers.take_back(chain)
+        numbers.tenants.check()
+        assert len(numbers.tenants) == len(without.tenants)
+
+
+def test_many_runs_that_are_taken_back() -> None:
+    numbers, roots = ChainNumbers(), range(1, 400)
+    kept = {root: numbers.enter(array("i", [root, 7]), root)[0] for root in roots}
+    for root in roots:
+        numbers.take_back(*numbers.enter(array("i", [root, 8, 9]), root))
+        numbers.check()
+    assert all(numbers.enter(array("i", [root, 7]), root) == (kept[root], 2) for root in roots)

@@ -80,7 +80,7 @@ def _several(ran: Ran) -> bool:
     """Whether there are other inputs than a bad one, which are judged all the same."""
     command, *arguments = ran.job.arguments
     named = "." in arguments or sum(each in ran.job.files for each in arguments if each != BYTES) > 1
-    missing = "no such file" in ran.err
+    missing = re.search("no such file|cannot open", ran.err) is not None
     return (command in ("lint", "profile") and (named or missing)) or (command == "trace" and '"failed"' in ran.out)
 
 

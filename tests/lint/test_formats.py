@@ -341,3 +341,8 @@ def test_hostile_files_are_read_or_refused(text: str, suffix: str) -> None:
             static_findings("p", text, [prompt_nodes(prompt)], len, block_size=16, least=1)
     except KvtoolError as error:
         assert error.place is not None  # noqa: PT017 - most texts raise nothing
+
+
+def test_a_number_of_thousands_of_digits_is_no_prompt() -> None:
+    text = f'level = {"9" * 5_000}\nuser = """\nReview this: {{{{ diff }}}}\n{RULES}"""\n'
+    assert read_prompts("review.toml", text) is None

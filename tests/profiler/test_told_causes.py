@@ -177,3 +177,17 @@ def test_a_number_that_is_so_now_is_no_clock(kvtool: Command) -> None:
     records = [asked(f"You help.\nSeats left right now: {rng.randrange(2, 180)}\n{RULES}", n) for n in range(14)]
     first, *_ = findings(kvtool, records)
     assert first["code"] == "KV201"
+
+
+def test_another_image_is_another_prompt(kvtool: Command) -> None:
+    def record(n: int, *, first: bool) -> dict[str, Any]:
+        image = {"type": "image_url", "image_url": {"url": f"https://files.example/{n}.png"}}
+        parts = [image, {"type": "text", "text": RULES}]
+        return {"messages": [{"role": "user", "content": parts if first else parts[::-1]}]}
+
+    told = findings(kvtool, [record(n, first=True) for n in range(12)])
+    assert [(each["code"], each["logged"]["part"]) for each in told] == [("KV201", "messages[0] (user)")]
+    assert "image or file stands before shared text" in told[0]["message"]
+    assert told[0]["points"] > 0.8
+    assert not findings(kvtool, [record(n, first=False) for n in range(12)])
+    assert not findings(kvtool, [record(1, first=True) for _ in range(12)])

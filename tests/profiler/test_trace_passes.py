@@ -84,11 +84,14 @@ def figures(result: PassResult) -> dict[str, object]:
     }  # fmt: skip
 
 
-@given(traces(), extras, plans, st.sampled_from([None, "session"]), st.booleans())
+@given(traces(), extras, plans, st.sampled_from([None, "session"]), st.booleans(), st.sampled_from([None, 14]))
 def test_by_number_as_by_hash(
-    byte_renderer: Renderer, turns: list[Turn], more: list[Any], plan: Plan, by: Any, details: bool
+    byte_renderer: Renderer, turns: list[Turn], more: list[Any], plan: Plan, by: Any, details: bool, longest: int | None
 ) -> None:
+    """Also where some prompts are longer than the model takes: what never ran is not known to those that come later."""
     turns = with_extras(turns, more)
+    if longest is not None:
+        plan = replace(plan, engine=replace(plan.engine, max_model_len=longest))
     found = [
         figures(
             run(
@@ -186,6 +189,7 @@ def test_hits_only_and_kept_from_before(
     numbers, keep = TraceNumbers(), KeptTrace()
     whole = run(byte_renderer, Given(turns), plan, numbers, keep=keep)
     assert keep.complete
+    assert not whole.refused  # else it had been left out of what is kept
     for source, again in ((Given(turns), None), (Given(turns), TraceNumbers()), (keep, numbers)):
         lean = run(byte_renderer, source, plan, again, only_hits=True)
         assert [(one.name, one.requests, one.prompt_tokens, one.hit_tokens) for one in lean.ledger.totals()] == [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kvtool.errors import KvtoolError
 from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.templates.served_messages import part_text
 from kvtool.text.templates.template import compile_template
 from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
 from kvtool.text.traced import Origin, Traced
@@ -260,6 +262,14 @@ def test_arguments_that_are_no_object_are_none_for_a_template(arguments: object)
     assert text == "{}"
 
 
+def test_an_image_stands_for_what_it_shows_and_not_for_how_it_is_sent() -> None:
+    one, two = ({"type": "image_url", "image_url": {"url": f"https://files.example/{name}.png"}} for name in "ab")
+    assert part_text(one) == part_text({**one, "cache_control": {"type": "ephemeral"}}) != part_text(two)
+    origin = Origin("log.jsonl", 3, part="messages[0] (user)")
+    (stands,) = Traced.of(part_text({**one, "type": Traced.of("image_url", origin)}), origin).marks
+    assert stands.origin == origin
+
+
 def test_content_parts() -> None:
     parts = [
         {"type": "text", "text": "one"},
@@ -269,12 +279,14 @@ def test_content_parts() -> None:
         5,
     ]
     messages = [{"role": "user", "content": parts}]
+    image = part_text(parts[1])
+    assert re.fullmatch("<image:[0-9a-f]{8}>", image)
     assert (
         ChatTemplate("t", CHATML, {})
         .render(messages)
-        .startswith("<|im_start|>user\none\n<image>\n<audio>\ntwo\n<part><|im_end|>")
+        .startswith(f"<|im_start|>user\none\n{image}\n<audio>\ntwo\n<part><|im_end|>")
     )
-    assert "one;<image>;<audio>;two;<part>;" in ChatTemplate("t", PARTS, {}).render(messages)
+    assert f"one;{image};<audio>;two;<part>;" in ChatTemplate("t", PARTS, {}).render(messages)
     seen = ChatTemplate("t", PARTS, {}).render(
         [{"role": "user", "content": "plain"}, {"role": "tool", "content": parts[:1]}]
     )

@@ -18,7 +18,7 @@ def read_toml_prompts(file: DataFile) -> HeldPrompts | None:
 
     try:
         tomllib.loads(file.text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also a number of thousands of digits
         return None
     tables: dict[int, dict[str, PromptText]] = {}
     starts = [table.start() for table in _TABLE.finditer(file.text)]

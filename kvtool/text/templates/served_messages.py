@@ -6,11 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import xxhash
+
 from kvtool.errors import KvtoolError
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 
 Served = dict[str, object]
+
+_BESIDE_CONTENT = frozenset(("type", "cache_control", "cachePoint", "id", "index"))
+"""Fields of a part that are no part of what it shows."""
 
 
 def served_messages(messages: Sequence[Message], *, parts: bool, developer: bool) -> list[Served]:
@@ -74,16 +79,30 @@ def _whole(content: object) -> str:
 
 
 def part_text(part: object) -> str:
-    """The text of a content part; `<image>` and the like for what is no text."""
+    """The text of a content part; `<image:2c9b1f07>` and the like for what is no text, the same for the same image alone.
+
+    Engines hash what an image is with the tokens that stand for it, so behind another image nothing hits. A part that says
+    nothing of its content (a log without data) is `<image>`. Its place is that of its `type`.
+    """
     if isinstance(part, str):
         return part
-    if isinstance(part, Mapping):
-        text = part.get("text")
-        if isinstance(text, str):
-            return text
-        kind = str(part.get("type", "part"))
-        return f"<{kind.removeprefix('input_').removesuffix('_url')}>"
-    return "<part>"
+    if not isinstance(part, Mapping):
+        return "<part>"
+    text = part.get("text")
+    if isinstance(text, str):
+        return text
+    kind = part.get("type", "part")
+    said = {name: value for name, value in part.items() if name not in _BESIDE_CONTENT}
+    plain = str.__str__(str(kind)).removeprefix("input_").removesuffix("_url")
+    stands = f"<{plain}:{_digest(said)}>" if said else f"<{plain}>"
+    origin = kind.at(0)[0] if isinstance(kind, Traced) and kind else None
+    return Traced.of(stands, replace(origin, text="")) if origin is not None else stands
+
+
+def _digest(content: object) -> str:
+    """Eight digits that tell one content from another."""
+    plain = json.dumps(content, sort_keys=True, default=repr)
+    return f"{xxhash.xxh3_64_intdigest(plain.encode()) >> 32:08x}"
 
 
 def _call(call: object) -> object:

@@ -294,6 +294,8 @@ def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: st
             parts.append({**item, "type": "text", "text": record.text(item["text"], *path, i, "text", part=part)})
         elif item.get("type") == "tool_result":
             parts.append({**item, "content": content_of(record, item.get("content"), (*path, i, "content"), part)})
+        elif isinstance(item.get("type"), str):
+            parts.append({**item, "type": record.text(item["type"], *path, i, "type", part=part)})
         else:
             parts.append(item)
     return parts

@@ -38,6 +38,7 @@ _COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
 _FLAT = ("prompt_tokens", "input_tokens", "cached_tokens")
 _STATUSES = ("status", "status_code", "statusCode", "response_status", "http_status")
+_MOST_STATUS = 1_000
 _METADATA = ("metadata", "meta", "labels", "attributes", "extra")
 _SETTINGS = frozenset(
     (
@@ -93,7 +94,7 @@ def call_of(
         settings=_settings(record, response, images),
         end=_time(said, _ENDS),
         first_answer=_time(said, _FIRST_ANSWERS),
-        status=status if isinstance(status, int) and not isinstance(status, bool) else None,
+        status=http_status(status),
         finish=_finish(response),
         cost=_cost(said, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
@@ -202,6 +203,11 @@ def _header(record: Record, wanted: str) -> str | None:
     if not isinstance(headers, dict):
         return None
     return next((_word(value) for name, value in headers.items() if name.lower() == wanted), None)
+
+
+def http_status(value: object) -> int | None:
+    """A status of HTTP; None for a value that is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_STATUS else None
 
 
 def _settings(record: Record, response: dict[str, Any], images: int) -> CallSettings:

@@ -156,3 +156,9 @@ def test_a_content_of_gemini_without_parts_says_nothing(tmp_path: Path) -> None:
     read = Read(lines(tmp_path / "a.jsonl", {"contents": said}))
     assert (read.of("messages"), dict(read.source.prompts.parts)) == ([SAID], {})
     assert "empty" in refusal(lines(tmp_path / "b.jsonl", {"contents": [{"role": "user"}]})).message
+
+
+@pytest.mark.parametrize("status", [-(1 << 63), 1 << 40, -1, 5_000, True, "late"])
+def test_what_is_no_status_of_http_fails_no_request(tmp_path: Path, status: object) -> None:
+    path = lines(tmp_path / "a.jsonl", {"request": {"model": "m", "messages": ASKED}, "status": status})
+    assert [row["call"].status for row in Read(path).rows] == [None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 from kvtool.text.message import Message
@@ -37,13 +36,12 @@ def is_body(fields: Fields) -> bool:
 
 def read(record: Record) -> Reading:
     """The request of a body."""
-    uncounted: Counter[str] = Counter()
     messages: list[Message] = []
     system = record.fields.get("system")
     if isinstance(system, str):
         messages.append({"role": "system", "content": record.text(system, "system", part="system")})
     elif system:
-        blocks = _Blocks(record, uncounted)
+        blocks = _Blocks(record)
         blocks.add_all(system, "system", "system")
         messages += blocks.messages("system")
     for i, item in enumerate(record.list_of("messages")):
@@ -57,11 +55,11 @@ def read(record: Record) -> Reading:
             text = record.text(item["content"], "messages", i, "content", part=label)
             messages.append({"role": role, "content": text})
             continue
-        blocks = _Blocks(record, uncounted)
+        blocks = _Blocks(record)
         blocks.add_all(item.get("content"), label, "messages", i, "content")
         messages += blocks.messages(role)
     body = record.holding({**record.fields, "system": None, "tools": _tools(record)})
-    turns = requests_of(body, messages, uncounted=uncounted)
+    turns = requests_of(body, messages)
     return Around(output_text=answer_text(answer_object(record)[0])).put_on(turns)
 
 
@@ -101,9 +99,8 @@ def _tools(record: Record) -> list[Any] | None:
 class _Blocks:
     """The message made of a list of blocks."""
 
-    def __init__(self, record: Record, uncounted: Counter[str]) -> None:
+    def __init__(self, record: Record) -> None:
         self._record = record
-        self._uncounted = uncounted
         self._parts: list[Any] = []
         self._calls: list[Any] = []
         self._results: list[Message] = []
@@ -146,9 +143,14 @@ class _Blocks:
             text = self._record.text(guarded["text"].get("text"), *path, "guardContent", "text", "text", part=label)
             self._parts.append({"type": "text", "text": text})
         elif "reasoningContent" not in block:
-            named = next(iter(block), None)
-            if named is not None:
-                self._uncounted[kind_of_part(named.lower())] += 1
+            self._parts += self._other(block, label, *path)
+
+    def _other(self, block: Fields, label: str, *path: str | int) -> list[Fields]:
+        """A block that is no text, with its kind; nothing for an empty one."""
+        named = next(iter(block), None)
+        if named is None:
+            return []
+        return [{**block, "type": self._record.text(kind_of_part(named.lower()), *path, part=label)}]
 
     def _add_result(self, result: Fields, label: str, *path: str | int) -> None:
         texts: list[Any] = []
@@ -161,9 +163,9 @@ class _Blocks:
             elif "json" in part:
                 said = json.dumps(part["json"], ensure_ascii=False)
                 texts.append({"type": "text", "text": self._record.text(said, *path, i, "json", part=label)})
-            elif part:
-                self._uncounted[kind_of_part(next(iter(part)).lower())] += 1
-        whole = texts[0]["text"] if len(texts) == 1 else texts or None
+            else:
+                texts += self._other(part, label, *path, i)
+        whole = texts[0]["text"] if len(texts) == 1 and "text" in texts[0] else texts or None
         self._results.append({"role": "tool", "tool_call_id": result.get("toolUseId"), "content": whole})
 
 

@@ -165,19 +165,19 @@ class _Parts:
             name = "functionResponse" if "functionResponse" in part else "function_response"
             text = self.record.text(said, *path, name, "response", part=label)
             results.append({"role": "tool", "name": response.get("name"), "content": text})
-        else:
-            self._count(part)
+        elif (named := _kind(part)) is not None:
+            message["content"].append({**part, "type": self.record.text(named, *path, part=label)})
 
-    def _count(self, part: Fields) -> None:
-        for name, value in part.items():
-            media = value.get("mimeType", value.get("mime_type")) if isinstance(value, dict) else None
-            if isinstance(media, str) and name.lower().replace("_", "") in ("inlinedata", "filedata"):
-                first = media.partition("/")[0].lower()
-                self.uncounted[first if first in ("image", "audio", "video") else "file"] += 1
-                return
-        named = next((name for name in part if name not in ("thought_signature", "thoughtSignature")), None)
-        if named is not None:
-            self.uncounted[kind_of_part(named.lower())] += 1
+
+def _kind(part: Fields) -> str | None:
+    """What a part is that is no text; None where nothing is in it but a signature."""
+    for name, value in part.items():
+        media = value.get("mimeType", value.get("mime_type")) if isinstance(value, dict) else None
+        if isinstance(media, str) and name.lower().replace("_", "") in ("inlinedata", "filedata"):
+            first = media.partition("/")[0].lower()
+            return first if first in ("image", "audio", "video") else "file"
+    named = next((name for name in part if name not in ("thought_signature", "thoughtSignature")), None)
+    return None if named is None else kind_of_part(named.lower())
 
 
 def _call(call: Fields) -> Fields:

@@ -14,7 +14,7 @@ from kvtool.workload.logs.not_answered import FAILED, left_out_of
 from kvtool.workload.logs.reading import LeftOut, Reading, Several, collected
 from kvtool.workload.logs.record import Record, kind, object_of, parsed_text, seconds
 from kvtool.workload.logs.streamed import answer_in
-from kvtool.workload.logs.told_calls import names_of, usage_in
+from kvtool.workload.logs.told_calls import http_status, names_of, usage_in
 
 Fields = dict[str, Any]
 
@@ -85,7 +85,7 @@ def _entry(record: Record, entry: Fields, *steps: str | int) -> Reading:
         tenant=names_of([headers.get(name) for name in _TENANTS]),
         usage=usage,
         end=None if began is None else began + _duration(entry),
-        status=status if isinstance(status, int) else None,
+        status=http_status(status),
         output_text=answer_of(answer)[0],
     )
     return body(inner, around) or OTHER

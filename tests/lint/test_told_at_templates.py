@@ -1,0 +1,123 @@
+"""A loss is told once across files: in the template, with the calls that fill it; what nothing in a project uses is not told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kvtool.lint.judged_text import JudgedText
+from kvtool.lint.skeleton import Filled, TemplatePlace
+from tests.files import write
+
+Lint = Callable[..., tuple[int, str, str]]
+
+RULES = (
+    "You keep the ledger of a small harbour. Answer only from the tide table, and name the row that it was taken from. "
+    * 6
+)
+TEMPLATE = f'TIDE_PROMPT = """\nIt is {{current_time}} at the quay.\n{RULES}\n{{question}}\n"""\n'
+CALL = """
+from datetime import datetime
+from pkg.texts.prompts import TIDE_PROMPT
+
+def {name}(client, question):
+    return client.chat.completions.create(
+        model="m",
+        messages=[{{"role": "user", "content": TIDE_PROMPT.format(current_time=datetime.now(), question=question)}}],
+    )
+"""
+
+
+@pytest.fixture
+def package(in_folder: Callable[..., Lint]) -> Lint:
+    """`kvtool lint` in a folder with a package of two folders."""
+    command: Any = in_folder
+    for name in ("pkg/__init__.py", "pkg/texts/__init__.py", "pkg/run/__init__.py"):
+        write(name, "")
+    return lambda *arguments: command("lint", "--offline", "--no-config", "--json", *arguments)
+
+
+def told(package: Lint, *arguments: str) -> list[tuple[str, int, str]]:
+    found = json.loads(package(*arguments)[1])["findings"]
+    return [(one["path"], one["line"], one["code"]) for one in found]
+
+
+def test_a_template_and_the_call_that_fills_it_are_one_finding(package: Lint) -> None:
+    write("pkg/texts/prompts.py", TEMPLATE)
+    write("pkg/run/ask.py", CALL.format(name="ask"))
+    (found,) = json.loads(package("pkg")[1])["findings"]
+    assert (found["path"], found["line"], found["code"]) == ("pkg/texts/prompts.py", 2, "KV101")
+    assert "datetime.now()" in found["message"]  # what the call knows
+    assert found["message"].endswith("; filled at pkg/run/ask.py:8")
+    assert found["confidence"] == 1.0
+
+
+def test_several_calls_of_one_template_are_one_finding(package: Lint) -> None:
+    write("pkg/texts/prompts.py", TEMPLATE.replace("current_time", "a"))
+    for name in ("ask", "again"):
+        write(f"pkg/run/{name}.py", CALL.format(name=name).replace("current_time=", "a="))
+    (found,) = json.loads(package("pkg")[1])["findings"]
+    assert (found["path"], found["line"]) == ("pkg/texts/prompts.py", 2)
+    assert found["message"].endswith("filled at pkg/run/again.py:8 and pkg/run/ask.py:8")
+
+
+def test_a_call_stays_where_its_template_is_not_linted(package: Lint) -> None:
+    write("pkg/texts/prompts.py", TEMPLATE)
+    write("pkg/run/ask.py", CALL.format(name="ask"))
+    assert told(package, "pkg/run/ask.py") == [("pkg/run/ask.py", 8, "KV101")]
+    assert told(package, "pkg/texts/prompts.py") == [("pkg/texts/prompts.py", 2, "KV101")]
+
+
+def test_a_comment_at_either_place_ignores_what_is_told_there(package: Lint) -> None:
+    ignored = TEMPLATE.replace('TIDE_PROMPT = """', '# kvtool: ignore[KV101] kept\nTIDE_PROMPT = """')
+    write("pkg/texts/prompts.py", ignored)
+    write("pkg/run/ask.py", CALL.format(name="ask"))
+    assert told(package, "pkg") == [("pkg/run/ask.py", 8, "KV101")]
+    write("pkg/run/again.py", CALL.format(name="again"))
+    assert told(package, "pkg") == []  # two calls are told at the template
+
+
+def test_another_template_of_the_same_file_is_another_loss(package: Lint) -> None:
+    write("pkg/texts/prompts.py", TEMPLATE + TEMPLATE.replace("TIDE", "EBB"))
+    write("pkg/run/ask.py", CALL.format(name="ask"))
+    write("pkg/run/ebb.py", CALL.format(name="ebb").replace("TIDE", "EBB"))
+    assert [line for _, line, _ in told(package, "pkg")] == [2, 7]
+
+
+def test_what_no_code_of_a_project_names_is_not_told(package: Lint) -> None:
+    write("pkg/texts/prompts.py", TEMPLATE + TEMPLATE.replace("TIDE", "EBB"))
+    write("pkg/run/ask.py", CALL.format(name="ask"))
+    assert [line for _, line, _ in told(package, "pkg")] == [2]
+    assert [line for _, line, _ in told(package, "pkg/texts")] == [2, 7]  # its users may lie elsewhere
+    assert [line for _, line, _ in told(package, "pkg/texts/prompts.py", "pkg/run/ask.py")] == [2, 7]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from pkg.texts.prompts import EBB_PROMPT\n",
+        "from pkg.texts import prompts\nall_of = lambda name: getattr(prompts, name)\n",
+        "from pkg.texts import prompts\nTEXTS = prompts.__dict__\n",
+    ],
+)
+def test_what_code_may_take_is_told(package: Lint, use: str) -> None:
+    write("pkg/texts/prompts.py", TEMPLATE.replace("TIDE", "EBB"))
+    write("pkg/run/ask.py", use)
+    assert [line for _, line, _ in told(package, "pkg")] == [2]
+
+
+def test_a_function_that_nothing_calls_is_not_told_and_one_with_a_decorator_is(package: Lint) -> None:
+    build = f'def tide_prompt(question):\n    return f"""Asked: {{question}}\n{RULES}"""\n'
+    write("pkg/texts/prompts.py", build)
+    write("pkg/run/ask.py", "x = 1\n")
+    assert told(package, "pkg") == []
+    write("pkg/texts/prompts.py", f"import web\n\n@web.prompt\n{build}")
+    assert len(told(package, "pkg")) == 1
+
+
+def test_what_a_call_fills_goes_through_the_cache() -> None:
+    filled = Filled(TemplatePlace("a.py", 3, 4, 5), 2, 9)
+    assert JudgedText.unpacked(JudgedText(fills={0: filled}).packed()) == JudgedText(fills={0: filled})
