@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,14 +60,18 @@ def _pairs(
     parts = texts.by_line(region) if unit == "line" else [region]
     pairs: list[MovedPair] = []
     for part in parts:
-        inside = [
-            chunk for chunk in chunks if part.a[0] <= chunk.a[0] <= part.a[1] and part.b[0] <= chunk.b[0] <= part.b[1]
-        ]
+        first = bisect_left(chunks, part.a[0], key=_begin)
+        near = chunks[first : bisect_right(chunks, part.a[1], lo=first, key=_begin)]
+        inside = [chunk for chunk in near if part.b[0] <= chunk.b[0] <= part.b[1]]
         a = _side(texts.a, part.a, [chunk.a for chunk in inside], values[0])
         b = _side(texts.b, part.b, [chunk.b for chunk in inside], values[1])
         if a is not None and b is not None and (a or b):
             pairs.append(MovedPair(a, b))
     return pairs
+
+
+def _begin(region: Region) -> int:
+    return region.a[0]
 
 
 def _side(text: Traced, part: Range, inside: Sequence[Range], values: Sequence[Range]) -> tuple[Movable, ...] | None:

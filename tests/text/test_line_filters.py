@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,3 +95,17 @@ def test_numbers_are_alike_line_by_line_as_in_all_of_a_text(text: str) -> None:
 def test_brackets_are_looked_for_where_there_are_any(text: str) -> None:
     if not any(sign in text for sign in "{[("):
         assert not list(data_values._bracketed(text))
+
+
+def test_a_text_is_made_alike_once_for_all_of_its_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def counted(line: str) -> str:
+        seen.append(line)
+        return line
+
+    monkeypatch.setattr(structure, "_line_alike", counted)
+    text = "\n".join(f"line {number} of a text that is asked for often" for number in range(50))
+    for _ in range(3):
+        structure.structure_of("".join(text))
+    assert len(seen) == 50

@@ -133,8 +133,14 @@ def _of_long(text: str) -> Structure:
 
 def structure_of(text: str) -> Structure:
     """The structure of a text; the last few are kept, each for all texts that differ from it in numbers alone."""
-    alike = "\n".join(map(_line_alike, str.__str__(text).split("\n")))
+    alike = _alike(str.__str__(text))
     return _of_short(alike) if len(alike) <= _SHORT else _of_long(alike)
+
+
+@lru_cache(maxsize=_KEPT_LONG)
+def _alike(text: str) -> str:
+    """A text with all its numbers and identifiers alike; made once where one text is asked for each of its differences."""
+    return "\n".join(map(_line_alike, text.split("\n")))
 
 
 def _line_alike(line: str) -> str:
