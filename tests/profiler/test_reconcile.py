@@ -101,6 +101,19 @@ def test_a_changed_prompt_is_other_tokens_and_so_is_what_it_costs_others(
     assert any("here and" in each["why"] for each in document["causes"])
 
 
+def test_a_prompt_that_the_engine_would_never_run_is_named_and_agrees_with_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = made_session(prompts(2))
+    message = session.rows[0]["body"]["messages"][0]
+    message["content"] = f"No beginning of any other. {message['content'] * 60}"  # more than the 200 blocks hold
+    document, code = of(session, tmp_path, capsys)
+    assert code == 1
+    assert named(document)["s0"] == "other tokens"
+    assert next(each for each in document["disagree"] if each["id"] == "s0")["predicted"] is None
+    assert document["agree"] == document["answered"] - len(document["disagree"])
+
+
 def test_a_changed_prompt_that_stored_nothing_is_other_tokens_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,7 +79,6 @@ def _document(
     found = {one.cause: one.why for one in named.run}
     for each in named.requests:
         found.setdefault(each.cause, each.why)
-    predicted = [each for each in evidence.answered if each.number in base.cached]
     events = _events(observed, evidence, twin, led)
     assumed = [f"{name.replace('_', ' ')}: nobody says it" for name in _assumed(observed.facts)]
     return ReplayDocument(
@@ -89,7 +88,7 @@ def _document(
         refused=observed.refused,
         failed=len(observed.failed),
         left_out=sorted({f"{reason} ({plural(count, 'request')})" for reason, count in _left_out(asked).items()}),
-        agree=len(predicted) - len(named.requests),
+        agree=len(evidence.answered) - len(named.requests),  # those that the engine would never run are named, too
         prompt_tokens=evidence.prompt_tokens,
         predicted_cached_tokens=sum(base.cached.get(each.number, 0) for each in evidence.answered),
         reported_cached_tokens=evidence.reported_tokens,
