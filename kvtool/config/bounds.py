@@ -7,6 +7,7 @@ from math import inf
 
 from kvtool.errors import KvtoolError
 
+_LEAST_SAMPLE = 1e-6
 _SHORTEST, _LONGEST = 0.1, 86_400.0
 """Seconds between two looks."""
 
@@ -48,6 +49,11 @@ def percentage(flag: str, value: int) -> None:
 def fraction(flag: str, value: float) -> None:
     if not 0.0 < value <= 1.0:
         raise KvtoolError(f"{flag} is in (0, 1], not {value}")
+
+
+def sample(flag: str, value: float) -> None:
+    if not _LEAST_SAMPLE <= value <= 1.0:
+        raise KvtoolError(f"{flag} is from 0.000001 to 1, not {value:g}", hint="0.1 counts a tenth of the blocks")
 
 
 def ratio(flag: str, value: float) -> None:

@@ -43,7 +43,7 @@ class Sweeping:
     ttls: Annotated[str | None, Option("Times to live to try: 30s,5m,1h.", "TIME,...")] = None
     block_sizes: Annotated[str | None, Option("Multiples of the block to try.", "N,...")] = None
     sample: Annotated[
-        float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.fraction)
+        float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.sample)
     ] = 1.0
 
     @property

@@ -21,6 +21,8 @@ from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
 _EMPTY: Ids = np.empty(0, dtype=np.int32)
 _UNKNOWN = 0
 """For a sampled token of which only is known that there was one."""
+_MOST_OUTPUT = 1 << 20
+"""Tokens of an answer; no model writes more, though a damaged log may say so."""
 _SYLLABLES = [first + second for first in "bdfgklmnprstv" for second in "aeio"]
 
 
@@ -164,14 +166,15 @@ class JobMaker:
 
     def _answer(self, turn: Turn) -> tuple[str, list[int]]:
         tokenizer = self.renderer.tokenizer
+        length = None if turn.output_tokens is None else min(turn.output_tokens, _MOST_OUTPUT)
         if turn.output_ids is not None and len(turn.output_ids):
             return "", turn.output_ids.tolist()
         if turn.output_text:
             ids = tokenizer.encode_ids(turn.output_text).tolist()
             if turn.messages is not None and tokenizer.eos_id is not None and turn.call.finish not in CUT_OFF:
                 ids.append(tokenizer.eos_id)  # a chat answer ends when the model samples it
-            return turn.output_text, ids if turn.output_tokens is None else _of_length(ids, turn.output_tokens)
-        count = max(turn.output_tokens or 1, 1)
+            return turn.output_text, ids if length is None else _of_length(ids, length)
+        count = max(length or 1, 1)
         if turn.session is None:
             return "", [0] * count
         seed = hashlib.sha256(

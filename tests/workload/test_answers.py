@@ -93,3 +93,8 @@ def test_an_answer_that_was_cut_off_has_none(
     response: dict[str, Any], tmp_path: Path, byte_renderer: Renderer, abc: list[int]
 ) -> None:
     assert answer(tmp_path, byte_renderer, response) == abc
+
+
+def test_an_answer_that_no_model_writes_takes_no_room(byte_renderer: Renderer, tmp_path: Path) -> None:
+    response = {**choice(), "usage": {"prompt_tokens": 2, "completion_tokens": (1 << 31) - 1}}
+    assert len(answer(tmp_path, byte_renderer, response)) == 1 << 20
