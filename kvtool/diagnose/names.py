@@ -75,5 +75,11 @@ def kind_of_name(name: str) -> DifferenceKind | None:
     return None
 
 
+def says_time_alone(label: str) -> bool:
+    """Whether every word of a label is a noun of time, or says nothing: `the current hour`, not `seats left right now`."""
+    words = [word.lower() for word in _WORD.findall(label[:_LONGEST_NAME])]
+    return all(word in _SAYS_NOTHING.split() or _in(_NOUNS, word) is TIME for word in words)
+
+
 def _in(table: tuple[tuple[DifferenceKind, str], ...], word: str) -> DifferenceKind | None:
     return next((kind for kind, words in table if word in words.split()), None)

@@ -16,7 +16,7 @@ from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before
-from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.names import kind_of_name, says_time_alone
 from kvtool.diagnose.value_shapes import EXPLAINED, shape_of
 
 VERSION = DifferenceKind("version", "version", KV105.code)
@@ -201,7 +201,7 @@ class SlotValues:
         if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
             return detected
         named = kind_of_name(variable) if variable is not None else self._named(words, kind)
-        if variable is None and named is not None and named.code == TIME.code and self._are_counts():
+        if variable is None and named is not None and named.code == TIME.code and self._are_counts(words):
             named = None
         if named is not None:
             same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
@@ -286,8 +286,13 @@ class SlotValues:
         spaced = sum(" " in text.strip() for text in texts)
         return "branch" in (words or "branch").casefold() and spaced > len(texts) / 2
 
-    def _are_counts(self) -> bool:
-        """Whether all values are numbers of up to three digits: `seats left right now: 57` tells how many, and no time."""
+    def _are_counts(self, words: str | None) -> bool:
+        """Whether all values are numbers of up to three digits behind words of more than time.
+
+        `seats left right now: 57` tells how many, `current hour: 9` tells a time.
+        """
+        if words is None or says_time_alone(words):
+            return False
         return bool(self.examples) and all(map(_COUNT.fullmatch, filter(None, self.examples)))
 
     @staticmethod

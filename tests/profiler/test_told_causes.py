@@ -179,6 +179,15 @@ def test_a_number_that_is_so_now_is_no_clock(kvtool: Command) -> None:
     assert first["code"] == "KV201"
 
 
+@pytest.mark.parametrize(
+    ("label", "code"),
+    [("Now: ", "KV101"), ("Current hour: ", "KV101"), ("It is day ", "KV101"), ("Seats left right now: ", "KV201")],
+)
+def test_small_numbers_are_times_where_nothing_but_time_is_said_of_them(kvtool: Command, label: str, code: str) -> None:
+    told = findings(kvtool, [asked(f"{label}{n * 7919 % 23}.\n{RULES}", n) for n in range(12)])
+    assert [each["code"] for each in told] == [code]
+
+
 def test_another_image_is_another_prompt(kvtool: Command) -> None:
     def record(n: int, *, first: bool) -> dict[str, Any]:
         image = {"type": "image_url", "image_url": {"url": f"https://files.example/{n}.png"}}
