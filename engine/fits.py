@@ -43,14 +43,16 @@ def check_fits(
         )
 
 
+def most_tokens(config: EngineConfig) -> int:
+    """Of prompt and answer, as many as a request may have that `check_fits` lets pass, with one group of layers."""
+    most = config.max_model_len if config.enable_chunked_prefill else config.max_num_batched_tokens
+    return most if config.num_blocks is None else min(most, (config.num_blocks - 1) * config.block_size)
+
+
 def all_fitting(
     prompts: npt.NDArray[np.int64], outputs: npt.NDArray[np.int64], config: EngineConfig
 ) -> npt.NDArray[np.bool_]:
     """Which of many requests `check_fits` lets pass, with one group of layers."""
     most = np.minimum(prompts + outputs - 1, config.max_model_len)
-    fits = (prompts >= 1) & (outputs >= 1) & (prompts < config.max_model_len)
-    if config.num_blocks is not None:
-        fits &= -(-most // config.block_size) <= config.num_blocks - 1
-    if not config.enable_chunked_prefill:
-        fits &= most <= config.max_num_batched_tokens
+    fits = (prompts >= 1) & (outputs >= 1) & (prompts < config.max_model_len) & (most <= most_tokens(config))
     return np.asarray(fits)

@@ -10,6 +10,7 @@ from kvtool.accounting.decode_traffic import ConversationWindows
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
 from kvtool.engine.chain_numbers import Chain, TraceNumbers
+from kvtool.engine.fits import most_tokens
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.engine.sequential_pool import SequentialPool
 from kvtool.workload.call import NO_CALL
@@ -91,9 +92,7 @@ class TraceRun:
         self._size = engine.block_size
         self._longest = engine.max_model_len
         self._fits_all = plan.rules != "vllm"
-        self._most_tokens = engine.max_model_len if engine.enable_chunked_prefill else engine.max_num_batched_tokens
-        if engine.num_blocks is not None:
-            self._most_tokens = min(self._most_tokens, (engine.num_blocks - 1) * engine.block_size)
+        self._most_tokens = most_tokens(engine)
         self._batch = TracedBatch(self._size)
 
     def take(self, turn: Turn) -> bool:
@@ -129,7 +128,7 @@ class TraceRun:
         return True
 
     def _fits(self, tokens: int, answer: int) -> bool:
-        """Whether `Scheduler.check_fits` would let it pass."""
+        """Whether `check_fits` would let it pass."""
         return 0 < tokens < self._longest and min(tokens + answer - 1, self._longest) <= self._most_tokens
 
     def flush(self) -> None:
