@@ -53,7 +53,7 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
             return (param,)  # what the constructor was given, for a method that another one of the same object calls
         hole = param.hole
         if hole is None or not hole.doubt:
-            return value if hole is not None or _written(value) >= _FEW_WORDS else without_doubtful(value)
+            return value if hole is not None or written_length(value) >= _FEW_WORDS else without_doubtful(value)
         if not value:
             return (hole,) if param.name in unknown else ()
         if all((isinstance(one, Hole) and one.doubt) or (isinstance(one, Param) and one.hole is None) for one in value):
@@ -77,7 +77,7 @@ def _doubts(piece: Hole | Param) -> bool:
 def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
     """A value as a text holds it at a place; what has a few words around it is told by this place and `name`."""
     put = placed(value, spot)
-    if _written(value) >= _FEW_WORDS:
+    if written_length(value) >= _FEW_WORDS:
         return put
 
     def told_here(hole: Hole) -> Hole:
@@ -94,7 +94,7 @@ def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
     return changed(put, change)
 
 
-def _written(value: Value) -> int:
+def written_length(value: Value) -> int:
     """Characters of constant text in a value."""
     return sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal))
 

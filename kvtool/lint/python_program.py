@@ -12,7 +12,7 @@ from kvtool.lint.python_filling import nodes_of
 from kvtool.lint.python_found import ToldTexts
 from kvtool.lint.python_mappings import apart, elements_told
 from kvtool.lint.python_names import Names
-from kvtool.lint.python_nodes import OF_TOOLS, asked_for, filler, is_tool, leading, told_once
+from kvtool.lint.python_nodes import OF_TOOLS, asked_for, filler, is_tool, leading, told_once, written_length
 from kvtool.lint.python_objects import CLASS
 from kvtool.lint.python_package import ClassCode, FunctionCode, Module, PythonFiles
 from kvtool.lint.python_values import (
@@ -371,10 +371,8 @@ class Program:
 
     def lead(self, scope: Names, value: Value) -> None:
         """The same of a text that is named for what stands in front of a conversation; lists of other things are no text."""
-        written = sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal))
-        if written < _LEAST_LEADING or any(isinstance(piece, Items | Mapped) for piece in value):
-            return
-        self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
+        if written_length(value) >= _LEAST_LEADING and not any(isinstance(piece, Items | Mapped) for piece in value):
+            self._leading(scope, value, [])
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
         """What is told wherever the text stands."""

@@ -7,7 +7,6 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import PurePath
 
 from kvtool.lint.python_evidence import name_says_prompt
@@ -79,13 +78,15 @@ def _is_used(defined: tuple[int, int, str], source: TextInput, texts: Sequence[T
     word = re.compile(rf"\b{re.escape(name)}\b")
     lines = source.text.splitlines(keepends=True)
     rest = "".join([*lines[: first - 1], *lines[last:]])
-    module = re.escape(PurePath(source.path).stem)
-    unnamed = re.compile(
-        rf"\b(?:getattr|vars|dir|getmembers|import_module)\([^()\n]{{0,80}}\b{module}\b|\b{module}\.__dict__"
+    module = PurePath(source.path).stem
+    taken = re.compile(
+        r"\b(?:getattr|vars|dir|getmembers|import_module)\([^()\n]{{0,80}}\b{0}\b|\b{0}\.__dict__".format(
+            re.escape(module)
+        )
     )
     if "globals()" in rest or "__name__]" in rest:
         return True  # how code takes what it does not name
-    return any(
-        (name in text and word.search(text)) or unnamed.search(text)
-        for text in chain([rest], (one.text for one in texts if one is not source))
+    others = [rest, *(one.text for one in texts if one is not source)]
+    return any(name in text and word.search(text) for text in others) or any(
+        module in text and taken.search(text) for text in others
     )
