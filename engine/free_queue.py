@@ -13,7 +13,7 @@ _SLACK = 1024
 
 @lru_cache(maxsize=2)
 def _numbers(stop: int) -> tuple[int, ...]:
-    """-1 … stop - 1, made once for all the pools of a fleet: a copy costs a tenth of them."""
+    """-1 … stop - 1, made once for all the pools of a fleet, which then share the numbers themselves."""
     return tuple(range(-1, stop))
 
 

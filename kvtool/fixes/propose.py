@@ -50,8 +50,8 @@ from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
 _TIERS: tuple[Tier, ...] = ("P0", "P1", "P2", "P3")
-_LOOKED_AT = 8
 _WORD = re.compile(r"[^\W_]{4,}")
+_LOOKED_AT = 8
 """Samples that a fix changes and that are looked through for what it breaks."""
 _NOT_GENERATED = INSTRUCTIONS | {"user", "tool"}
 _ORDER_MATTERS = "the order of examples can change answers: evaluate before and after"

@@ -451,9 +451,10 @@ class Pass:
             return None
         if self.keep is not None:
             self.keep.add(turn, job.chain)
-        with self._shield:
-            self._enter_trace()
-            self._trace = None  # one by one from here on: batches between such requests would be small
+        if self._trace is not None:
+            with self._shield:
+                self._enter_trace()
+                self._trace = None  # one by one from here on: batches between such requests would be small
         if self.only_hits:
             self.result.ledger.group(turn.group)
             return job

@@ -147,16 +147,16 @@ class FleetPlan:
     ) -> SweepRow:
         """A run's row; `search` says how many accelerators the objectives need."""
         figures = fleet_figures(run, self.slo, gpus_each=self.gpus_each)
-        row = SweepRow(
-            axis=axis,
-            capacity=None if self.config.num_blocks is None else self.config.num_blocks - 1,
-            routing=routing,
-            hit_blocks=int(run.hit_blocks.sum()),
-            references=run.references,
-            hit_rate=figures.hit_rate,
-            sure="predicted",
-        )
-        return row.model_copy(update=clock_fields(run, figures, search, self.gpus_each))
+        fields = {
+            "axis": axis,
+            "capacity": None if self.config.num_blocks is None else self.config.num_blocks - 1,
+            "routing": routing,
+            "hit_blocks": int(run.hit_blocks.sum()),
+            "references": run.references,
+            "hit_rate": figures.hit_rate,
+            "sure": "predicted",
+        }
+        return SweepRow.model_validate({**fields, **clock_fields(run, figures, search, self.gpus_each)})
 
 
 def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | None, gpus_each: int) -> dict[str, object]:
