@@ -37,22 +37,6 @@ _LONG_LINE = 1500
 _AROUND = 60
 
 
-def static_findings(
-    path: str,
-    text: str,
-    prompts: Iterable[Iterable[Node]],
-    count: Callable[[str], int],
-    *,
-    block_size: int,
-    least: int,
-    used: int = 0,
-    named: int = 0,
-) -> list[Finding]:
-    """The findings of the prompts of one file, by place (`found_losses`)."""
-    found = found_losses(path, text, prompts, count, block_size=block_size, least=least, used=used, named=named)
-    return [one.finding for one in found]
-
-
 @dataclass(frozen=True, slots=True)
 class FoundLoss:
     """A finding; `fills` is the placeholder of another file's template that the value is put into, if it is put into one."""

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.formats.prompt_formats import FORMATS, may_hold_prompts, prompt_nodes, read_prompts
-from kvtool.lint.static import static_findings
 from kvtool.text.files.json_nodes import parse_json_nodes
 from kvtool.text.files.yaml_characters import WrittenCharacters
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, parse_yaml_data
 from tests.files import write
+from tests.lint.found import static_findings
 
 RULES = "Answer from the handbook only, say which page it was, be kind, and tell what happens next. " * 6
 Lint = Callable[..., tuple[int, str, str]]

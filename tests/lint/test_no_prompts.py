@@ -13,10 +13,10 @@ from kvtool.lint.python_evidence import Belief, Evidence, belief, call_says_exam
 from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.quoted_code import quoted_ranges
 from kvtool.lint.sources import sort_inputs
-from kvtool.lint.static import static_findings
 from kvtool.results.finding import Finding
 from kvtool.text.files.ignored import PatternsAt
 from kvtool.text.tokens.tokenizer import load_tokenizer
+from tests.lint.found import static_findings
 
 RULES = (
     "You are the night porter of a small hotel. Answer only from the guest book, and name the page that you took it from. "

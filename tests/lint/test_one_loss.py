@@ -10,11 +10,11 @@ from kvtool.lint.finder import Finder
 from kvtool.lint.formats.prompt_formats import read_prompts
 from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.sources import TextInput
-from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers, load_tokenizer
+from tests.lint.found import static_findings
 
 RULES = (
     "You are a careful clerk of a small harbour. Answer only from the tide table, and name the row that you took it from. "

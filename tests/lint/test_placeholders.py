@@ -7,10 +7,10 @@ import pytest
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import placeholder
 from kvtool.lint.skeleton import Choice, Hole, TemplatePlace
-from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, text_template
 from kvtool.results.finding import Finding
 from kvtool.text.traced import Origin, Traced
+from tests.lint.found import static_findings
 
 RULES = "x" * 300
 SPOT = TemplatePlace("p", 1, 1, 1)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kvtool.lint.python_templates import PythonPrompts
-from kvtool.lint.static import static_findings
 from kvtool.results.finding import Finding
+from tests.lint.found import static_findings
 
 RULES = (
     "You are a careful keeper of a small lighthouse. Answer only from the log book, and name the page that you took it from. "

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.config.asked_run import RunOptions
-from kvtool.lint.finder import Finder
-from kvtool.lint.sources import TextInput
 from kvtool.results.finding import Finding
-from kvtool.text.tokens.tokenizer import Tokenizers
+from tests.lint.found import made_findings
 
 RULES = " ".join(f"Rule {number}: be short, be kind, and never promise a refund, please." for number in range(24))
 HEAD = f"import datetime\nRULES = '{RULES}'\n"
 
 
 def found(text: str) -> list[Finding]:
-    path = "made.py"
-    return Finder(RunOptions(inputs=[path]), Tokenizers(offline=True))(TextInput(path, HEAD + text, "python"))
+    return made_findings(HEAD + text)
 
 
 SINGLE = {

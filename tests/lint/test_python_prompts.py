@@ -15,8 +15,8 @@ from kvtool.lint.python_evidence import file_says_prompt, name_says_prompt, read
 from kvtool.lint.python_package import PythonFiles
 from kvtool.lint.python_sources import sure_kind
 from kvtool.lint.python_templates import PythonPrompts
-from kvtool.lint.static import static_findings
 from kvtool.results.finding import Finding
+from tests.lint.found import static_findings
 
 RULES = (
     "You are a careful assistant of a small library. Answer only from the handbook, and quote the line that you took it from. "

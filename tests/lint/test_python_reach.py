@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.config.asked_run import RunOptions
-from kvtool.lint.finder import Finder
-from kvtool.lint.sources import TextInput
-from kvtool.text.tokens.tokenizer import Tokenizers
+from tests.lint.found import made_findings
 
 RULES = " ".join(f"Rule {number}: name the shelf, never the reader, and please be short." for number in range(24))
 HEAD = f"import requests\nRULES = '{RULES}'\n"
@@ -15,8 +12,7 @@ HEAD = f"import requests\nRULES = '{RULES}'\n"
 
 def told(text: str) -> list[str]:
     """The codes and first words of what is found."""
-    finder = Finder(RunOptions(inputs=["made.py"]), Tokenizers(offline=True))
-    return [f"{one.code} {one.message.split()[0]}" for one in finder(TextInput("made.py", HEAD + text, "python"))]
+    return [f"{one.code} {one.message.split()[0]}" for one in made_findings(HEAD + text)]
 
 
 KEEPER = """\

@@ -9,9 +9,9 @@ import pytest
 from kvtool.lint.python_evidence import reads_as, reads_as_reply
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import Hole, holes
-from kvtool.lint.static import static_findings
 from kvtool.lint.templates import text_template
 from kvtool.results.finding import Finding
+from tests.lint.found import static_findings
 
 RULES = " ".join(f"Rule {number}: be short, be kind, and never promise a refund." for number in range(20))
 

@@ -13,10 +13,10 @@ from kvtool.errors import KvtoolError
 from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, holes, placeholders, style_of
 from kvtool.lint.sources import sort_inputs
-from kvtool.lint.static import static_findings
 from kvtool.lint.templates import jinja_file, text_template
 from kvtool.lint.volatile import RANDOM
 from kvtool.results.finding import Finding
+from tests.lint.found import static_findings
 
 LONG = "x" * 300
 HUGE = "y" * 1100
