@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from kvtool.accounting.counts import Counts
 from kvtool.results.report import Boundary, Edit, LeftOver, SizeHits
-
-Counts = npt.NDArray[np.int64]
 
 SIZES = (16, 32, 64, 128, 256, 528, 784, 1600)
 """Block sizes that engines use: powers of two, and those to which hybrid models resolve."""

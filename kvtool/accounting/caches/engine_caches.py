@@ -11,6 +11,14 @@ from kvtool.engine.rules.rule_set import Asked, EngineCache, EngineQueue, RuleCh
 from kvtool.workload.jobs import Job
 
 
+def asked_of(job: Job) -> Asked:
+    """A request as the rules of engines take it."""
+    request = job.request
+    answer = np.asarray(request.output_ids or [], dtype=np.int32)
+    scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)
+    return Asked(job.ids, answer, scope, request.priority, job.turn.session)
+
+
 class EngineCaches:
     """Runs each request through the rules as chosen and, where fates are asked for, through the kinder ones."""
 
@@ -47,10 +55,7 @@ class EngineCaches:
         """Run a request that is about to be executed; EngineError where it could never run."""
         if job.unit != 1:
             raise traced_error(self.choice.rules.engine)
-        request = job.request
-        answer = np.asarray(request.output_ids or [], dtype=np.int32)
-        scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)
-        asked = Asked(job.ids, answer, scope, request.priority, job.turn.session)
+        asked = asked_of(job)
         if self._cache is None:
             self._queues[0][1].check(asked)
             self._waiting[id(job)] = asked

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kvtool.accounting.counts import Counts
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.engine.chain_numbers import Chain
 
-Counts = npt.NDArray[np.int64]
 _FIELDS = 9
 
 

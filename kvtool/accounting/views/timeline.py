@@ -5,12 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
+from kvtool.accounting.counts import Counts
 from kvtool.results.views import TimeBin, Timeline
 
-Counts = npt.NDArray[np.int64]
 MOST_BINS = 120
 MOST_GROUPS = 40
 _FIELDS = 3

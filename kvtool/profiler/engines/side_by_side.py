@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 
-import numpy as np
-
 from kvtool.accounting.caches.cache_rules import traced_error
+from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
 from kvtool.config.rule_flags import RuleFlags
-from kvtool.engine.rules.rule_set import Asked, RuleChoice
+from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.engines.left_out_layers import left_out_of
 from kvtool.profiler.engines.settings import choices_of, flags_of
@@ -97,9 +96,8 @@ class EngineComparison:
 
     def _execute(self, job: Job) -> None:
         request = job.request
-        answer = np.asarray(request.output_ids or [], dtype=np.int32)
-        own, known = self._known.enter(job.ids, answer, request.cache_salt)
-        asked = Asked(job.ids, answer, request.cache_salt, request.priority, job.turn.session)
+        asked = asked_of(job)
+        own, known = self._known.enter(job.ids, asked.answer, request.cache_salt)
         sums = self._groups.setdefault(job.turn.group, [0, 0])
         sums[0] += 1
         sums[1] += len(job.ids)

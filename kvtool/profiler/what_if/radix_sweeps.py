@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from kvtool.accounting.caches.cache_rules import traced_error
+from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.curves.engine_hits import best_hits
 from kvtool.config.engine_rules import engine_notes
 from kvtool.engine.engine_error import EngineError
@@ -65,10 +64,7 @@ class RadixCollector:
     def add(self, job: Job) -> None:
         """A request of tokens."""
         self._pages.add(job)
-        request = job.request
-        answer = np.asarray(request.output_ids or [], dtype=np.int32)
-        scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)
-        self._requests.append(Asked(job.ids, answer, scope, request.priority))
+        self._requests.append(asked_of(job))
 
     def leave_out(self, turn: Turn) -> None:
         """A request that its server did not take asks for nothing."""
