@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from kvtool.engine.engine_error import EngineError
 
@@ -11,36 +10,31 @@ NULL_BLOCK = 0
 _SLACK = 1024
 
 
-@lru_cache(maxsize=2)
-def _numbers(stop: int) -> tuple[int, ...]:
-    """-1 … stop - 1, made once for all the pools of a fleet, which then share the numbers themselves."""
-    return tuple(range(-1, stop))
-
-
 class FreeQueue:
     """Free block ids in the order in which they will be reused.
 
     ::
 
-        _front reversed, then _line[_head:] without its holes
+        _front reversed, then _new, then _line[_head:] without its holes
 
-    `_front` is a stack of the blocks that were put before the head. `_line` is a log: taking moves `_head`, a block that is removed
-    from the middle leaves a hole (block 0, vLLM's null block, which is never free), and `_place` has the index of a block's latest
-    entry. A block is in the line where that entry is at or behind `_head` and still names it. Everything is O(1) for a block,
-    amortized; the line is tidied up when it is several times as long as the pool.
+    `_front` is a stack of the blocks that were put before the head. Nothing is kept of `_new`, which nobody had yet: a pool costs
+    what is used of it. `_line` is a log: taking moves `_head`, a block that is removed from the middle leaves a hole (block 0,
+    vLLM's null block, which is never free), and `_place` has the index of a block's latest entry. A block is in the line where that
+    entry is at or behind `_head` and still names it. Everything is O(1) for a block, amortized; the line is tidied up when it is
+    several times as long as what is used of the pool.
     """
 
-    __slots__ = ("_front", "_head", "_line", "_place", "size")
+    __slots__ = ("_front", "_head", "_line", "_new", "_place", "size")
 
     def __init__(self, num_blocks: int) -> None:
         """A queue of 1 … num_blocks - 1, in that order."""
         if num_blocks < 1:
             raise EngineError(f"a pool has at least the null block, not {num_blocks} blocks")
         self._front: list[int] = []
-        numbers = _numbers(num_blocks)
-        self._line = list(numbers[2:])
+        self._new = range(1, num_blocks)
+        self._line: list[int] = []
         self._head = 0
-        self._place = list(numbers[:-1])
+        self._place = [-1]
         self.size = num_blocks - 1
 
     def __len__(self) -> int:
@@ -48,18 +42,21 @@ class FreeQueue:
 
     def __iter__(self) -> Iterator[int]:
         yield from reversed(self._front)
+        yield from self._new
         yield from filter(None, self._line[self._head :])
 
     def grow(self, count: int) -> range:
         """Make room for more block ids, which are not queued, and return them."""
-        first = len(self._place)
-        self._place += [-1] * count
+        first = max(len(self._place), self._new.stop)
+        self._place += [-1] * (first + count - len(self._place))
         return range(first, first + count)
 
     def peek(self) -> int:
         """The head; the null block where the queue is empty."""
         if self._front:
             return self._front[-1]
+        if self._new:
+            return self._new[0]
         line = self._line
         while self._head < len(line) and line[self._head] == NULL_BLOCK:
             self._head += 1
@@ -73,6 +70,8 @@ class FreeQueue:
         if front and count:
             taken = front[: -count - 1 : -1]
             del front[-count:]
+        if self._new and len(taken) < count:
+            taken += self._take_new(count - len(taken))
         while (missing := count - len(taken)) > 0:
             stop = self._head + missing
             taken += filter(None, self._line[self._head : stop])
@@ -80,8 +79,13 @@ class FreeQueue:
         self.size -= count
         return taken
 
+    def _take_new(self, count: int) -> range:
+        taken, self._new = self._new[:count], self._new[count:]
+        self._place += [-1] * (taken.stop - len(self._place))
+        return taken
+
     def among(self, blocks: list[int]) -> list[int]:
-        """Those of the blocks that are in the line, as every free block with cached content is."""
+        """Those of blocks that somebody had that are in the line, as every free block with cached content is."""
         if not blocks or (len(blocks) > 1 and self._freed_together(blocks)):
             return blocks
         line, place, head = self._line, self._place, self._head
@@ -93,7 +97,7 @@ class FreeQueue:
         return first >= self._head and self._line[first : first + len(blocks)] == blocks[::-1]
 
     def remove(self, blocks: list[int]) -> None:
-        """Take blocks out of the line from wherever they stand."""
+        """Take blocks out of the line, in which they are, from wherever they stand."""
         if not blocks:
             return
         line, place = self._line, self._place
@@ -132,7 +136,7 @@ class FreeQueue:
         """Assert that every queued block is queued once, and known to stand where it stands."""
         queued = list(self)
         assert len(queued) == self.size == len(set(queued))
-        assert all(0 < block < len(self._place) for block in queued)
+        assert all(0 < block < len(self._place) or block in self._new for block in queued)
         in_line = [block for block in self._line[self._head :] if block]
         assert self.among(in_line) == in_line
         assert not any(self.among([block]) for block in self._front)

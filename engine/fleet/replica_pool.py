@@ -20,8 +20,10 @@ class ReplicaPool:
     def __init__(self, num_blocks: int | None) -> None:
         """`num_blocks` with the null block; None: it grows and never evicts."""
         self.limited = num_blocks is not None
+        self._num_blocks = num_blocks or 1
         self._free: FreeQueue | FreeSet = FreeSet() if num_blocks is None else FreeQueue(num_blocks)
-        self._contents: list[Name | None] = [None] * (num_blocks or 1)
+        self._contents: list[Name | None] = [None]
+        """Of the blocks that were ever taken."""
         self._cached: dict[Name, int] = {}
         """The block that holds it; of several the one that was entered first."""
         self._copies: Copies[Name] = Copies()
@@ -35,7 +37,7 @@ class ReplicaPool:
     @property
     def used(self) -> int:
         """Blocks that somebody holds."""
-        return len(self._contents) - 1 - self._free.size
+        return self._num_blocks - 1 - self._free.size
 
     def find(self, names: list[Name], most: int) -> list[int]:
         """The blocks that hold the first contents, up to the first that none holds, or `most`."""
@@ -58,6 +60,8 @@ class ReplicaPool:
         """Blocks for new content; what they hold is evicted."""
         if self.limited:
             taken = self._free.take(count)
+            if taken and (first := len(self._contents)) <= (last := max(taken)):
+                self._contents += [None] * (last + 1 - first)
             self._forget(taken)
             return taken
         taken = []
@@ -65,6 +69,7 @@ class ReplicaPool:
             taken += self._free.take(1)
         grown = self._free.grow(count - len(taken))
         self._contents += [None] * len(grown)
+        self._num_blocks += len(grown)
         return [*taken, *grown]
 
     def _forget(self, blocks: list[int]) -> None:
