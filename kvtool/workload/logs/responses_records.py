@@ -103,7 +103,9 @@ class ResponseItems:
             function = {"name": item.get("name") or type_.removesuffix("_call"), "arguments": said}
             call = {"id": item.get("call_id") or item.get("id"), "type": "function", "function": function}
             if self.messages and self.messages[-1]["role"] == "assistant":
-                self.messages[-1].setdefault("tool_calls", []).append(call)
+                last = self.messages[-1]
+                last["tool_calls"] = last.get("tool_calls") or []
+                last["tool_calls"].append(call)
             else:
                 self.messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
             if type_ == "mcp_call" and isinstance(item.get("output"), str):

@@ -252,6 +252,18 @@ def test_items_of_tools_are_messages(tmp_path: Path) -> None:
     assert "1 of 1 prompt have parts that are not counted: item_reference 1" in source.outcome.notes
 
 
+@pytest.mark.parametrize("none", [None, {}, [], ""])
+def test_a_call_follows_an_answer_that_says_it_made_none(none: object, tmp_path: Path) -> None:
+    items = [
+        {"role": "user", "content": "Look for it."},
+        {"role": "assistant", "content": "I look.", "tool_calls": none},
+        {"type": "function_call", "call_id": "a", "name": "search", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "Two books."},
+    ]
+    rows, _ = read(write(tmp_path / "log.jsonl", [{"model": "gpt-5.5", "input": items}]))
+    assert [role for role, _ in rows[0]["messages"]] == ["user", "assistant", "tool"]
+
+
 def test_a_conversation_named_by_a_text_is_no_dialogue(tmp_path: Path) -> None:
     record = {"conversation": "c-7", "request": {"model": "gpt-5.5", "instructions": SYSTEM, "input": "Is it open?"}}
     rows, source = read(write(tmp_path / "log.jsonl", [record]))

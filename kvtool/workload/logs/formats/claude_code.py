@@ -166,7 +166,7 @@ class ClaudeCodeSession:
     def _said(self, record: Record, message: dict[str, Any], parent: _Node, thread: str, held: _Held) -> _Node:
         own = []
         for each in message_at(record, {"role": "user", "content": message.get("content")}, "message", "message"):
-            if each["role"] == "tool" and isinstance(of := each.get("tool_call_id"), str):
+            if each["role"] == "tool" and (of := _call_answered(each)) is not None:
                 self._results[of] = each
                 held.results.append(of)
             if each["content"] or each["role"] == "tool":
@@ -240,7 +240,7 @@ class ClaudeCodeSession:
         messages = list(before) if at is not None else []
         if at is None:
             lost = chain[-1].lost
-        given: set[str] = set()
+        given: set[str | None] = set()
         seen: _Answer | None = None
         for each in reversed(chain):
             if each.answer is not None and each.answer is not seen:
@@ -248,9 +248,15 @@ class ClaudeCodeSession:
                 messages += seen.messages()
                 messages += [self._results[tool] for tool in seen.tools if tool in self._results]
                 given.update(seen.tools)
-            messages += [message for message in each.messages if message.get("tool_call_id") not in given]
+            messages += [message for message in each.messages if _call_answered(message) not in given]
         self._prompts[node.thread] = node, messages, lost
         return list(messages), lost
+
+
+def _call_answered(message: Message) -> str | None:
+    """The id of the call whose result a message is."""
+    of = message.get("tool_call_id")
+    return of if isinstance(of, str) else None
 
 
 def _length(content: Any) -> int:

@@ -23,7 +23,7 @@ from kvtool.workload.logs.usage import check_usage, count_of
 from kvtool.workload.logs.whole_prompts import NO_SYSTEM, NO_TOOLS
 
 _COUNTS = ("input_tokens", "cached_input_tokens", "output_tokens")
-_NO_ITEMS = frozenset(("ghost_snapshot", "compaction", "compaction_summary", "context_compaction", "other"))
+_NO_ITEMS = ("ghost_snapshot", "compaction", "compaction_summary", "context_compaction", "other")
 
 
 @dataclass(slots=True)

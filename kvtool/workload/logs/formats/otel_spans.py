@@ -8,7 +8,7 @@ from typing import Any
 
 from kvtool.workload.logs.record import seconds
 
-_FAILED = {2, "2", "ERROR", "STATUS_CODE_ERROR", "Error", "error"}
+_FAILED = (2, "2", "ERROR", "STATUS_CODE_ERROR", "Error", "error")
 
 
 class Attributes:
