@@ -212,13 +212,14 @@ class Expressions(Calls):
         return (mapped,) if pairs else ()
 
     def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
-        saved = dict(self.values)
         order: Hole | None = None
         if len(node.generators) == 1 and not isinstance(node, ast.SetComp):
             generator = node.generators[0]
             known = self.each(self.value_of(generator.iter), _MOST_REPEATED)
             if known:
-                return self._for_each(node, generator.target, known, saved)
+                return self._for_each(node, generator.target, known)
+        values = self.own_values()
+        mark = values.begin()
         for number, generator in enumerate(node.generators):
             over = self.value_of(generator.iter)
             if not number:
@@ -233,22 +234,22 @@ class Expressions(Calls):
             if not isinstance(node.elt, ast.Dict)
             else self.value_of(node.elt)
         )
-        self.values = saved
+        values.undo(mark)
         if isinstance(node, ast.SetComp):
             order = order or unordered("set", "", self.source.spot_of(node))
             order = of_unknown(order) if order is not None and not body else order
         return (Items(((Many(body),),) if body else (), order),)
 
-    def _for_each(
-        self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...], saved: dict[str, Value]
-    ) -> Value:
+    def _for_each(self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...]) -> Value:
         """A list of something for each of a few known elements."""
         results: list[Value] = []
+        values = self.own_values()
+        mark = values.begin()
         for one in known:
             self.bind_element(target, (Items((one,)),), node)
             value = self.value_of(node.elt)
             results.append(value if isinstance(node.elt, ast.Dict) else self.as_text(value, node.elt))
-        self.values = saved
+        values.undo(mark)
         return (Items(tuple(results)),)
 
     _of_generatorexp = _of_listcomp

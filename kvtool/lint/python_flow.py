@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from kvtool.lint.python_expressions import Expressions
 from kvtool.lint.python_values import Either, Items, Many, Mapped, Piece, Value, cut, either
 from kvtool.lint.skeleton import Hole
+from kvtool.lint.work_budget import spend
 
 _MOST_REPEATED = 8
 """Known elements for each of which the body of a loop is read."""
@@ -32,38 +33,43 @@ class Flow(Expressions):
         self._branches([*(case.body for case in statement.cases), []])
 
     def _branches(self, bodies: list[list[ast.stmt]]) -> None:
-        before = dict(self.values)
-        ends: list[dict[str, Value]] = []
+        values = self.own_values()
+        ends: list[dict[str, Value | None]] = []
         for body in bodies:
-            self.values = dict(before)
-            if self._body(body):
-                ends.append(self.values)
+            mark = values.begin()
+            reached = self._body(body)
+            end = values.undo(mark)
+            if reached:
+                ends.append(end)
         if not ends:
-            self.values = before
             return
-        self.values = ends[0]
+        before = {name: values.get(name) for name in ends[0]}
+        for name, value in ends[0].items():
+            values.put(name, value)
         for other in ends[1:]:
-            for name in {**self.values, **other}:
-                one, two = self.values.get(name), other.get(name)
+            before |= {name: values.get(name) for name in other if name not in before}
+            spend(len(before))
+            for name, was in before.items():
+                one, two = values.get(name), other.get(name) if name in other else was
                 if one is two:
                     continue
                 if one is None or two is None:
-                    self.values[name] = one or two or ()
+                    values[name] = one or two or ()
                 else:
-                    self.values[name] = either(one, two)
+                    values[name] = either(one, two)
 
     def _do_try(self, statement: ast.Try) -> None:
         self._body(statement.body)
         self._body(statement.orelse)
-        before = dict(self.values)
+        values = self.own_values()
         for handler in statement.handlers:
-            self.values = dict(before)
-            if self._body(handler.body):
-                for name, value in self.values.items():
-                    if name in before and before[name] is not value:
-                        before[name] = either(before[name], value) if before[name] else value
-                    before.setdefault(name, value)
-        self.values = before
+            mark = values.begin()
+            reached = self._body(handler.body)
+            end = values.undo(mark)
+            for name, value in end.items() if reached else ():
+                was = values.get(name)
+                if value is not None and was is not value:
+                    values[name] = either(was, value) if was else value
         self._body(statement.finalbody)
 
     def _do_with(self, statement: ast.With | ast.AsyncWith) -> None:
@@ -99,11 +105,12 @@ class Flow(Expressions):
 
     def _repeated(self, body: list[ast.stmt], order: Hole | None) -> None:
         """What a loop adds is there any number of times, in the order that it goes in."""
-        before = dict(self.values)
+        mark = self.values.begin()
         self._body(body)
-        for name, value in list(self.values.items()):
-            was = before.get(name)
-            if was is None or was is value:
+        values = self.values
+        for name, was in values.end(mark).items():
+            value = values.get(name)
+            if was is None or value is None or was is value:
                 continue
             same = 0
             while same < min(len(was), len(value)) and was[same] is value[same]:
@@ -112,9 +119,9 @@ class Flow(Expressions):
             left: Value = was[same:]
             head: list[Piece] = [order] if order is not None else []
             if not left and added and not any(isinstance(piece, Items | Mapped | Many | Either) for piece in added):
-                self.values[name] = cut([*was, *head, Many(added)])
+                values[name] = cut([*was, *head, Many(added)])
             elif order is not None and added and isinstance(added[0], Items):
                 grown = added[0]
-                self.values[name] = (*value[:same], Items(grown.values, grown.order or order), *added[1:])
+                values[name] = (*value[:same], Items(grown.values, grown.order or order), *added[1:])
             elif order is not None and not left:
-                self.values[name] = cut([*was, *head, *added])
+                values[name] = cut([*was, *head, *added])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kvtool.lint.python_assigned import Assigned
 from kvtool.lint.python_changes import backwards, placed
 from kvtool.lint.python_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt, name_says_system
 from kvtool.lint.python_package import ClassCode, Imported, Module
@@ -51,7 +52,7 @@ class Names(ABC):
         module: Module,
         *,
         cls: ClassCode | None = None,
-        outer: Mapping[str, Value] | None = None,
+        outer: Sequence[Mapping[str, Value]] = (),
         label: str = "",
         depth: int = 0,
         silent: bool = False,
@@ -60,9 +61,10 @@ class Names(ABC):
         self.module = module
         self.source = module.source
         self.cls = cls
-        self.outer = outer or {}
+        self.outer = outer
+        """What the names around it stand for, the innermost first."""
         self.depth = depth
-        self.values: dict[str, Value] = {}
+        self.values = Assigned()
         self.unknown: set[str] = set()
         """Names that were assigned something of which nothing is known: what they are called may say it."""
         self.imports: dict[str, Imported] = {}
@@ -82,7 +84,15 @@ class Names(ABC):
         """Names that were assigned something of which only is known that it is made of what callers give."""
         self.kept: set[str] = set()
         """Names that were assigned something of which only is known that the object was made with it."""
+        self._parted = False
         self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING
+
+    def own_values(self) -> Assigned:
+        """What it assigns, to read a branch with: others who ask for it meanwhile find what was assigned before the first one."""
+        if not self._parted:
+            self._parted = True
+            self.values = self.values.copy()
+        return self.values
 
     def canonical(self, name: str) -> str:
         """A dotted name with what its first part was imported as: `dt.now` is `datetime.datetime.now`."""
@@ -100,7 +110,7 @@ class Names(ABC):
             for attribute in rest.split(".") if rest else ():
                 value = self.attribute_of(value, attribute)
             value = self.foreign(self._from_elsewhere(value, name), spot)
-            known = name in self.values or name in self.outer
+            known = any(name in values for values in (self.values, *self.outer))
             if not value and (not known or name in self.unknown) and (hole := self.by_name(name, spot)) is not None:
                 return (hole,)
             return value
@@ -121,7 +131,7 @@ class Names(ABC):
         parts = name.split(".")
         for length in range(len(parts), 0, -1):
             head = ".".join(parts[:length])
-            for values in (self.values, self.outer):
+            for values in (self.values, *self.outer):
                 if head in values:
                     self.unread.discard(head)
                     return values[head], ".".join(parts[length:])

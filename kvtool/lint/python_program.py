@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.lint.python_changes import changed, substituted, system_first
@@ -129,7 +129,7 @@ class Program:
         """What the names in the body of a class stand for."""
         if cls not in self._bodies:
             self._bodies[cls] = {}
-            scope = self._scope(self, cls.module, outer=self.values(cls.module))
+            scope = self._scope(self, cls.module, outer=(self.values(cls.module),))
             self._run(
                 scope, [one for one in cls.node.body if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
             )
@@ -205,7 +205,7 @@ class Program:
 
     # Calls
 
-    def summary(self, function: FunctionCode, depth: int = 0, outer: dict[str, Value] | None = None) -> Summary:
+    def summary(self, function: FunctionCode, depth: int = 0, outer: Sequence[Mapping[str, Value]] = ()) -> Summary:
         """What a function gives for any arguments; nothing while it is being read (it calls itself) or too deep.
 
         What it gave to others that were read meanwhile was not all: those are read once more when they are asked for again.
@@ -233,7 +233,7 @@ class Program:
                 self,
                 module,
                 cls=function.cls,
-                outer=self.values(module) if outer is None else outer,
+                outer=outer or (self.values(module),),
                 label=function.node.name,
                 depth=depth,
                 silent=function.node.name in _SILENT,
@@ -256,9 +256,9 @@ class Program:
         function.node.body = []  # what was read is let go
         return result
 
-    def nested(self, function: FunctionCode, scope: Names, names: dict[str, Value]) -> Summary:
+    def nested(self, function: FunctionCode, scope: Names) -> Summary:
         """A function within another: it sees what stands around it."""
-        return self.summary(function, scope.depth + 1, names)
+        return self.summary(function, scope.depth + 1, (scope.values, *scope.outer))
 
     def _run(self, scope: Names, body: list[ast.stmt]) -> None:
         try:

@@ -143,10 +143,9 @@ class _Scope(Flow):
             and self.module.functions[statement.name].node is statement
         ):
             return
-        if self.outer or self.values:
+        if self.values or any(self.outer):
             function = FunctionCode(statement, self.module)
-            names = {**self.outer, **self.values}
-            summary = self.program.nested(function, self, names)
+            summary = self.program.nested(function, self)
             self.sinks += summary.sinks[:5]
             self.values[statement.name] = (Callee(function),)
 
@@ -302,8 +301,8 @@ class _Scope(Flow):
             self.told_as(name, self.values[name])
         self.values[name] = value
         self.unread.add(name)
-        for other in [one for one in self.values if one.startswith(f"{name}.")] if isinstance(target, ast.Name) else ():
-            del self.values[other]
+        if isinstance(target, ast.Name):
+            self.values.forget_below(name)
         known_nothing = not value and not isinstance(
             node, ast.Constant | ast.List | ast.Dict | ast.Compare | ast.JoinedStr | None
         )
