@@ -70,7 +70,7 @@ def substituted(
         if work[0] < 0:
             break
         if isinstance(piece, Param):
-            result += filling(given(piece), piece.fills)
+            result += filling(_where_put(given(piece), piece), piece.fills)
         elif isinstance(piece, Hole):
             result.append(piece if made is None else replace(piece, made=made))
         elif isinstance(piece, Items):
@@ -90,6 +90,14 @@ def substituted(
         else:
             result.append(piece)
     return cut(result)
+
+
+def _where_put(value: Value, param: Param) -> Value:
+    """What a caller gives, where the text that holds it is written in the same file: the loss is there."""
+    put = param.put
+    if put is None or any(isinstance(piece, Hole) and piece.spot.path != put.path for piece in pieces_of(value)):
+        return value
+    return placed(value, put)
 
 
 def in_order(value: Value) -> Value:
@@ -184,10 +192,11 @@ def filling(value: Value, filled: Filled | None) -> Value:
     return changed(value, change)
 
 
-def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
+def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "", held: bool = False) -> Value:
     """What varies, told at the place where it is put; what stands within text of its own keeps its place.
 
-    `foreign_to` is a file: what was found in another is told here, whatever stands around it.
+    `foreign_to` is a file: what was found in another is told here, whatever stands around it. `held`: a text holds it
+    there, so what callers give is told there, too.
     """
     if not foreign_to and any(
         isinstance(piece, str | Literal) and text_of(piece).strip() for piece in pieces_of(value)
@@ -197,8 +206,9 @@ def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "") -> Value:
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole):
             return (piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot),)
-        if isinstance(piece, Param) and piece.hole is not None:
-            return (replace(piece, hole=None if foreign_to else piece.hole.at(spot)),)
+        if isinstance(piece, Param):
+            hole = None if piece.hole is None or foreign_to else piece.hole.at(spot)
+            return (replace(piece, hole=hole, put=None if foreign_to else spot if held else piece.put),)
         if isinstance(piece, Items) and piece.order is not None and foreign_to:
             inside = tuple(placed(one, spot, foreign_to=foreign_to) for one in piece.values)
             return (Items(inside, piece.order.at(spot)),)

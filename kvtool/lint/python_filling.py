@@ -153,7 +153,7 @@ def _put(value: Value | None, name: str, spot: TemplatePlace | None, outer: Temp
         return (hole,) if hole is not None else ()
     if spot is None:
         return without_doubtful(value)
-    return placed(tuple(_named(piece, asked(name, spot)) for piece in value), spot)
+    return placed(tuple(_named(piece, asked(name, spot)) for piece in value), spot, held=True)
 
 
 def _named(piece: Piece, hole: Hole | None) -> Piece:

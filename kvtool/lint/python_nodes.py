@@ -76,7 +76,7 @@ def _doubts(piece: Hole | Param) -> bool:
 
 def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
     """A value as a text holds it at a place; what has a few words around it is told by this place and `name`."""
-    put = placed(value, spot)
+    put = placed(value, spot, held=True)
     if written_length(value) >= _FEW_WORDS:
         return put
 
@@ -88,7 +88,7 @@ def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
         if isinstance(piece, Hole) and piece.doubt:
             return (told_here(piece),)
         if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt:
-            return (replace(piece, hole=told_here(piece.hole)),)
+            return (replace(piece, hole=told_here(piece.hole), put=spot),)
         return None
 
     return changed(put, change)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kvtool.lint.skeleton import Filled, Hole
+from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
 from kvtool.lint.work_budget import spend
 
 if TYPE_CHECKING:
@@ -44,14 +44,15 @@ class Literal:
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
     """What a caller gives for a parameter; `hole` is what its name says where no caller is known, `template` the text that it
-    stands for where a caller gives nothing, `declared` its annotation, `fills` the placeholder of another file that it is put into.
-    One of a constructor, to all methods: `self.name`."""
+    stands for where a caller gives nothing, `declared` its annotation, `fills` the placeholder of another file that it is put into,
+    `put` where a text holds it. One of a constructor, to all methods: `self.name`."""
 
     name: str
     hole: Hole | None = None
     template: tuple[Any, ...] = ()
     declared: ast.expr | None = None
     fills: Filled | None = None
+    put: TemplatePlace | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

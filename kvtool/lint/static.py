@@ -117,6 +117,7 @@ def _of_prompt(
     covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
     later = {(found.hole.spot, doubtful) for found in covered for doubtful in (False, True)}
     founds = _given_beside(founds, enough)
+    later |= {(other.hole.spot, doubtful) for found in founds for other in found.others for doubtful in (False, True)}
     ending = next((number for number, found in enumerate(founds) if often(found.hole)), None)
     if ending is not None:
         behind = [*founds[ending].others, *covered]
