@@ -37,14 +37,24 @@ _ASKED = _words(
     " completion output outputs feedback thought thoughts trajectory log logs data payload body url urls title"
     " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
     " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
-    " solution solutions idea ideas argument arguments opinion alert incident"
+    " candidates solution solutions idea ideas argument arguments opinion alert incident"
     " plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference references"
 )
 """What a prompt is made for: it is another in each request."""
 _LATE = _words("error errors exception exceptions traceback stderr stacktrace failure failures warning warnings retry")
 """What is reported back in a conversation that goes on: little is shared behind it."""
-_DESCRIBED = _words("problem task question issue ticket incident bug job document article product image")
+_DESCRIBED = _words(
+    "problem task question issue ticket incident bug job document article product image section scene event"
+)
 """Nouns whose description is asked about, too."""
+_DOCUMENTATION = _words("doc docs documentation")
+_DOCUMENTED = _words(
+    "command commands tool tools api apis function functions method methods class classes module modules library package"
+    " framework action actions"
+)
+"""Parts of a program, whose documentation is the same in all of its requests: `command_docs`."""
+_ONE_AFTER_ANOTHER = _words("previous prev prior past last latest earlier existing current")
+"""Words that a name begins with of which there is another one each time: `past_triples`."""
 _NONE = _words("no not none empty missing default")
 """Words that a constant begins with that stands for an answer."""
 _SET_UP = _words(
@@ -68,6 +78,7 @@ _OF_A_PROGRAM = _words(
 """Words for what is the same in all requests of a deployment, wherever they stand in a name."""
 _OF_CODE = _PARTS | _words(
     "agents swarm team teams crew worker workers peer leader member tool tools function functions attr attribute signature method"
+    " classification classifications"
     " class cls func name names id ids description descriptions desc rating seconds timeout deadline interval catalog"
     " semantic json xml yaml fields field parameter parameters params option options args kwargs header footer separator tag tags"
     " instruction instructions rules guidelines categories labels owner repo"
@@ -98,7 +109,7 @@ def placeholder(name: str, spot: TemplatePlace) -> Hole | None:
 @lru_cache(maxsize=4096)
 def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     words = words_of(name)
-    if _is_limit(words):
+    if _is_limit(words) or _is_documentation(words):
         return None
     kind = named_kind(name) or id_of(name)
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and kind is not None:
@@ -130,7 +141,7 @@ def is_settled(name: str) -> bool:
         return True  # what Python gives things itself: `__doc__`, `__name__`
     if _FIXED.search(name.replace(".", "_").lower()) or _LATE.intersection(words) or _NONE.intersection(words[:1]):
         return True
-    if _is_limit(words):
+    if _is_limit(words) or _is_documentation(words):
         return True
     if doubt_of(name) == "use":
         return False
@@ -139,6 +150,13 @@ def is_settled(name: str) -> bool:
 
 def _is_limit(words: list[str]) -> bool:
     return not _LIMITS.isdisjoint((*words[:1], *words[-1:]))
+
+
+def _is_documentation(words: list[str]) -> bool:
+    """Whether it is what is written of a part of a program."""
+    while len(words) > 2 and words[-1] in _SAYS_NOTHING:
+        words = words[:-1]
+    return len(words) > 1 and words[-1] in _DOCUMENTATION and words[-2] in _DOCUMENTED
 
 
 def section(name: str, spot: TemplatePlace) -> Hole | None:
@@ -151,6 +169,8 @@ def section(name: str, spot: TemplatePlace) -> Hole | None:
 def doubt_of(name: str) -> Doubt:
     """Whether what a name holds is another in each request by its use, or nothing tells; for names that name no kind."""
     words = words_of(name)
+    if "for" in words[1:]:
+        words = words[: words.index("for", 1)]  # `text_input_for_titles`: what it is for says nothing of it
     while len(words) > 1 and (words[-1] in _SAYS_NOTHING or words[-1] in _DONE):
         words.pop()
     root = words_of(name.partition(".")[0]) if "." in name else []
@@ -162,7 +182,13 @@ def doubt_of(name: str) -> Doubt:
         return "use" if words[-2] in _DESCRIBED else "open"
     if words[-1] == "prompt" and len(words) > 1:
         return "use" if words[-2] in _ASKED or words[-2] in _BY_PEOPLE else "open"
-    return "use" if words[-1] in _ASKED else "open"
+    return "use" if words[-1] in _ASKED or _is_one_after_another(words) else "open"
+
+
+def _is_one_after_another(words: list[str]) -> bool:
+    """Whether a name says that there was another one before, and is none of a part of a program."""
+    parts = _OF_A_PROGRAM | _SET_UP | _OF_CODE
+    return len(words) > 1 and words[0] in _ONE_AFTER_ANOTHER and parts.isdisjoint(words[1:])
 
 
 def says_whole_prompt(name: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
-from kvtool.lint.placeholders import is_set_up, says_whole_prompt
+from kvtool.lint.placeholders import is_set_up, names_a_part, says_whole_prompt
 from kvtool.lint.python_sources import sure_kind
 from kvtool.lint.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
 from kvtool.lint.skeleton import Behind, Filled, Found, Hole, Node, TemplatePlace, holes, leaves
@@ -178,6 +178,8 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
     if hole.leads or hole.elsewhere:
         return True
     if hole.doubt == "open":
+        if names_a_part(hole.what):
+            return False
         at_once = (
             behind.here if hole.capped else behind.run
         )  # code puts together what a template file holds in one piece

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from kvtool.config.asked_run import RunOptions
+from kvtool.lint.finder import Finder
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import placeholder
 from kvtool.lint.skeleton import Choice, Hole, TemplatePlace
+from kvtool.lint.sources import TextInput
 from kvtool.lint.templates import jinja_file, text_template
 from kvtool.results.finding import Finding
+from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
 from tests.lint.found import static_findings
 
@@ -30,7 +34,15 @@ def jinja(text: str) -> list[Finding]:
             "use",
         ),
         (
-            "company_name product audience agent_answer",
+            (
+                "past_triples previous_code last_code_generated current_status text_input_for_titles"
+                " section_description user_docs candidates"
+            ),
+            ("KV201",),
+            "use",
+        ),
+        (
+            "company_name product audience agent_answer last_name current_agent product_for_questions",
             ("KV201",),
             "open",
         ),
@@ -58,10 +70,26 @@ def test_a_name_says_how_sure_it_is(names: str, code: tuple[str, ...], doubt: st
         "entity_types",
         "no_response",
         "error_message",
+        "command_docs",
+        "tool_documentation",
+        "api_docs_text",
     ],
 )
 def test_what_a_program_or_a_deployment_is_made_of_does_not_vary(name: str) -> None:
     assert placeholder(name, SPOT) is None
+
+
+@pytest.mark.parametrize(("path", "text"), [("a.j2", "{{ draft }} "), ("a.md", "{draft} ")])
+def test_a_template_is_told_from_as_much_text_on_as_code_that_builds_a_prompt(path: str, text: str) -> None:
+    find = Finder(RunOptions(inputs=[path]), Tokenizers(offline=True))
+    style = "jinja" if path == "a.j2" else "format"
+    rule = "Say which of the boats of the harbour it is about. "  # 11 tokens
+
+    def found(rules: int) -> list[Finding]:
+        return find(TextInput(path, text + rule * rules, "template" if style == "jinja" else "text", style))
+
+    assert [one.severity for one in found(7)] == ["info"]
+    assert found(5) == []
 
 
 def test_what_is_asked_is_a_warning_at_most_and_counted() -> None:
@@ -78,6 +106,12 @@ def test_what_nothing_tells_of_is_one_finding_of_a_file() -> None:
     assert found.message.startswith("`company_name`, `product`, `audience`, `weather` and 1 more stand before up to 3")
     assert "if they differ from request to request" in found.message
     assert jinja("{{ product }}" + "x" * 60) == []
+
+
+@pytest.mark.parametrize("name", ["description", "name", "catalog_id", "agent_name", "classification.name"])
+def test_what_a_program_is_described_by_is_not_told(name: str) -> None:
+    assert jinja(f"Look at {{{{ {name} }}}}.{RULES}") == []
+    assert len(jinja(f"Look at {{{{ collection_description }}}} and {{{{ {name} }}}}.{RULES}")) == 1
 
 
 def test_sections_and_loops_before_constant_text() -> None:
