@@ -6,6 +6,7 @@ import gc
 import sys
 from contextlib import suppress
 
+from kvtool.text.terminal.address_room import room_refused
 from kvtool.text.terminal.ended import EndedError, end_on_signals
 from kvtool.text.terminal.streams import fill_closed_streams
 
@@ -27,6 +28,9 @@ def main() -> None:
     try:
         if not fill_closed_streams():
             print("error: standard output is closed", file=sys.stderr)
+            sys.exit(2)
+        if (refused := room_refused()) is not None:
+            print(f"error: {refused}", file=sys.stderr)
             sys.exit(2)
         end_on_signals()
         from kvtool.cli.app import run

@@ -51,6 +51,8 @@ def as_error(error: Exception) -> KvtoolError | None:
         return error
     if isinstance(error, EngineError):
         return KvtoolError(error.message, hint=error.hint)
+    if isinstance(error, MemoryError):
+        return KvtoolError("there is not enough memory")
     if isinstance(error, OSError) and error.filename is not None:
         return KvtoolError(f"{error.filename}: {error.strerror}")
     return None

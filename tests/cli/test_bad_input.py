@@ -436,6 +436,12 @@ def test_hostile_text_in_a_comparison(folder: Path, bytes_json: str, capsys: Cap
 # Size
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file of which nothing can be read")
+def test_a_file_that_cannot_be_read_is_named(folder: Path, capsys: Capture) -> None:
+    err = refused(["profile", "/proc/self/mem", "--dry-run"], 2, capsys)
+    assert err == "error: /proc/self/mem: cannot read: Input/output error\n"
+
+
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl"])
 def test_a_line_of_50_megabytes(suffix: str, folder: Path) -> None:
     words = ("the quick brown fox jumps over a lazy dog while the others look " * 800_000)[:50_000_000]

@@ -453,6 +453,25 @@ def test_a_full_disk(command: str, folder: Path, bytes_json: str) -> None:
     assert done.stderr == "error: standard output cannot be written: No space left on device\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of a process are asked of Linux")
+@pytest.mark.parametrize("kilobytes", [60_000, 120_000])
+def test_too_little_memory_to_import_anything(kilobytes: int, folder: Path) -> None:
+    """With the second of these numpy's import never comes back."""
+    done = shell(folder, f"ulimit -v {kilobytes}; kvtool profile w.yaml --dry-run")
+    told = f"error: the limit of memory (ulimit -v) is {kilobytes >> 10} MiB; kvtool needs 384 MiB\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+@pytest.mark.usefixtures("folder")
+def test_memory_that_ends_is_no_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def ends(_: object) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(ProfileCommand, "run", ends)
+    assert run(["profile", "w.yaml"]) == 2
+    assert capsys.readouterr().err == "error: there is not enough memory\n"
+
+
 def test_standard_input(folder: Path, bytes_json: str) -> None:
     record = json.dumps({"prompt": "a prompt of the usual kind, long enough for two blocks"})
     line = f"printf '%s\\n' '{record}' '{record}' | kvtool profile - --dry-run -t {bytes_json} --json"

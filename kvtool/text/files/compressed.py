@@ -60,7 +60,7 @@ class _Checked(io.RawIOBase):
         except (gzip.BadGzipFile, zlib.error) as error:
             raise _damaged(self._name, str(error)) from error
         except OSError as error:
-            raise KvtoolError(f"cannot read: {error.strerror or error}", place=Place(self._name)) from error
+            raise _unreadable(self._name, error) from error
         buffer[: len(data)] = data
         return len(data)
 
@@ -123,6 +123,9 @@ def open_bytes(path: str, name: str | None = None, *, parked: bool = False) -> i
             raw = _Checked(file.read, file, name, plain=True)
         reader: io.BufferedReader = io.BufferedReader(raw, PARKED_HEAD if parked else HEAD)
         _skip_mark(reader, name)
+    except OSError as error:
+        file.close()
+        raise _unreadable(name, error) from error
     except BaseException:
         file.close()
         raise
@@ -192,6 +195,10 @@ def _skip_mark(reader: io.BufferedReader, name: str) -> None:
         )
     if head.startswith(_UTF8_BOM):
         reader.read(len(_UTF8_BOM))
+
+
+def _unreadable(name: str, error: OSError) -> KvtoolError:
+    return KvtoolError(f"cannot read: {error.strerror or error}", place=Place(name))
 
 
 def _damaged(name: str, why: str) -> KvtoolError:
