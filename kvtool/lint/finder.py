@@ -99,7 +99,7 @@ class Finder:
             if how is Belief.WEAK:
                 prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
         size = self._block_size
-        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 4, 4)))
+        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
         found = found_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )

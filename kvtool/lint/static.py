@@ -190,7 +190,8 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
         return True
     if hole.doubt:
         enough = max(least, used)
-        return min(behind.tokens, 2 * behind.sure) >= enough and 3 * behind.movable >= 2 * enough
+        always = behind.tokens == behind.sure >= max(least, min(used, named))
+        return (always or min(behind.tokens, 2 * behind.sure) >= enough) and 3 * behind.movable >= 2 * enough
     if not _is_sure(hole):
         return behind.movable >= max(least, named)
     return (behind.sure if hole.order else behind.tokens) >= least

@@ -80,7 +80,7 @@ def test_what_a_program_or_a_deployment_is_made_of_does_not_vary(name: str) -> N
 
 
 @pytest.mark.parametrize(("path", "text"), [("a.j2", "{{ draft }} "), ("a.md", "{draft} ")])
-def test_a_template_is_told_from_as_much_text_on_as_code_that_builds_a_prompt(path: str, text: str) -> None:
+def test_a_template_is_told_from_less_text_on_where_all_of_that_is_always_there(path: str, text: str) -> None:
     find = Finder(RunOptions(inputs=[path]), Tokenizers(offline=True))
     style = "jinja" if path == "a.j2" else "format"
     rule = "Say which of the boats of the harbour it is about. "  # 11 tokens
@@ -90,6 +90,9 @@ def test_a_template_is_told_from_as_much_text_on_as_code_that_builds_a_prompt(pa
 
     assert [one.severity for one in found(7)] == ["info"]
     assert found(5) == []
+    if style == "jinja":
+        half = "{% if a %}" + rule * 2 + "{% endif %}"
+        assert find(TextInput(path, text + rule * 5 + half, "template", style)) == []
 
 
 def test_what_is_asked_is_a_warning_at_most_and_counted() -> None:
