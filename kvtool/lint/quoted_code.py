@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 
 
 def _words(text: str) -> frozenset[str]:
@@ -40,6 +41,11 @@ _SAID_BEHIND = re.compile(
     r"[}`\"'\s]{0,4}\s?(?:(?:is|are|will be|gets?|means|stands for)\s(?:automatically\s)?"
     r"(?:replaced|filled|substituted|inserted|expanded|interpolated|resolved|an?\splaceholders?|the\splaceholder)|placeholders?\b|syntax\b)"
 )
+_SAID_WORD = re.compile(r"(?=is|are|will be|get|means|stands for|placeholder|syntax)")
+"""What `_SAID_BEHIND` begins with, the signs and the space before it aside."""
+_MOST_BETWEEN = 5
+_LONGEST = 400
+"""Characters of a placeholder, with all that may stand in its braces."""
 _SAID_BEFORE = re.compile(
     r"\b(?:placeholders?(?:\s(?:such as|like|named|called|of the form|in the form))?|syntax|notation|literal|literally)"
     r"[\s:(]{1,3}[`\"']{0,3}\{?$"
@@ -90,10 +96,24 @@ def is_quoted(text: str, start: int, stop: int, ranges: Sequence[tuple[int, int]
         name = text[start + 1 : stop]
         if name in _SCHEMA or name.isupper():
             return True  # of a schema, or of a shell
-    line = text[max(text.rfind("\n", 0, start) + 1, start - _AROUND) : start]
-    same = re.compile(re.escape(text[start:stop]))
+    low = max(start - _AROUND, 0)
+    line = text[max(text.rfind("\n", low, start) + 1, low) : start]
     return (
         CODE_LINE.search(line) is not None
         or _SAID_BEFORE.search(line) is not None
-        or any(_SAID_BEHIND.match(text, one.end(), one.end() + _AROUND) for one in same.finditer(text))
+        or text[start:stop] in _explained(text)
     )
+
+
+@lru_cache(maxsize=2)
+def _explained(text: str) -> frozenset[str]:
+    """The placeholders that stand in a text right before words that say what they are."""
+    found: set[str] = set()
+    for word in _SAID_WORD.finditer(text):
+        for end in range(max(word.start() - _MOST_BETWEEN, 1), word.start() + 1):
+            if _SAID_BEHIND.match(text, end, end + _AROUND) is None:
+                continue
+            low = max(end - _LONGEST, 0)
+            for begin in (text.rfind("{", low, end), text.rfind("$", low, end)):  # neither has another one in it
+                found.add(text[max(begin, 0) : end])
+    return frozenset(found)

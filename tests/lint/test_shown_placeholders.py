@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Iterator
 
 import pytest
 
+from kvtool.lint import quoted_code
 from kvtool.lint.python_evidence import reads_as, reads_as_reply
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
-from kvtool.lint.skeleton import Hole, holes
+from kvtool.lint.skeleton import Hole, holes, placeholders
 from kvtool.lint.templates import text_template
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings
@@ -115,3 +118,57 @@ def test_a_text_that_begins_as_code_is_none(first: str) -> None:
         reads_as(f"{first}\nPlease make sure that the answer is a list of all the rows. Do not write more than that.")
         == -1
     )
+
+
+_PARTS = (
+    *(
+        "{a}",
+        "{b}",
+        "${a}",
+        "$a",
+        "$bc",
+        "{a.b}",
+        "{a!r}",
+        " ",
+        "  ",
+        "is ",
+        "replaced",
+        " is replaced",
+        "placeholders",
+    ),
+    *("syntax", "\n", "`", '"', "}", "{", "$", "means a placeholder", " will be filled", "stands for the placeholder"),
+)
+_SAID = re.compile(
+    r"[}`\"'\s]{0,4}\s?(?:(?:is|are|will be|gets?|means|stands for)\s(?:automatically\s)?"
+    r"(?:replaced|filled|substituted|inserted|expanded|interpolated|resolved|an?\splaceholders?|the\splaceholder)"
+    r"|placeholders?\b|syntax\b)"
+)
+
+
+def test_what_is_said_behind_any_of_its_places_says_it_of_a_placeholder() -> None:
+    """Found in one pass over the text, as if each place of each placeholder were looked at."""
+    rng = random.Random(11)
+    seen = 0
+    for _ in range(600):
+        text = "".join(rng.choices(_PARTS, k=rng.randint(1, 30)))
+        for style in ("format", "dollar"):
+            for start, stop, _ in placeholders(text, style):
+                same = re.finditer(re.escape(text[start:stop]), text)
+                if any(_SAID.match(text, one.end(), one.end() + 100) for one in same):
+                    assert is_quoted(text, start, stop, [])
+                    seen += 1
+    assert seen > 100
+
+
+def test_a_long_text_is_not_gone_through_for_each_placeholder(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Counting:
+        def finditer(self, text: str) -> Iterator[re.Match[str]]:
+            asked.append(len(text))
+            return iter(())
+
+    monkeypatch.setattr(quoted_code, "_SAID_WORD", Counting())
+    text = "\n".join(f"Rule {number}: use {{name{number}}}." for number in range(300))
+    text_template("a.txt", text, "format")
+    assert asked == [len(text)]
