@@ -14,6 +14,7 @@ _SPACE = re.compile(r"[ \t\r\n]*+")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _BREAK = re.compile(r"\r\n|\n|\r")
+_DECODER = json.JSONDecoder(strict=False)
 _KINDS: dict[str, Kind] = {"true": "bool", "false": "bool", "null": "null"}
 
 
@@ -85,7 +86,7 @@ class _Reader:
         if found is None:
             raise self._error("not valid JSON: a text in quotes is missing here", at)
         try:
-            value = json.loads(found[0], strict=False)
+            value = found[0][1:-1] if "\\" not in found[0] else _DECODER.decode(found[0])
         except ValueError as error:
             raise self._error("not valid JSON: unknown escape", at) from error
         return self._scalar(at, found.end(), value, "str", '"'), found.end()
