@@ -18,7 +18,7 @@ from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
 from kvtool.lint.template_places import TemplatePlaces
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named
-from kvtool.text.templates.environment import TracedEnvironment
+from kvtool.text.templates.parsed_environment import ParsedEnvironment
 from kvtool.text.traced import Origin, Traced
 
 _DEEPEST_MACRO = 4
@@ -64,7 +64,7 @@ def jinja_template(source: Traced, known: Collection[str] = ()) -> list[Node]:
     """
     source = source.replace("\r\n", "\n").replace("\r", "\n")  # as for rendering: with others the text behind is lost
     chat = is_chat_template(source)
-    environment = TracedEnvironment(source, chat=chat)
+    environment = ParsedEnvironment(source, chat=chat)
     try:
         tree = environment.parse(source)
         return list(_Reader(environment, chat=chat, known=known).body(tree.body))
@@ -102,7 +102,7 @@ def _line_place(source: Traced, line: int) -> Place | None:
 class _Reader:
     """Walks the tree of a template in the order of its output."""
 
-    def __init__(self, environment: TracedEnvironment, *, chat: bool, known: Collection[str] = ()) -> None:
+    def __init__(self, environment: ParsedEnvironment, *, chat: bool, known: Collection[str] = ()) -> None:
         self._environment = environment
         self._known = known
         self._chat = chat

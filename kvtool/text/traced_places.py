@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from itertools import accumulate
 
-from kvtool.text.traced import Origin, Traced
+from kvtool.text.traced import Mark, Origin, Traced
 
 _NEWLINE = re.compile("\n")
 _SHORT = 200
@@ -16,6 +16,7 @@ class TracedPlaces:
     """The places of a text's characters, each found in the logarithm of what the text is made of."""
 
     def __init__(self, text: Traced) -> None:
+        self._text = text
         self._marks = [mark for mark in text.marks if mark.length]
         self._starts = [0, *accumulate(mark.length for mark in self._marks)]
         self._lines: dict[int, list[int]] = {}
@@ -27,6 +28,17 @@ class TracedPlaces:
         if mark.origin is None:
             return None, 1, 1
         return mark.origin, *self._in_origin(mark.origin, mark.offset + index - self._starts[number])
+
+    def part(self, start: int, stop: int) -> Traced:
+        """`text[start:stop]`, without going through the marks before it."""
+        number = max(bisect_right(self._starts, start) - 1, 0)
+        found: list[Mark] = []
+        while number < len(self._marks) and self._starts[number] < stop:
+            length, origin, offset = self._marks[number]
+            left, right = max(start - self._starts[number], 0), min(stop - self._starts[number], length)
+            found.append(Mark(right - left, origin, offset + left))
+            number += 1
+        return Traced(str.__getitem__(self._text, slice(start, stop)), found)
 
     def _in_origin(self, origin: Origin, offset: int) -> tuple[int, int]:
         """`origin.position(offset)`, without counting its lines each time."""

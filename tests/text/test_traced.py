@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.text.traced import Mark, Origin, Traced, concat, line_around, marks_of
+from kvtool.text.traced_places import TracedPlaces
 
 texts = st.text(alphabet="ab \n\r\t,xßİé🎉\u2028", max_size=12)
 fuzz = settings(deadline=None, max_examples=150)
@@ -144,3 +145,12 @@ def test_many_pieces_keep_their_marks() -> None:
     fields = text.split(",")
     assert [marks_of(field)[0].origin for field in fields[:-1]] == origins
     assert len(marks_of(text.replace(",", ";"))) == 40_000
+
+
+@fuzz
+@given(traced(), st.integers(0, 60), st.integers(0, 60))
+def test_a_part_that_is_found_by_its_marks_is_the_slice(text: Traced, one: int, other: int) -> None:
+    start, stop = sorted((min(one, len(text)), min(other, len(text))))
+    found = TracedPlaces(text).part(start, stop)
+    assert found == text[start:stop]
+    assert found.marks == text[start:stop].marks

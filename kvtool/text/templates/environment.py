@@ -9,15 +9,14 @@ from datetime import datetime
 from types import BuiltinMethodType, MethodType
 from typing import Any, NoReturn, cast
 
-from jinja2 import StrictUndefined, nodes
+from jinja2 import StrictUndefined
 from jinja2.exceptions import TemplateError, TemplateRuntimeError
-from jinja2.ext import loopcontrols
 from jinja2.filters import make_attrgetter
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.utils import Joiner, Namespace
 from markupsafe import Markup
 
-from kvtool.text.templates.code_generator import Generation, TemplateParser, TracedCode
+from kvtool.text.templates.code_generator import TracedCode
 from kvtool.text.templates.filter_prices import price_filters, price_json, price_tests
 from kvtool.text.templates.format_prices import (
     ESCAPES,
@@ -28,7 +27,7 @@ from kvtool.text.templates.format_prices import (
 )
 from kvtool.text.templates.key_prices import price_keys
 from kvtool.text.templates.method_prices import price_method, price_replace
-from kvtool.text.templates.source_places import LocatedEnvironment
+from kvtool.text.templates.parsed_environment import ParsedEnvironment
 from kvtool.text.templates.traced_json import traced_json
 from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, Work, size_of, width_of
 from kvtool.text.traced import Mark, Traced
@@ -52,7 +51,7 @@ _FREE_CALLS = (Macro, LoopContext, Joiner)
 _BUILT_IN = (str, bytes, dict, list, tuple, int, float, range, BoundedFormatter)
 
 
-class TracedEnvironment(Work, LocatedEnvironment):
+class TracedEnvironment(Work, ParsedEnvironment):
     """The environment of one template. Its code pays for each run of statements, this for what depends on the size of values."""
 
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "**", "%"})
@@ -60,12 +59,9 @@ class TracedEnvironment(Work, LocatedEnvironment):
 
     def __init__(self, source: Traced, *, chat: bool, clock: Callable[[], datetime] | None = None) -> None:
         # Nothing is computed while a template is compiled: nobody pays then.
-        if chat:
-            super().__init__(
-                source, trim_blocks=True, lstrip_blocks=True, optimized=False, extensions=[Generation, loopcontrols]
-            )
-        else:
-            super().__init__(source, undefined=StrictUndefined, keep_trailing_newline=True, optimized=False)
+        super().__init__(source, chat=chat)
+        if not chat:
+            self.undefined = StrictUndefined
         self._clock = clock or datetime.now
         self._install(chat=chat)
 
@@ -85,9 +81,6 @@ class TracedEnvironment(Work, LocatedEnvironment):
         price_tests(self, cast("dict[str, Callable[..., Any]]", self.tests))
         if chat:
             self.filters["tojson"] = self._tojson
-
-    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        return TemplateParser(self, source, name, filename).parse()
 
     # Called by the code that is generated
 

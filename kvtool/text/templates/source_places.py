@@ -47,7 +47,7 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
             start = self.source.find(value, at)
             at = start + len(value)
             if kind == "data":
-                yield Token(line, "data", self.source[start:at])
+                yield Token(line, "data", self._places.part(start, at))
                 continue
             for token in self.lexer.wrap([(line, kind, value)], name, filename):
                 if kind == "variable_begin":
