@@ -23,6 +23,8 @@ class MetHoles:
     """What was met on the way from the start of a prompt to a place in it."""
 
     most: int = 0
+    before: MetHoles | None = None
+    """What was met before the choice that this is one branch of."""
     seen: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, hole: Hole) -> None:
@@ -33,12 +35,19 @@ class MetHoles:
         """Whether a hole costs nothing more behind what was met."""
         if hole.leads or hole.elsewhere:
             return False
-        if self.most == EACH_REQUEST or _name(hole) in self.seen:
+        if self.most == EACH_REQUEST or self._has(_name(hole)):
             return True
         return bool(hole.doubt) and self.most >= _SOMETIMES
 
-    def copy(self) -> MetHoles:
-        return MetHoles(self.most, set(self.seen))
+    def _has(self, name: tuple[str, str]) -> bool:
+        met: MetHoles | None = self
+        while met is not None and name not in met.seen:
+            met = met.before
+        return met is not None
+
+    def branch(self) -> MetHoles:
+        """To go on with into a branch."""
+        return MetHoles(self.most, self)
 
     def join(self, others: Iterable[MetHoles]) -> None:
         """Go on behind a choice: what one of its branches holds may have been met."""
@@ -79,7 +88,7 @@ def with_hidden(nodes: Iterable[Node], met: MetHoles | None = None) -> list[Node
             met.add(node)
             result.append(replace(node, hidden=True) if hidden else node)
         elif isinstance(node, Choice):
-            ways = [met.copy() for _ in node.branches]
+            ways = [met.branch() for _ in node.branches]
             branches = zip(node.branches, ways, strict=True)
             result.append(Choice(tuple(tuple(with_hidden(branch, way)) for branch, way in branches)))
             met.join(ways)
