@@ -383,7 +383,7 @@ class Namer:
         empty = own.start == own.stop
         mine = list(self._sources.variables(max(own.start - empty, 0), own.stop + empty))
         if not self._is_donors(theirs):
-            yield from (self._variable(each) for each in mine[:1])
+            yield from (self._variable(each, self._text) for each in mine[:1])
             return
         near = self._donor_sources.variables(max(theirs.start - 1, 0), theirs.stop + 1)
         others = {each.origin: each.value for each in near}
@@ -393,25 +393,25 @@ class Namer:
             if each.origin in seen or others.get(each.origin) == each.value or (empty and absent):
                 continue
             seen.add(each.origin)
-            yield self._variable(each, absent=absent)
+            yield self._variable(each, self._text, absent=absent)
         around = {each.origin for each in self._sources.variables(max(own.start - 1, 0), own.stop + 1)}
         for each in self._donor_sources.variables(theirs.start, theirs.stop):
             if each.origin not in around and each.origin not in seen:
                 seen.add(each.origin)
-                named = self._variable(each, absent=True)
-                yield named._replace(text=theirs.text, value="", other=each.value)
+                named = self._variable(each, theirs.text, absent=True)
+                yield named._replace(value="", other=each.value)
 
-    def _variable(self, each: VariableAt, *, absent: bool = False) -> Named:
-        """The slot of a variable; `absent`: the other prompt has nothing of it."""
+    def _variable(self, each: VariableAt, text: str, *, absent: bool = False) -> Named:
+        """The slot of a variable of a prompt's text; `absent`: the other prompt has nothing of it."""
         low, high = each.start, each.stop
         kind = classify(each.value)
         if kind is OTHER:
-            inside, *around = classify_in(self._text, low, high)
+            inside, *around = classify_in(text, low, high)
             within = inside.key == "path" and around[0] <= low and high <= around[1]
             kind = inside if within or around == [low, high] else OTHER
-        slot = value_slot(self._text, each.origin, 0, low, high, kind, shifting=None)
+        slot = value_slot(text, each.origin, 0, low, high, kind, shifting=None)
         other = "" if absent else None
-        return Named(slot, kind, False, each.origin, each.offset, self._text, low, high, each.value, "", absent, other)
+        return Named(slot, kind, False, each.origin, each.offset, text, low, high, each.value, "", absent, other)
 
     def _literal(self, own: PromptSide, theirs: PromptSide | None) -> Named:
         """The value that differs in text without variables."""
