@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -27,6 +28,8 @@ _MOST_PART = 0.15
 """Constant words behind what is asked, and their part of all words of the prompt, for them to be its tail."""
 _WORDS_OF_A_QUESTION = 3
 _LONGEST_CUE = 40
+_HEADS = re.compile(r"#{1,6}[ \t]+[^\n]*[^\W_]\W*|<[A-Za-z][\w.:-]*>|<\|[\w-]+\|>|\[/INST\]")
+"""A heading, an opening tag or a mark of a chat template that nothing stands behind."""
 
 
 def cue_begin(text: str) -> int:
@@ -40,9 +43,9 @@ def cue_begin(text: str) -> int:
 
 
 def leads_over(text: str) -> bool:
-    """Whether the last line of a text is a label for what the model is to write."""
+    """Whether the last line of a text is a label, a heading or an opening tag for what the model is to write."""
     last = str.__str__(text).rstrip().rsplit("\n", 1)[-1].strip()
-    return len(last) <= _LONGEST_CUE and last.endswith((":", "\uff1a"))
+    return len(last) <= _LONGEST_CUE and (last.endswith((":", "\uff1a")) or _HEADS.fullmatch(last) is not None)
 
 
 def nearly_all_differ(values: Sequence[str]) -> bool:

@@ -92,3 +92,14 @@ def test_a_question_moves_behind_rules_that_are_most_of_the_prompt(tmp_path: Pat
 )
 def test_where_a_text_ends(text: str, body: str) -> None:
     assert text[: cue_begin(text)] == body
+
+
+@pytest.mark.parametrize("cue", ["### Reply", "## Your answer", "<answer>", "<|assistant|>", "[/INST]", "Label:"])
+def test_what_leads_over_to_the_answer_stays_last(cue: str) -> None:
+    text = f"### Task\nSort the mail.\n\n### Mail\nThe lift is stuck.\n\n{cue}\n"
+    assert text[cue_begin(text) :].strip() == cue
+
+
+@pytest.mark.parametrize("end", ["It is #3 in the list", "See <mail>here</mail>", "## Heading\nA rule stands below it"])
+def test_other_lines_lead_over_to_nothing(end: str) -> None:
+    assert cue_begin(f"Sort the mail.\n{end}") == len(f"Sort the mail.\n{end}")
