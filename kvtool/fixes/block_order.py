@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from kvtool.text.structure.sentences import words_in
 from kvtool.workload.turn import Turn
 
 _CHARS_PER_TOKEN = 4
+_STEADY = 0.8
+"""The share of requests that have the same in a block from which on the others are exceptions."""
 _LEAST_MARK = 4
 """Characters at the front and the end of a block that must be the same in all requests to know it again by them."""
 
@@ -137,4 +140,10 @@ def _precedence(columns: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
             pairs.append((index - 1, index))
         if index + 1 < len(columns) and refers_forward(column[0]):
             pairs.append((index, index + 1))
-    return pairs
+    steady = [index for index, column in enumerate(columns) if _is_steady(column)]
+    return [*pairs, *((one, other) for one in steady if len(set(columns[one])) > 1 for other in steady if other > one)]
+
+
+def _is_steady(column: Sequence[str]) -> bool:
+    """Whether nearly all requests have the same in a block: what a few have instead is no reason to move what all have."""
+    return Counter(column).most_common(1)[0][1] >= _STEADY * len(column)

@@ -243,6 +243,12 @@ def test_what_refers_to_its_neighbour_stays_behind_it() -> None:
     assert done(samples[3], order) == "Rules are rules.\n\nIt is 3:00 o'clock.\n\nThe time above is local."
 
 
+def test_what_a_few_requests_have_moves_nothing_that_all_have() -> None:
+    heads = ["Trial run 4\nYou help.", *["You help."] * 11]
+    samples = [asked(f"{head}\n\nRules are rules.\n\nBe brief.") for head in heads]
+    assert BlockOrder.learn(samples, "system") is None
+
+
 def test_sections_move_with_what_is_under_their_headings() -> None:
     samples = [asked(f"# Now\n\n{n}:00\n\n# Rules\n\nBe brief.\n\n## Tone\n\nKind.") for n in range(4)]
     order = BlockOrder.learn(samples, "system")
