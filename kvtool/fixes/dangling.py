@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 
-from kvtool.fixes.references import BACK, FORWARD, GOES_WITH
+from kvtool.fixes.references import BACK, FIRST_PLACE, FORWARD, GOES_WITH
 from kvtool.fixes.turn_texts import TextAt, texts_of
 from kvtool.workload.turn import Turn
 
@@ -59,12 +59,21 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
         for line in old[middle:high]:
             for phrase in _phrases(BACK, line):
                 found[f"“{phrase}” may mean text that was above it and moved"] = None
+        found.update(dict.fromkeys(_of_what_was_first(old, low, high)))
         for line in [line for line in old[max(low - 2 * _NEAR, 0) : low] if line][-_NEAR:]:
             for phrase in _phrases(FORWARD, line):
                 found[f"“{phrase}”, right before text that moved, may announce it"] = None
         if len(found) >= _MOST_FOUND:
             break
     return list(found)[:_MOST_FOUND]
+
+
+def _of_what_was_first(lines: Sequence[str], low: int, high: int) -> Iterator[str]:
+    """What counts from the front of a text whose first lines moved away."""
+    if not any(lines[:low]):
+        for line in lines[low:high]:
+            for phrase in _phrases(FIRST_PLACE, line):
+                yield f"“{phrase}” may mean what stood first and moved"
 
 
 def role_changes(before: Turn, after: Turn) -> list[tuple[str, str]]:

@@ -29,8 +29,10 @@ _MOST_LISTED_RULES = 1
 """Sentences without a value that may go along with it, and items of a list that are such."""
 _ROLE = re.compile(
     r"\s*(?:(?i:you are|you're) (?:a|an|the|[A-Z])"
-    r"|(?i:act as|your (?:role|task|job|name)|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|ты|вы)\b"
-    r"|あなたは|你是|您是|당신은|너는|أنت|आप)"
+    r"|(?i:act as|your (?:role|task|job|name)|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|tu sei|lei è"
+    r"|ty jesteś|jesteś|jsi|jste|je bent|jij bent|u bent|du är|du er|olet|te egy|ön egy|ești|sunteți|είσαι|είστε"
+    r"|ты|вы|ти|ви|sen|siz|bạn là|anda adalah|kamu adalah)\b"
+    r"|あなたは|你是|您是|당신은|너는|أنت|אתה|شما|आप|तुम|আপনি|คุณ(?:เป็น|คือ))"
 )
 _LEAST_LINES = 2
 _LINES_OF_A_RULE = 4
@@ -83,13 +85,12 @@ class _Climb:
 
     def found(self, known: bool) -> Movable | str:
         at = next((index for index, unit in enumerate(self._path) if unit.kind in SEALED), len(self._path) - 1)
-        if known and at == len(self._path) - 1 and self._path[at].kind == "statement":
-            refused = self._refused(self._path[at])
-            if refused:
-                return refused
-        at = self._data_around(at)
-        while (higher := self._higher(at)) is not None:
-            at = higher
+        last = self._path[at]
+        if at == len(self._path) - 1 and last.kind == "statement" and (refused := self._refused(last, known)):
+            return refused
+        at = self._climbed(self._data_around(at))
+        if (emptied := self._emptied(at)) is not None:
+            at = self._climbed(emptied)
         unit = self._path[at]
         if unit.kind == "document":
             return ALL_OF_IT
@@ -104,6 +105,24 @@ class _Climb:
         alone = unit.kind == "paragraph" and "\n" not in self._text[unit.start : unit.stop]
         kind = self._all_of(unit).kind
         return Movable(unit.start, unit.stop, "statement" if alone else kind if kind in SEALED else unit.kind)
+
+    def _climbed(self, at: int) -> int:
+        """The unit at `at`, or the one above it that must move in its place."""
+        while (higher := self._higher(at)) is not None:
+            at = higher
+        return at
+
+    def _emptied(self, at: int) -> int | None:
+        """The item of a numbered list of which nothing would be left without the sentences at `at`; None where there is none."""
+        if self._path[at].kind != "statement":
+            return None
+        moved = self._with_its_pair(at)
+        for index in range(at - 1, 0, -1):
+            item = self._path[index]
+            if item.kind == "item" and self._path[index - 1].kind == "numbered":
+                left = self._text[min(item.body, moved.start) : moved.start] + self._text[moved.stop : item.stop]
+                return None if left.strip() else index
+        return None
 
     def _all_of(self, unit: TextUnit) -> TextUnit:
         """What a paragraph is, where it is nothing but a table, say."""
@@ -126,15 +145,24 @@ class _Climb:
                     return index
             elif len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
                 return index
-        return at
+        return next((index for index in range(1, at) if self._are_fields(self._path[index])), at)
+
+    def _are_fields(self, unit: TextUnit) -> bool:
+        """Whether a unit is a paragraph of labels with values, no line of which most other requests have."""
+        if unit.kind != "paragraph" or self._common is None:
+            return False
+        lines = [line.rstrip() for line in self._text[unit.start : unit.stop].split("\n")]
+        return len(lines) > 1 and all(has_label(line.strip()) and line not in self._common for line in lines)
 
     def _is_whole(self, unit: TextUnit) -> bool:
         return not self._text[: unit.start].strip() and not self._text[unit.stop :].strip()
 
-    def _refused(self, unit: TextUnit) -> str | None:
+    def _refused(self, unit: TextUnit, known: bool) -> str | None:
         shown = self._text[unit.start : unit.stop]
         if not is_sentence(shown):
             return None
+        if not known:  # some of its words are the value
+            return IN_A_RULE if words_in(shown) >= 2 * _MOST_ROLE_WORDS and _ROLE.match(shown) else None
         words = words_in(self._without_values(unit.start, unit.stop))
         if words >= _LEAST_DUTY_WORDS and _DUTY.search(shown):
             return IN_A_RULE

@@ -69,6 +69,22 @@ FORWARD = re.compile(
     |नीचे|निम्नलिखित|निम्न|अगल[ेीा]""",
     re.IGNORECASE | re.VERBOSE,
 )
+FIRST_PLACE = re.compile(
+    r"""\b(?:
+    (?:the\s|your\s|its\s)?(?:very\s)?(?:first|top|opening|topmost)\s(?:line|sentence|row|paragraph|block|field|header)\b(?!\sof\s(?:your|the|each|every)\s
+        (?:answer|reply|response|output|summary|e-?mail|letter|message\syou|commit|code|file|document|text\syou))
+    |line\s(?:1|one)\b
+    |(?:at\s)?the\s(?:very\s)?(?:top|beginning|start|head)\sof\s(?:this|the)\s(?:prompt|system\sprompt|message|instructions?|page)\b
+    |(?:this|the)\s(?:system\s)?prompt\s(?:begins|starts|opens)\swith\b
+    |(?:erste[nr]?|oberste[nr]?)\sZeile\b|am\s(?:Anfang|Beginn)\s(?:dieses|des)\sPrompts\b
+    |première\sligne\b|primera\slínea\b|primeira\slinha\b|prima\sriga\b|eerste\sregel\b|första\sraden\b|første\slinje\b
+    |pierwsz\w{1,4}\s(?:lini|wiersz)\w*|první\s\w{0,4}řád\w+|ilk\ssatır\w*|dòng\sđầu\b|baris\spertama\b
+    |перв\w{1,4}\sстрок\w+
+    )
+    |第一行|首行|最初の行|一行目|冒頭の行|先頭行|첫\s?(?:번째\s)?(?:줄|행)|السطر\sالأول|पहली\s(?:पंक्ति|लाइन)|บรรทัดแรก""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A text that counts from its front."""
 GOES_WITH = re.compile(
     r"""[\s"'(*_]*(?:
     (?:on|at|in|from|since|until|by|for|during|after|before)\s(?:this|that|these|those|the\ssame)\s\w+

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - signs of other scripts are meant
 """Which unit moves with a value: nothing is torn, rules stay where they are, and what refers to what moved is told."""
 
 from __future__ import annotations
@@ -200,3 +201,71 @@ def test_a_sentence_that_speaks_of_the_one_before_goes_with_it(noun: str) -> Non
     pair = f"The caller is 10:31. Address this {noun} with care."
     assert moves(f"You help members.\n{pair}\n\n## Rules\nBe brief.") == pair
     assert not goes_with_previous(f"Every {noun} is addressed with care.")
+
+
+@pytest.mark.parametrize(
+    "marks", ["1. {}\n2. {}\n3. {}\n4. {}\n5. {}\n6. {}", "１．{}\n２．{}\n３．{}\n４．{}\n５．{}\n６．{}"]
+)
+def test_sentences_that_are_all_of_a_numbered_rule_stay(marks: str) -> None:
+    rules = ["Be brief.", "Be kind.", "It is 10:31. On this day we rest.", "Be true.", "Be calm.", "Be on time."]
+    assert moves("You help.\n\n" + marks.format(*rules)) == AMONG_RULES
+
+
+def test_a_numbered_rule_keeps_what_says_more() -> None:
+    rules = "1. Be brief.\n2. It is 10:31. Doors stay shut.\n3. Be kind.\n4. Be true.\n5. Be calm.\n6. Be on time."
+    assert moves(f"You help.\n\n{rules}") == "It is 10:31."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "You are Ada Kern, the night clerk of Hotel Miramar, and answer in the first person.",
+        "Sen Ege Otel müşterilerinin asistanısın ve yalnızca bu otelden söz edersin.",
+        "Jesteś asystentem hotelu Miramar i odpowiadasz gościom krótko oraz zawsze uprzejmie.",
+        "Bạn là Lan, nhân viên lễ tân của khách sạn Miramar, và luôn trả lời thật ngắn.",
+    ],
+)
+def test_a_line_that_says_who_the_model_is_stays(said: str) -> None:
+    """Also where it is not known which of its words vary."""
+    text = f"{said}\nBe brief.\nBe kind."
+    assert movable_unit(text, 0, len(said), [], known=False) == IN_A_RULE
+
+
+FIELDS = st.lists(
+    st.sampled_from(["locale: de", "currency: EUR", "Plan = pro", "Weather: fog", "Unit: km"]), min_size=2, unique=True
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(FIELDS, st.integers(0, 4))
+def test_lines_of_labels_that_vary_move_together(lines: list[str], at: int) -> None:
+    fields, line = "\n".join(lines), lines[at % len(lines)]
+    text = f"{fields}\n\nYou help.\nBe brief."
+    start = text.index(line) + len(line) - 2
+    values = [(text.index(each) + len(each) - 2, text.index(each) + len(each)) for each in lines]
+    common = frozenset({"You help.", "Be brief."})
+    moved = movable_unit(text, start, start + 2, values, common=common)
+    assert isinstance(moved, Movable)
+    assert text[moved.start : moved.stop] == fields
+    moved = movable_unit(text, start, start + 2, values, common=common | {lines[at % len(lines) - 1]})
+    assert isinstance(moved, Movable)
+    assert text[moved.start : moved.stop] == line
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "The first line of this prompt is the key.", "The gateway reads line 1.", "Die erste Zeile ist der Schlüssel.",
+        "La première ligne est la clé.", "最初の行は鍵です。", "Первая строка служит ключом.",
+    ],
+)  # fmt: skip
+def test_a_text_that_counts_from_its_front_is_told(reference: str) -> None:
+    before = Turn("g", text=Traced(f"KEY 10:31\n{reference}\nOne rule that stays.\nAnother one stays."))
+    after = Turn("g", text=Traced(f"{reference}\nOne rule that stays.\nAnother one stays.\nKEY 10:31"))
+    assert dangling_references(before, after)
+
+
+def test_the_front_of_an_answer_is_another_one() -> None:
+    rule = "The first line of your reply is the price."
+    before = Turn("g", text=Traced(f"KEY 10:31\n{rule}\nOne rule that stays."))
+    assert not dangling_references(before, Turn("g", text=Traced(f"{rule}\nOne rule that stays.\nKEY 10:31")))
