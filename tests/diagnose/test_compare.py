@@ -210,6 +210,32 @@ def test_examples_in_another_order() -> None:
         assert (change.kind.key, change.kind.code) == ("examples_reordered", "KV114")
 
 
+@pytest.mark.parametrize(
+    ("item", "head", "kind"),
+    [
+        ("Mail: {} is late\nLabel: {}", "Sort mails.", "examples_reordered"),
+        ("Pregunta: {} is late\nRespuesta: {}", "Sort mails.", "examples_reordered"),
+        ("Title: {} is late\nText: {}", "Sort mails.", "documents_reordered"),
+        ("### {}\nIt says {}", "## Tools", "tools_reordered"),
+        ("### {}\nIt says {}", "## Notes", "documents_reordered"),
+    ],
+)
+def test_what_changed_places_is_known_by_its_labels_or_its_heading(item: str, head: str, kind: str) -> None:
+    items = [
+        item.format(f"the {noun} number {at}", f"word{at}") for at, noun in enumerate(("tram", "bus", "ship", "train"))
+    ]
+    before, after = (
+        chat(
+            (
+                "system",
+                f"{SYSTEM}\n{head}\n\n" + "\n\n".join(items[at] for at in order) + "\n\nBe brief in all that you say.",
+            )
+        )
+        for order in ((0, 1, 2, 3), (2, 0, 3, 1))
+    )
+    assert kinds(compare_turns(before, after)) == [kind]
+
+
 def test_examples_that_are_messages() -> None:
     pairs = [
         [("user", f"Say {word} in Portuguese."), ("assistant", said)] for word, said in (("yes", "sim"), ("no", "não"))

@@ -17,7 +17,10 @@ from kvtool.diagnose.compare.units import Unit
 from kvtool.diagnose.difference_kind import DifferenceKind
 
 _EXAMPLE = re.compile(
-    r"^\W{0,6}(?:q|a|question|answer|input|output|user|assistant|human|ai|example|sample|shot|demonstration)\b"
+    r"^\W{0,6}(?:(?:q|a|question|answer|input|output|user|assistant|human|ai|example|sample|shot|demonstration|label|class|sentiment|intent"
+    r"|verdict|reply|response|translation|correction|rewrite|prediction|expected|frage|antwort|eingabe|ausgabe|pregunta|respuesta|entrada|salida"
+    r"|pergunta|resposta|domanda|risposta|réponse|entrée|sortie|вопрос|ответ|soru|cevap|yan\u0131t)\b"
+    r"|问题?|答案?|質問|回答|入力|出力|질문|답변|سؤال|جواب|प्रश्न|उत्तर|คำถาม|คำตอบ)"
     r"[ \t#\[(]{0,3}\d{0,4}(?:[\])]?[ \t]{0,2}[:.)>]|\W{0,6}$)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -59,6 +62,7 @@ _LEAD = 200
 _LEADS = 4_096
 _ARROW = re.compile("[=-]>|[\u2192\u21d2\u27f6]")
 """What items of one list have in their middle: no line with it introduces the list."""
+_HEADING = re.compile(r"(#{1,6})[ \t]")
 _BAR = "|"
 _BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
@@ -171,6 +175,8 @@ def _heading_above(text: str, start: int) -> str:
 def _lead(text: str, start: int) -> str:
     """What introduces the item at `start`: what stands before it on its line, else the last line before that is no item like it."""
     line = text.rfind("\n", 0, start) + 1
+    if heading := _HEADING.match(text, line):
+        return _heading_over(text, line, len(heading[1]))
     if text[line:start].strip(_BULLETS):
         return text[max(line, start - _LEAD) : start]
     mark = text[start : start + 1]
@@ -181,6 +187,15 @@ def _lead(text: str, start: int) -> str:
     at = next((at for at, each in enumerate(others) if not each.lstrip().startswith(marks)), len(others))
     header = others[at - 1][:_LEAD] if at and mark == _BAR else ""  # what the columns of a table are
     return header + "".join(others[at : at + 1])[-_LEAD:]
+
+
+def _heading_over(text: str, line: int, level: int) -> str:
+    """The nearest heading above the one at `line` that is of a higher level; empty where there is none."""
+    for each in reversed(text[max(line - _LEADS, 0) : line].split("\n")):
+        found = _HEADING.match(each)
+        if found is not None and len(found[1]) < level:
+            return each[:_LEAD]
+    return ""
 
 
 def _are_tools(text: str, start: int, stop: int) -> bool:
