@@ -47,7 +47,8 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
     (
         USER,
         (
-            "workspace phone telephone tel mobile caller patient student member nickname benutzer benutzername",
+            "company firm merchant device sid",
+            "phone telephone tel mobile caller patient student member nickname benutzer benutzername",
             "nutzer nutzerin kunde kundin konto mandant sprache währung utilisateur utilisatrice client",
             "compte langue pays devise usuario cliente cuenta idioma país moneda utente lingua valuta",
             "paese usuário conta língua moeda gebruiker klant taal användare kund språk bruger użytkownik",
@@ -114,6 +115,14 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
         ),
     ),
 )
+_WHEN = (
+    "now today tonight currently day week month heute jetzt aujourd'hui maintenant hoy ahora ora oggi adesso agora hoje vandaag nu",
+    "idag dziś dzisiaj teraz dnes сегодня сейчас сьогодні зараз bugün şimdi اليوم الآن امروز היום आज আজ วันนี้ σήμερα tänään",
+)
+"""Words that tell a time by themselves and, beside a noun, since when that is so."""
+_OF_THE_DAY = re.compile(r"(?:\A|\s)(?:of|for) (?:the |this )?(?:day|week|month)\Z", re.IGNORECASE)
+_SAYS_NOTHING = frozenset(("right", "just", "exactly", "local", "current", "this", "that", "what", "here", "stand"))
+_LONGEST_ARTICLE = 3
 _THINGS = frozenset(
     (
         *("archivo", "fichero", "arquivo", "file", "fichier", "bestand", "plik", "soubor", "файл"),
@@ -149,7 +158,11 @@ def label_before(text: str, low: int) -> str:
 
 
 def kind_of_label(label: str) -> DifferenceKind | None:
-    """The kind of value that stands behind these words; None where they do not say. The last word that says one counts."""
+    """The kind of value that stands behind these words; None where they do not say. The last word that says one counts.
+
+    A word that says when something else is so is left out: the `weather now` is no time, and the `quote of the day` is none.
+    """
+    label = _without_when(label)
     said = kind_of_name(label)
     if said is not None:
         return said
@@ -160,6 +173,40 @@ def kind_of_label(label: str) -> DifferenceKind | None:
         if (kind := _of_word(word)) is not None:
             return kind
     return None
+
+
+def kind_of_variable(name: str) -> DifferenceKind | None:
+    """What a variable holds that was seen to vary: its name says it as for any, else its noun as a label does."""
+    said = kind_of_name(name)
+    if said is not None:
+        return said
+    words = [word for word in name[-_LONGEST:].casefold().split("_") if word]
+    while len(words) > 1 and words[-1] in ("name", "id", "code"):
+        words.pop()
+    kind = kind_of_label(words[-1]) if words else None
+    return kind if kind is USER else None
+
+
+def _without_when(label: str) -> str:
+    """A label without the words that say when it holds, where it has a noun beside them."""
+    words = label[-_LONGEST:].split(" ")
+    if len(words) < 2 or _of_when().isdisjoint(word.casefold() for word in words):
+        return label
+    said = _OF_THE_DAY.sub("", label)
+    if not said:
+        return said
+    left = [word for word in said.split(" ") if word.casefold() not in _of_when()]
+    return " ".join(left) if any(_is_noun(word) for word in left) else label
+
+
+def _is_noun(word: str) -> bool:
+    """Whether a word of a label may be what is told: it is longer than an article, and no word such as `current`."""
+    return len(word) > _LONGEST_ARTICLE and word.casefold() not in _SAYS_NOTHING
+
+
+@cache
+def _of_when() -> frozenset[str]:
+    return frozenset(unicodedata.normalize("NFC", word) for row in _WHEN for word in row.split(" "))
 
 
 def shared_label(text: str, low: int, first: int) -> tuple[str, int] | None:

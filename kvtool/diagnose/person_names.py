@@ -39,7 +39,9 @@ _LETTER = (
 """A letter, or a sign on one: vowels of many scripts are signs."""
 _PART = rf"[^\W\d_a-z]{_LETTER}*(?:['\u2019-]{_LETTER}+)*\.?"
 _NAME = re.compile(rf"{_PART}(?: (?:(?:{_PARTICLES}) ){{0,2}}{_PART}){{0,4}}")
-_BEHIND = re.compile(r"\s*(?:[,;(/|\u2013\u2014]|\b(?:from|of|at|in|aus|bei|à|en|em|w|z|из|в|з)\b).*", re.DOTALL)
+_BEHIND = re.compile(
+    r"\s*(?:[,;(/|\u2013\u2014]|[!?](?=\s)|\b(?:from|of|at|in|aus|bei|à|en|em|w|z|из|в|з)\b).*", re.DOTALL
+)
 """What may be said of a person behind the name: `Ada Kern, Leeds`, `Ada Kern from Leeds`."""
 _UNSPACED = re.compile("[\u3400-\u9fff]{2,5}|[\uac00-\ud7a3]{2,4}")
 """A name that is written in one word, the family name first."""

@@ -15,8 +15,9 @@ from kvtool.diagnose.codes.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before
-from kvtool.diagnose.names import kind_of_name, says_time_alone
+from kvtool.diagnose.labels import kind_beside, kind_of_label, kind_of_variable, label_before
+from kvtool.diagnose.names import says_time_alone
+from kvtool.diagnose.url_values import kind_in_urls
 from kvtool.diagnose.value_shapes import EXPLAINED, shape_of
 
 VERSION = DifferenceKind("version", "version", KV105.code)
@@ -51,6 +52,10 @@ _FLAG_WORDS = frozenset(
         *("control", "treatment", "a", "b", "variant_a", "variant_b"),
     )
 )
+_SWITCHES = re.compile(
+    r"(?:[\s\"'{},;|\[\]()]*+(?:[\w.-]{1,64}+[\"']?\s?[:=]\s?[\"']?)?+(?i:true|false|on|off|yes|no|enabled|disabled)\b)++[\s\"'{},;|\[\]().]*+"
+)
+"""One switch or several, each behind its name but the first: `true, "beta": false`."""
 _EXACT_TIME = ("timestamp", "unix")
 _ANY_ID = REQUEST_ID.code
 _MAJORITY = 0.6
@@ -58,6 +63,11 @@ _OFTEN_ABSENT = 0.25
 _SERIES = 0.8
 _RISES = 6
 """Integers that only rise, or only fall, without an even step, count as a counter from so many on: by chance once in 360 times."""
+
+
+def _are_switches(value: str) -> bool:
+    """Whether a value is the word of a switch, or the words of several."""
+    return value.strip().lower() in _FLAG_WORDS or _SWITCHES.fullmatch(value) is not None
 
 
 class Resolved(NamedTuple):
@@ -200,7 +210,7 @@ class SlotValues:
         detected = Resolved(kind, share * sure)
         if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
             return detected
-        named = kind_of_name(variable) if variable is not None else self._named(words, kind)
+        named = kind_of_variable(variable) if variable is not None else self._named(words, kind)
         if variable is None and named is not None and named.code == TIME.code and self._are_counts(words):
             named = None
         if named is not None:
@@ -212,6 +222,8 @@ class SlotValues:
         shape = shape_of([value for value in self.examples if value]) if share < EXPLAINED or kind is OTHER else None
         if shape is not None:
             return Resolved(shape[0], shape[1] * sure)
+        if kind.key == "url" and (inside := kind_in_urls(self.examples)) is not None:
+            return Resolved(inside, 0.9 * share * sure)
         if kind is not OTHER and kind.key != "number" and share >= _MAJORITY:
             return detected
         numeric = share if kind.key == "number" else 0.0
@@ -226,7 +238,7 @@ class SlotValues:
             return Resolved(COUNTER, even * sure)
         if numeric >= _MAJORITY and (self.in_order.one_way() or self.in_session.one_way()):
             return Resolved(COUNTER, 0.7 * sure)
-        if self.examples and all(example.strip().lower() in _FLAG_WORDS for example in self.examples if example):
+        if self.examples and all(map(_are_switches, filter(None, self.examples))):
             return Resolved(FLAG, 0.8 * sure)
         sessions = len(self.sessions)
         if constant_within and 2 <= texts <= sessions / 2 and len(self.mixed) <= sessions / 10:

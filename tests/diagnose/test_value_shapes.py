@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kvtool.diagnose.classify import classify
 from kvtool.diagnose.frames import Frame
-from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
+from kvtool.diagnose.labels import kind_beside, kind_of_label, kind_of_variable, label_before, shared_label
+from kvtool.diagnose.url_values import kind_in_urls
 from kvtool.diagnose.value_shapes import shape_of
 from kvtool.diagnose.values import SlotValues
 
@@ -171,3 +172,78 @@ def test_a_frame_begins_with_its_line_where_one_value_begins_before_another() ->
     assert not Frame(" ", " x").is_telling
     assert Frame.around("ab12cd", 2, 4, 0, 6) == Frame("\nab", "cd\n")
     assert Frame.around("xx\nab12cd\nyy", 5, 7, 0, 12) == Frame("\nab", "cd\n")
+
+
+@pytest.mark.parametrize(
+    ("label", "code"),
+    [
+        ("Weather now", "KV201"),
+        ("Погода сейчас", "KV201"),
+        ("Wetter heute", "KV201"),
+        ("User today", "KV104"),
+        ("Quote of the day", None),
+        ("of the day", None),
+        ("seats left right now", None),
+        ("Time now", "KV101"),
+        ("Right now", "KV101"),
+        ("Today is", "KV101"),
+        ("Heute ist der", "KV101"),
+        ("Текущее время", "KV101"),
+        ("day of the week", "KV101"),
+    ],
+)
+def test_a_word_that_says_when_something_is_so_is_no_time_of_it(label: str, code: str | None) -> None:
+    kind = kind_of_label(label)
+    assert (kind and kind.code) == code
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=2, max_size=8))
+def test_words_of_several_switches_are_flags(rows: list[list[bool]]) -> None:
+    values = [", ".join(f'"flag_{at}": {str(each).lower()}' for at, each in enumerate(row))[10:] for row in rows]
+    assert resolved(values)[0] == "KV107"
+    assert resolved([f"{value}, and more" for value in values])[0] == "KV201"
+
+
+@pytest.mark.parametrize(
+    ("form", "code"),
+    [
+        ("https://a.example/t?session={}&lang=de", "KV104"),
+        ("https://a.example/users/{}/files", "KV104"),
+        ("https://a.example/box/{}/in", "KV102"),
+        ("https://a.example/box?q={}", "KV102"),
+        ("https://{}.example/box", "KV201"),
+    ],
+)
+def test_a_url_is_what_varies_in_it(form: str, code: str) -> None:
+    chance = random.Random(5)
+    ids = ["".join(chance.choices("0123456789abcdef", k=18)) for _ in range(12)]
+    assert resolved([form.format(each) for each in ids])[0] == code
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text("ab/?=&.:#", max_size=12), max_size=6))
+def test_any_urls_are_read(tails: list[str]) -> None:
+    assert kind_in_urls([f"https://a.example/{tail}" for tail in tails]) is None or len(tails) > 1
+
+
+def test_a_date_in_urls() -> None:
+    urls = [f"https://a.example/log/2026-03-{day:02d}/all" for day in range(1, 20)]
+    assert resolved(urls)[0] == "KV101"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("company", "KV104"),
+        ("company_name", "KV104"),
+        ("customer_id", "KV104"),
+        ("patient_history", None),
+        ("topic", None),
+        ("now", "KV101"),
+        ("_", None),
+    ],
+)
+def test_a_variable_that_varies_is_what_its_noun_says(name: str, code: str | None) -> None:
+    kind = kind_of_variable(name)
+    assert (kind and kind.code) == code
