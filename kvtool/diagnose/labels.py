@@ -123,6 +123,8 @@ _WHEN = (
 _OF_THE_DAY = re.compile(r"(?:\A|\s)(?:of|for) (?:the |this )?(?:day|week|month)\Z", re.IGNORECASE)
 _SAYS_NOTHING = frozenset(("right", "just", "exactly", "local", "current", "this", "that", "what", "here", "stand"))
 _LONGEST_ARTICLE = 3
+_MARKS = re.compile(r"\[/?[A-Z_]{3,40}\]|<\|[\w-]{1,40}\|>|<s>")
+"""What chat templates write between messages."""
 _THINGS = frozenset(
     (
         *("archivo", "fichero", "arquivo", "file", "fichier", "bestand", "plik", "soubor", "файл"),
@@ -154,7 +156,7 @@ def label_before(text: str, low: int) -> str:
     """The words before `text[low:]` on its line that name what follows, up to a colon and the like; empty where there are none."""
     line = str.__getitem__(text, slice(max(low - _WINDOW, 0), low)).rpartition("\n")[2].rstrip(_QUOTES)
     end = next((end for end in _ENDS if line.endswith(end)), None)
-    return "" if end is None else " ".join(WORD.findall(line[: -len(end)])[-_MOST_WORDS:])
+    return "" if end is None else " ".join(WORD.findall(_MARKS.split(line[: -len(end)])[-1])[-_MOST_WORDS:])
 
 
 def kind_of_label(label: str) -> DifferenceKind | None:

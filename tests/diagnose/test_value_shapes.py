@@ -197,6 +197,12 @@ def test_a_word_that_says_when_something_is_so_is_no_time_of_it(label: str, code
     assert (kind and kind.code) == code
 
 
+@pytest.mark.parametrize("mark", ["<s>[SYSTEM_PROMPT]", "<|start|>", "[/INST]"])
+def test_marks_of_a_chat_template_are_no_words_of_a_label(mark: str) -> None:
+    text = f"{mark}now=17"
+    assert label_before(text, len(text) - 2) == "now"
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=2, max_size=8))
 def test_words_of_several_switches_are_flags(rows: list[list[bool]]) -> None:
