@@ -333,7 +333,8 @@ class Namer:
         return named._replace(value=value, other=change.before, absent=absent)
 
     def _structural(self, kind: DifferenceKind, side: PromptSide, part: str = "", words: str | None = None) -> Named:
-        origin, offset = (self._donor_sources if self._is_donors(side) else self._sources).origin(side.start)
+        sources = self._donor_sources if self._is_donors(side) else self._sources
+        origin, offset = sources.said(side.start, side.stop) if part == "history" else sources.origin(side.start)
         slot = source_slot(origin, kind) if origin is not None and not part else None
         if slot is None:
             if not part:

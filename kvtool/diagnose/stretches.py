@@ -57,6 +57,16 @@ class Sources:
             return None, 0
         return origin, offset + min(char - self._starts[at], length)
 
+    def said(self, start: int, stop: int) -> tuple[Origin | None, int]:
+        """The origin of the first character in `[start, stop)` that no chat template wrote; of `start` where there is none."""
+        at = max(bisect_right(self._starts, start) - 1, 0)
+        while at < len(self._marks) and self._starts[at] < stop:
+            origin = self._marks[at].origin
+            if self._starts[at + 1] > start and origin is not None and origin.part != "chat template":
+                return self.origin(max(self._starts[at], start))
+            at += 1
+        return self.origin(start)
+
     def variables(self, start: int, stop: int) -> Iterator[VariableAt]:
         """The values of template variables that overlap `[start, stop)`."""
         at = max(bisect_right(self._starts, start) - 1, 0)
