@@ -91,9 +91,11 @@ class Form(Protocol):
         """The value that is all of a text."""
 
 
+PART = "part"
+"""The key of an image or a file, as the text of a prompt has it."""
 _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
     # key, name, code, pattern; the first that covers the differing text wins, so the specific come first
-    ("part", "image or file", KV201, r"(?<=<)[a-z][\w.-]{0,40}:[0-9a-f]{8}(?=>)"),  # as `part_text` writes it
+    (PART, "image or file", KV201, r"(?<=<)[a-z][\w.-]{0,40}:[0-9a-f]{8}(?=>)"),  # as `part_text` writes it
     (
         "header",
         "request header",

@@ -28,17 +28,23 @@ MUST_BE_TOLD = 0.05
 """Share of a group's prompt tokens above which a loss is told whatever can be done about it."""
 _IN_SESSIONS = (KV115.code, KV142.code, KV143.code)
 _LONGEST = 40
+_WRITTEN_AROUND = 0.2
+"""Part of a group's tokens that are shared and stand behind text of a user."""
 CLAIM = "stands before shared text"
 
 
 def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
-    """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered."""
+    """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered.
+
+    Where much of what requests share stands behind a user's text, an application wrote what is around it.
+    """
     if cause.blocked < WORTH_TELLING * group.prompt_tokens:
         return False
     slot = cause.slot
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
         return False  # a recorded answer cannot be rewritten
-    return slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
+    written = cause.blocked >= _WRITTEN_AROUND * group.prompt_tokens
+    return written or slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
 
 
 def must_be_told(tokens: int, group: GroupTotals) -> bool:

@@ -24,6 +24,7 @@ from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.diagnose.cosmetic import NORMALIZERS
+from kvtool.diagnose.detectors import PART
 from kvtool.fixes.asked import ASKED, BEFORE_IT, is_asked
 from kvtool.fixes.block_order import BlockOrder
 from kvtool.fixes.canonical import sort_keys, sort_tools
@@ -37,6 +38,7 @@ from kvtool.fixes.move_target import MoveTarget, places_at, target_of, value_in
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.one_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.one_role import OneRole
+from kvtool.fixes.part_order import PARTS_LAST, parts_last
 from kvtool.fixes.parted_text import units_held
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
@@ -59,6 +61,8 @@ _RANK_MATTERS = "documents may stand in the order of their rank, which is lost: 
 _MIDNIGHT = "prompts tell the full hour or midnight instead of the time"
 _PUT_BACK = "prompts get longer than the application makes them, by up to half of the history that it keeps"
 _ROLE_COUNTS = "a role says how much its text counts: evaluate before and after"
+_PICTURE_FIRST = "some models answer better with images first: evaluate before and after"
+_AN_APPLICATION = "it stands in a user message: only what an application writes there can move"
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
 
 _NOUNS: dict[UnitKind, str] = {
@@ -149,13 +153,17 @@ def _key(cause: SlotCause, name: str, shared: str | None) -> str:
 
 def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """A value that varies: behind the shared text of its own message, which changes no role, or else of the last one."""
+    if cause.kind.key == PART:
+        what = "put the text of its message before the image or file, where the wording allows"
+        return [_fix(cause, PARTS_LAST, "P2", what, lambda: parts_last, _PICTURE_FIRST, shared="parts")]
     target = target_of(cause, samples)
     if is_asked(cause, target, samples):
         return [_advice(cause, ASKED, "P3", BEFORE_IT)]
     noun, refusal = _moved(target, samples)
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
-    fixes = [_fix(cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]))]
+    looks = (_AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
+    fixes = [_fix(cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]), *looks)]
     if near != far and far != _WHOLE_TEXT:
         within = _fix(
             cause, "move-within", "P2", what + near, lambda: lambda turn: move_targets(turn, [target], within=True)
