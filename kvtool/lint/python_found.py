@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kvtool.lint.agent_profiles import WrittenIn, without_profiles
 from kvtool.lint.clock_labels import with_clocks
 from kvtool.lint.python_evidence import Belief, Evidence, belief, reads_as_reply, speaks_of_models
 from kvtool.lint.python_nodes import judged, key_of
@@ -46,7 +47,8 @@ class ToldTexts:
             return
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text)
-        found[key] = evidence, judged(with_clocks(nodes), weak=weak, unnamed=unnamed, late=late, path=module.path)
+        settled = without_profiles(with_clocks(nodes), WrittenIn(module.path, module.source.text))
+        found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late, path=module.path)
 
     def _speaks(self, module: Module) -> bool:
         if module not in self._of_models:
