@@ -86,8 +86,8 @@ _PASSES = (
 )
 
 
-_MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}")
-"""A placeholder of whatever form: `{question}`, `<<question>>`, `%question%`."""
+_MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}|[A-Z]{1,20}(?:_[A-Z0-9]{1,20}){1,4}")
+"""A placeholder of whatever form: `{question}`, `<<question>>`, `%question%`, `THE_QUESTION`."""
 
 
 class Calls(KnownCalls):

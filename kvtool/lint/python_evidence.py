@@ -240,6 +240,7 @@ _LATE = re.compile(
     r"(?:response|answer|attempt|output|reply|message|result|try)s?"
     r"|previous loop|(?:failed|did not pass|fails) (?:[a-z-]{1,20} ){0,2}(?:validation|to parse|parsing)|could not be parsed"
     r"|(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
+    r"|(?:the|these) (?:above|previous|preceding|earlier) messages|messages above|recall (?:that )?we are (?:working|solving)"
     r"|try again|(?:is|was|are|were) (?:not valid|invalid)|validation error|error (?:message|occurred)|rejected because)\b"
     r"|correcting the error",
     re.IGNORECASE,

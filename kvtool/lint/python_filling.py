@@ -13,6 +13,7 @@ from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.placeholders import asked
 from kvtool.lint.python_changes import changed, filling, placed
 from kvtool.lint.python_nodes import without_doubtful
+from kvtool.lint.python_places import places_found
 from kvtool.lint.python_sources import dated, sure_kind
 from kvtool.lint.python_syntax import percents
 from kvtool.lint.python_values import (
@@ -226,14 +227,19 @@ def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
                 )
                 if found >= 0 and isinstance(piece, Literal) and piece.source and piece.source.path == _path(value):
                     at = found + len(needle)
-                    yield from placed(value, piece.source.spot(found, at))
+                    yield from placed(value, piece.source.spot(found, at), held=True)
+                elif found >= 0 and isinstance(piece, Literal) and piece.source:
+                    at = found + len(needle)
+                    yield from filling(value, filled_at(piece, piece.source.spot(found, at)))
                 else:
                     yield from value
             yield part
 
 
 def _path(value: Value) -> str:
-    return next((piece.spot.path for piece in pieces_of(value) if isinstance(piece, Hole)), "")
+    """The file in which a value is told."""
+    told = (piece.hole if isinstance(piece, Param) else piece for piece in pieces_of(value))
+    return next((hole.spot.path for hole in told if isinstance(hole, Hole)), "")
 
 
 def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | None = None) -> Iterator[Piece]:
@@ -246,6 +252,8 @@ def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | 
         pieces: Value = tuple(
             _piece(node) for node in jinja_template(Traced.of(literal.text, origin), _with_values(given or {}))
         )
+        if not origin.verbatim:
+            pieces = places_found(pieces, literal)
         if origin.path != outer.path:
             pieces = placed(changed(pieces, partial(_fills_own_place, literal)), outer, foreign_to=outer.path)
     except KvtoolError:

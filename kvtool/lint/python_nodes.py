@@ -154,12 +154,12 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path
     """How sure each thing that varies is: by its name only, or only once a day, it is no error; another file's is told there.
 
     `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what stands before it in a
-    conversation, so what is another by its use costs nothing.
+    conversation, so what is another by its use or its name costs nothing.
     """
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Hole):
-            hidden = node.spot.path != path or (late and bool(node.doubt))
+            hidden = node.spot.path != path or (late and not node.certain)
             hidden = hidden or (node.doubt == "open" and (unnamed or weak or is_set_up(node.what)))
             by_name = not node.certain and not node.doubt and node.kind.code not in (TIME.code, REQUEST_ID.code)
             capped = not node.certain or node.kind in (DATE, HOST) or node.kind.code == ENVIRONMENT.code

@@ -104,6 +104,9 @@ def test_a_value_beside_one_that_is_asked_is_told_for_both() -> None:
     [
         ("Your previous response failed JSON schema validation.", True),
         ("That is invalid. Please try again.", True),
+        ("We work on a task. The above messages hold the steps that were taken.", True),
+        ("Recall that we are working on this task:", True),
+        ("Summarize the messages below.", False),
         ("You are a reviewer. Fix the errors in it.", False),
         ("Summarize the report.", False),
     ],

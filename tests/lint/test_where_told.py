@@ -68,3 +68,36 @@ def test_what_callers_give_to_a_list_of_lines_is_told_where_the_prompt_holds_the
         "def ask(query):\n    return lines_prompt(search(query))\n"
     )
     assert [(one.code, one.line) for one in found(text)] == [("KV201", 3)]
+
+
+@pytest.mark.parametrize("quote", ["continued", "escaped", "joined"])
+def test_a_placeholder_of_jinja_is_told_at_its_line_however_the_string_is_written(quote: str) -> None:
+    lines = ["You are a clerk.", "Keep to the rules.", "The text is {{ article }}.", RULES]
+    if quote == "continued":
+        text = 'ASKED = """\\\n' + "\n".join(lines).replace("clerk.", "clerk. \\") + '"""\n'
+    elif quote == "escaped":
+        text = 'ASKED = """' + "\n".join(lines).replace("clerk.", "cl\\u0065rk.") + '"""\n'
+    else:
+        text = "ASKED = (\n" + "\n".join(f'    "{line}\\n"' for line in lines) + "\n)\n"
+    text = f"from jinja2 import Template\n{text}PROMPT = Template(ASKED)\n"
+    (one,) = found(text)
+    line = text.splitlines()[one.line - 1]
+    assert (one.code, line[one.column - 1 : one.column - 1 + one.width]) == ("KV201", "{{ article }}")
+
+
+def test_words_in_capitals_that_a_value_replaces_are_a_placeholder() -> None:
+    text = (
+        f"PROMPT = 'You are a clerk. The task is TASK_TEXT. {RULES}'\n"
+        "def build_prompt(task):\n    return PROMPT.replace('TASK_TEXT', task)\n"
+    )
+    assert [(one.code, one.line) for one in found(text)] == [("KV201", 1)]
+    assert found(text.replace("TASK_TEXT", "Task")) == []
+
+
+def test_counters_by_name_late_in_a_conversation_cost_nothing() -> None:
+    text = f"NEXT_PROMPT = 'You see the steps in the above messages. This is round {{iteration}}. {RULES}'\n"
+    assert found(text + "def ask(iteration):\n    return NEXT_PROMPT.format(iteration=iteration)\n") == []
+    head = text.replace("the above messages", "the list")
+    assert [
+        one.code for one in found(head + "def ask(iteration):\n    return NEXT_PROMPT.format(iteration=iteration)\n")
+    ] == ["KV105"]
