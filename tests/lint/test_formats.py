@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.formats.prompt_formats import FORMATS, may_hold_prompts, prompt_nodes, read_prompts
+from kvtool.lint.formats.prompt_formats import FORMATS, ReadPrompts, may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.text.files.json_nodes import parse_json_nodes
 from kvtool.text.files.yaml_characters import WrittenCharacters
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, parse_yaml_data
@@ -253,6 +253,18 @@ def test_a_file_without_evidence_is_not_parsed(suffix: str, text: str, held: boo
 )
 def test_other_yaml_holds_no_prompts(text: str) -> None:
     assert read_prompts("some.yaml", text) is None
+
+
+def test_instructions_may_show_code_that_other_texts_are_made_of() -> None:
+    code = "def age(params):\n    return params\n\nexport AGE=1\n"
+    told = f"It is about {{main_task}}. {RULES}\n"
+
+    def read(key: str, text: str) -> ReadPrompts | None:
+        return read_prompts("agent.yaml", yaml.safe_dump({key: text}))
+
+    assert read("instructions", told + code) is not None
+    assert read("content", told + code) is None
+    assert read("instructions", code + told) is None
 
 
 # Places

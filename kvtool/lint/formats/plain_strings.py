@@ -8,6 +8,7 @@ from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, found
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 
 PROMPT_WORD = re.compile(r"prompt|instruction|persona|backstory", re.IGNORECASE)
+_INSTRUCTIONS = re.compile(r"prompt|instructions?$", re.IGNORECASE)
 _TEMPLATE_WORD = re.compile(r"template|message|system|task|goal|content", re.IGNORECASE)
 _SCRIPT_KEYS = frozenset(
     ("run", "script", "command", "cmd", "args", "shell", "query", "sql", "url", "path", "if", "when")
@@ -45,7 +46,8 @@ def read_plain_strings(file: DataFile) -> HeldPrompts | None:
 
 def _is_prompt(text: str, words: int, key: str) -> bool:
     """Natural language of so many words with a placeholder in it, and no code. Elsewhere its key has to fit, too."""
-    if not found_style(text) or _CODE.search(text) or text.count("\n") + 1 > 4 * text.count(" "):
+    code = _CODE.match(text) if _INSTRUCTIONS.search(key) else _CODE.search(text)  # what instructs may show code
+    if not found_style(text) or code or text.count("\n") + 1 > 4 * text.count(" "):
         return False
     if words == _SURE_WORDS and not _TEMPLATE_WORD.search(key):
         return False
