@@ -267,6 +267,18 @@ def test_instructions_may_show_code_that_other_texts_are_made_of() -> None:
     assert read("instructions", code + told) is None
 
 
+def test_texts_with_placeholders_in_json(lint: Lint) -> None:
+    held = {
+        "names": ["a {b} c"],
+        "summary_prompt": f"It is {{now}} at the quay. {RULES}",
+        "note": f"No {{now}}. {RULES}",
+    }
+    write("texts.json", json.dumps(held, indent=1))
+    findings = document(lint, "texts.json")["findings"]
+    assert [(one["code"], one["line"]) for one in findings] == [("KV101", 5)]
+    assert read_prompts("locale.json", json.dumps({"hello": {"text": "Hello {name}, you have {n} messages."}})) is None
+
+
 # Places
 
 

@@ -131,7 +131,7 @@ FORMATS: tuple[PromptFormat, ...] = (
     ),
     PromptFormat(
         "texts with placeholders",
-        _YAML,
+        _DATA,
         re.compile(r"\{\{|\{%|\{[A-Za-z_]\w{0,99}[}:!.\[]"),
         read_plain_strings,
         "prompts:\n  summary: |\n    Summarize {document} in the way that …",
