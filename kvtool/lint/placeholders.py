@@ -44,7 +44,7 @@ _ASKED = _words(
 _LATE = _words("error errors exception exceptions traceback stderr stacktrace failure failures warning warnings retry")
 """What is reported back in a conversation that goes on: little is shared behind it."""
 _DESCRIBED = _words(
-    "problem task question issue ticket incident bug job document article product image section scene event"
+    "problem task question issue ticket incident bug job document article product image section scene event step"
 )
 """Nouns whose description is asked about, too."""
 _DOCUMENTATION = _words("doc docs documentation")
@@ -78,7 +78,7 @@ _OF_A_PROGRAM = _words(
 """Words for what is the same in all requests of a deployment, wherever they stand in a name."""
 _OF_CODE = _PARTS | _words(
     "agents swarm team teams crew worker workers peer leader member tool tools function functions attr attribute signature method"
-    " classification classifications"
+    " classification classifications space spaces"
     " class cls func name names id ids description descriptions desc rating seconds timeout deadline interval catalog"
     " semantic json xml yaml fields field parameter parameters params option options args kwargs header footer separator tag tags"
     " instruction instructions rules guidelines categories labels owner repo"

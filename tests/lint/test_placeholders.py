@@ -36,7 +36,7 @@ def jinja(text: str) -> list[Finding]:
         (
             (
                 "past_triples previous_code last_code_generated current_status text_input_for_titles"
-                " section_description user_docs candidates"
+                " section_description step_description user_docs candidates"
             ),
             ("KV201",),
             "use",
@@ -111,7 +111,9 @@ def test_what_nothing_tells_of_is_one_finding_of_a_file() -> None:
     assert jinja("{{ product }}" + "x" * 60) == []
 
 
-@pytest.mark.parametrize("name", ["description", "name", "catalog_id", "agent_name", "classification.name"])
+@pytest.mark.parametrize(
+    "name", ["description", "name", "catalog_id", "agent_name", "classification.name", "action_space"]
+)
 def test_what_a_program_is_described_by_is_not_told(name: str) -> None:
     assert jinja(f"Look at {{{{ {name} }}}}.{RULES}") == []
     assert len(jinja(f"Look at {{{{ collection_description }}}} and {{{{ {name} }}}}.{RULES}")) == 1
