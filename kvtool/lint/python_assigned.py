@@ -18,10 +18,13 @@ class Assigned(dict[str, Value]):
         self._log: list[tuple[str, Value | None]] = []
         """Names that changed while a branch was read, and what they were before, None: nothing."""
         self._begun = 0
+        self.changes = 0
+        """How often anything was assigned or forgotten: while it stays, all names stand for the same."""
 
     def __setitem__(self, name: str, value: Value) -> None:
         if self._begun:
             self._log.append((name, self.get(name)))
+        self.changes += 1
         super().__setitem__(name, value)
         if "." in name:
             self._below.setdefault(name.partition(".")[0], {})[name] = None
@@ -36,6 +39,7 @@ class Assigned(dict[str, Value]):
     def __delitem__(self, name: str) -> None:
         if self._begun:
             self._log.append((name, self[name]))
+        self.changes += 1
         super().__delitem__(name)
         if "." in name:
             self._below[name.partition(".")[0]].pop(name, None)
@@ -51,7 +55,7 @@ class Assigned(dict[str, Value]):
         other = Assigned()
         for name, value in self.items():
             other[name] = value
-        other._log, other._begun = list(self._log), self._begun
+        other._log, other._begun, other.changes = list(self._log), self._begun, self.changes + 1
         return other
 
     def begin(self) -> int:

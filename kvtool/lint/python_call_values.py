@@ -39,7 +39,7 @@ from kvtool.lint.python_values import (
     cut,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
-from kvtool.lint.volatile import unordered
+from kvtool.lint.volatile import has_no_order, unordered
 
 _TEXT_METHODS = frozenset(
     [
@@ -171,7 +171,8 @@ class Calls(KnownCalls):
         if method == "join" and node.args:
             return self._join(node.args[0])
         base = self.value_of(function.value)
-        if not name and method not in _SET_METHODS and (order := unordered(f"_.{method}", self._words(node), spot)):
+        if not name and method not in _SET_METHODS and has_no_order(f"_.{method}"):
+            order = unordered(f"_.{method}", self._words(node), spot)
             return (Items((), order),)
         if method == "replace" and len(node.args) >= 2:
             needle = self._written(node.args[0])

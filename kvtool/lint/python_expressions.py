@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from kvtool.lint.python_call_values import Calls
 from kvtool.lint.python_changes import holes_of, is_given, with_hole
@@ -45,16 +46,31 @@ _LEFT = re.compile(r"\{[A-Za-z_]\w{0,99}\}")
 """What doubled braces leave in an f-string for a later `format`."""
 
 
+_CHEAP = (ast.Constant, ast.Name)
+
+
+@cache
+def _method_of(kind: str) -> str:
+    return f"_of_{kind.lower()}"
+
+
 class Expressions(Calls):
     """Tells what is known of expressions, with what names stand for at the moment."""
 
     def value_of(self, node: ast.expr) -> Value:
         """What is known of the text that an expression gives."""
-        method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
+        kind = type(node)
+        method = getattr(self, _method_of(kind.__name__), None)
         if method is None:
             return ()
+        how = self._silent, self.naming
+        known = self.known.get(node)
+        if known is not None and known[0] == self.values.changes and known[1] == how:
+            return known[2]
         spend()
         value: Value = method(node)
+        if kind not in _CHEAP:
+            self.known[node] = self.values.changes, how, value
         return value
 
     def _of_constant(self, node: ast.Constant) -> Value:

@@ -26,7 +26,16 @@ from kvtool.lint.python_values import (
     text_of,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
-from kvtool.lint.volatile import JSON_KEYS, called, from_git, of_unknown, order_hole, process_variable, unordered
+from kvtool.lint.volatile import (
+    JSON_KEYS,
+    called,
+    from_git,
+    has_no_order,
+    of_unknown,
+    order_hole,
+    process_variable,
+    unordered,
+)
 
 _SAME_CALLS = frozenset(
     [
@@ -161,7 +170,7 @@ class KnownCalls(Objects):
             order = unordered(name, self._words(node), spot)
             unknown = not any(isinstance(piece, str | Literal | Hole) for one in values for piece in one)
             return (Items(values, of_unknown(order) if unknown and order is not None else order),)
-        if hole := unordered(name, self._words(node), spot):
+        if has_no_order(name) and (hole := unordered(name, self._words(node), spot)):
             return (Items((), hole),)
         if hole := from_git(name, node, spot):
             return (hole,)

@@ -76,6 +76,8 @@ class Names(ABC):
         self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
         self._silent = silent
         self.in_function = False
+        self.known: dict[ast.expr, tuple[int, tuple[bool, bool], Value]] = {}
+        """What expressions of the statement that is read gave, and after which assignment: some are asked for several times."""
         self.unread: set[str] = set()
         """Names that nothing has asked for since they were assigned: what is assigned over them takes nothing away."""
         self.turned: set[str] = set()

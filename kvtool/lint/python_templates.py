@@ -123,6 +123,7 @@ class _Scope(Flow):
     def _body(self, body: Iterable[ast.stmt]) -> bool:
         """Whether what stands behind is still reached."""
         for statement in body:
+            self.known.clear()
             method = getattr(self, f"_do_{type(statement).__name__.lower()}", None)
             if method is not None:
                 method(statement)

@@ -125,11 +125,17 @@ def named_kind(name: str) -> DifferenceKind | None:
     return kind_of_name(name) if name not in _MODULES else None
 
 
-def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
-    """The hole of going over what `name()` gives where its order is not the same in each run; `items` is what its elements are."""
+def has_no_order(name: str) -> bool:
+    """Whether what `name()` gives is gone over in an order that is not the same in each run."""
     owner, _, method = name.rpartition(".")
-    if name not in _UNORDERED and not (owner and method in _UNORDERED_METHODS):
+    return name in _UNORDERED or bool(owner and method in _UNORDERED_METHODS)
+
+
+def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of going over what `name()` gives where that `has_no_order`; `items` is what its elements are."""
+    if not has_no_order(name):
         return None
+    method = name.rpartition(".")[2]
     what = f"`{name}()` without sorted()"
     return Hole(
         spot, order_kind(items), what, certain=True, order=True, minor=name in _FOLDERS or method in _OF_FOLDERS

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from kvtool.lint.python_assigned import Assigned
+from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.python_values import Value
-from kvtool.lint.work_budget import allow
+from kvtool.lint.work_budget import allow, work_left
 
 _NAMES = ("a", "b", "a.x", "a.y.z", "ab", "ab.x")
 
@@ -77,3 +78,13 @@ def test_nothing_is_copied_for_a_branch() -> None:
     values["name1"] = ("other",)
     assert values.undo(mark) == {"name1": ("other",)}
     assert len(values) == 1000
+
+
+def test_what_stands_below_a_chain_of_calls_is_read_once() -> None:
+    """However long the chain is: each call asks for what it is called on several times."""
+    chain = "".join(f".format(name{number}=user)" for number in range(60))
+    text = f'def build(user):\n    return "You help {{name0}}, and {{name1}} too, whatever they ask."{chain}\n'
+    read = PythonPrompts()
+    read("a.py", text)
+    assert work_left()
+    assert not read.unread
