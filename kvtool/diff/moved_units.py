@@ -32,7 +32,7 @@ def moved_units(texts: DiffTexts) -> MovedUnits:
     """What moves of two texts: nothing is torn apart, and no rule goes away from the rules."""
     unit, first, every = moved_ranges(texts)
     chunks = [chunk for region in texts.regions for chunk in texts.chunks(region)]
-    values = sorted({chunk.a for chunk in chunks}), sorted({chunk.b for chunk in chunks})
+    values = tuple(sorted({chunk.a for chunk in chunks})), tuple(sorted({chunk.b for chunk in chunks}))
     moved = [pair for region in every for pair in _pairs(texts, region, chunks, values, unit)]
     begin = first[0]
     at_first = [pair for pair in moved[:1] if _touches(pair, begin)]
@@ -54,7 +54,11 @@ def taken_out(text: str, movables: Sequence[Movable]) -> tuple[str, list[str]]:
 
 
 def _pairs(
-    texts: DiffTexts, region: Region, chunks: Sequence[Region], values: tuple[list[Range], list[Range]], unit: Unit
+    texts: DiffTexts,
+    region: Region,
+    chunks: Sequence[Region],
+    values: tuple[Sequence[Range], Sequence[Range]],
+    unit: Unit,
 ) -> list[MovedPair]:
     """The units around what differs in a region: line by line where both texts have as many, else of all of it."""
     parts = texts.by_line(region) if unit == "line" else [region]
@@ -86,7 +90,8 @@ def _side(text: Traced, part: Range, inside: Sequence[Range], values: Sequence[R
     )
     known = low < high and (start, stop) != (low, high)
     low, high = (max(low, start), min(high, stop)) if known else (start, stop)
-    found = movable_unit(plain, low, high, [one for one in values if known or not low <= one[0] < high], known=known)
+    others = values if known else [one for one in values if not low <= one[0] < high]
+    found = movable_unit(plain, low, high, others, known=known)
     whole = isinstance(found, Movable) and not plain[: found.start].strip() and not plain[found.stop :].strip()
     if isinstance(found, Movable) and not whole:
         return (found,)

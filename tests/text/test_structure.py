@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from kvtool.text.structure import structure
 from kvtool.text.structure.markdown_block import MarkdownBlock
 from kvtool.text.structure.markdown_blocks import markdown_blocks
+from kvtool.text.structure.raw_unit import RawUnit
 from kvtool.text.structure.sentences import sentence_ends
 from kvtool.text.structure.structure import MOST_LINES, Structure, structure_of
 from kvtool.text.structure.text_unit import TextUnit
@@ -206,3 +208,23 @@ def test_twice_as_many_blocks_are_twice_the_work(shape: str) -> None:
     once, twice = (calls(lambda text=shape * count: Structure(text)) for count in (1000, 2000))  # type: ignore[misc]  # mypy cannot type a default
     assert twice < 2.2 * once
     assert once < 90 * shape.count("\n") * 1000
+
+
+def test_a_paragraph_is_read_once_for_all_that_varies_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many places of it are asked for; with other values it is read anew."""
+    asked: list[int] = []
+    read = structure.prose_units
+
+    def counting(text: str, start: int, stop: int, solid: Sequence[tuple[int, int]] = ()) -> list[RawUnit]:
+        asked.append(start)
+        return read(text, start, stop, solid)
+
+    monkeypatch.setattr(structure, "prose_units", counting)
+    text = "\n".join(f"Rule {number} is short. It holds for all of them." for number in range(60))
+    values = tuple((at, at + 4) for at in range(0, len(text), 48))
+    found = structure.Structure(text)
+    for start, stop in values:
+        found.path(start, stop, values)
+    assert asked == [0]
+    for start, stop in values[::7]:
+        assert found.path(start, stop, values) == structure.Structure(text).path(start, stop, list(values))

@@ -38,6 +38,7 @@ _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
 _KEPT = 64
 _MOST_PATHS = 256
+_MOST_GIVEN = 8
 _SHORT = 1 << 16
 _KEPT_LINES = 2048
 _SHORT_LINE = 512
@@ -55,16 +56,32 @@ class Structure:
         raws = _Blocks(self.text).raws() if readable else []
         self.blocks = nested("document", 0, len(self.text), raws)
         """The tree down to paragraphs; an item of one line is one."""
-        self._paths: dict[tuple[int, int, tuple[Span, ...]], list[TextUnit]] = {}
+        self._given: list[tuple[Span, ...]] = []
+        """Values that were asked with: a path and a paragraph are kept by the number of theirs."""
+        self._paths: dict[tuple[int, int, int], list[TextUnit]] = {}
+        self._kept: dict[tuple[int, int, int], TextUnit] = {}
 
     def path(self, start: int, stop: int, values: Sequence[Span] = ()) -> list[TextUnit]:
         """The units that hold all of `[start, stop)`, the document first, the smallest last; no sentence ends in `values`."""
-        key = start, stop, tuple(values)
+        number = self._number(tuple(values))
+        key = start, stop, number
         if key not in self._paths:
             if len(self._paths) >= _MOST_PATHS:
                 self._paths.clear()
-            self._paths[key] = self._found(start, stop, values)
+            self._paths[key] = self._found(start, stop, number)
         return self._paths[key]
+
+    def _number(self, values: tuple[Span, ...]) -> int:
+        """The number of values that were asked with, if only just, or a new one."""
+        for number, known in enumerate(self._given):
+            if known is values or known == values:
+                return number
+        if len(self._given) >= _MOST_GIVEN:
+            self._given.clear()
+            self._paths.clear()
+            self._kept.clear()
+        self._given.append(values)
+        return len(self._given) - 1
 
     def blocks_around(self, start: int, stop: int) -> list[TextUnit]:
         """The units that hold all of `[start, stop)`, down to the paragraph, the document first."""
@@ -73,16 +90,25 @@ class Structure:
             found.append(child)
         return found
 
-    def _found(self, start: int, stop: int, values: Sequence[Span]) -> list[TextUnit]:
+    def _found(self, start: int, stop: int, number: int) -> list[TextUnit]:
         found = self.blocks_around(start, stop)
         leaf = found[-1]
         if leaf.kind == "document":
             leaf = TextUnit("paragraph", *self._lines_around(start, stop), 0)
         if leaf.kind == "paragraph":
-            found = [*(found if found[-1] is not leaf else found[:-1]), self._read(leaf, values)]
+            found = [*(found if found[-1] is not leaf else found[:-1]), self._once_read(leaf, number)]
             while child := _child(found[-1], start, stop):
                 found.append(child)
         return found
+
+    def _once_read(self, unit: TextUnit, number: int) -> TextUnit:
+        """`_read`: the last paragraphs are kept, for each is asked for all that varies in it."""
+        key = unit.start, unit.stop, number
+        if key not in self._kept:
+            if len(self._kept) >= _MOST_GIVEN:
+                self._kept.clear()
+            self._kept[key] = self._read(unit, self._given[number])
+        return self._kept[key]
 
     def _read(self, unit: TextUnit, values: Sequence[Span] = ()) -> TextUnit:
         """A paragraph with what it is made of; what stands in it as one piece is in one of its sentences."""
