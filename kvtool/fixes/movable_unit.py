@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from kvtool.fixes.dangling import goes_with_previous
@@ -245,18 +247,20 @@ class _Climb:
         """A sentence with those of its line that refer to it, and that it refers to."""
         unit = self._path[at]
         start, stop = unit.start, unit.stop
-        beside = [child for child in self._path[at - 1].children if child.kind == "statement"]
-        index = next((number for number, child in enumerate(beside) if child.start == start), None)
-        if index is None:
+        children = self._path[at - 1].children
+        index = bisect_left(children, start, key=lambda child: child.start)
+        while index < len(children) and children[index].start == start and children[index].kind != "statement":
+            index += 1
+        if index == len(children) or children[index].start != start:
             return Movable(start, stop, "statement")
-        on_line = [child for child in beside if "\n" not in self._text[min(child.start, start) : max(child.stop, stop)]]
+        on_line = self._on_line(children, index)
         if on_line and all(has_label(self._text[child.start : child.stop]) for child in on_line):
             return Movable(on_line[0].start, on_line[-1].stop, "statement")
-        for before in reversed(beside[:index]):
+        for before in _statements(children, range(index - 1, -1, -1)):
             if not goes_with_previous(self._text[start:stop]) or "\n" in self._text[before.stop : start]:
                 break
             start = before.start
-        for behind in beside[index + 1 :]:
+        for behind in _statements(children, range(index + 1, len(children))):
             if (
                 not goes_with_previous(self._text[behind.start : behind.stop])
                 or self._text[stop : behind.start].count("\n") > 1
@@ -264,6 +268,18 @@ class _Climb:
                 break
             stop = behind.stop
         return self._with_its_heading(at, start, stop)
+
+    def _on_line(self, children: Sequence[TextUnit], index: int) -> list[TextUnit]:
+        """The sentences of the line that one of them stands on; none where it has several lines."""
+        own = children[index]
+        if "\n" in self._text[own.start : own.stop]:
+            return []
+        low = self._text.rfind("\n", 0, own.start) + 1
+        end = self._text.find("\n", own.stop)
+        high = len(self._text) if end < 0 else end
+        before = takewhile(lambda each: each.start >= low, _statements(children, range(index - 1, -1, -1)))
+        behind = takewhile(lambda each: each.stop <= high, _statements(children, range(index + 1, len(children))))
+        return [*reversed(list(before)), own, *behind]
 
     def _with_its_heading(self, at: int, start: int, stop: int) -> Movable:
         """Sentences with what would hold nothing without them."""
@@ -288,3 +304,7 @@ def merged(units: Sequence[Movable]) -> Iterator[Movable]:
         last = unit
     if last is not None:
         yield last
+
+
+def _statements(children: Sequence[TextUnit], numbers: Iterable[int]) -> Iterator[TextUnit]:
+    return (children[number] for number in numbers if children[number].kind == "statement")
