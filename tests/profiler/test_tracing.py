@@ -71,6 +71,20 @@ def trace(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) ->
     return found
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe has no path there")
+def test_a_log_that_can_be_read_only_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as pipe:  # as a shell's <(zcat log.gz)
+        pipe.write(
+            "".join(json.dumps({"prompt": f"a prompt of the usual kind {number}"}) + "\n" for number in range(9))
+        )
+    try:
+        found = trace(capsys, f"/dev/fd/{reader}", "-o", str(tmp_path / "blocks"), "-t", bytes_json)
+    finally:
+        os.close(reader)
+    assert [each["requests"] for each in found["traces"]] == [9]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_plans_of_traces_are_those_of_their_logs(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str

@@ -327,6 +327,11 @@ def test_a_pipe_is_read_once_and_kept(tmp_path: Path) -> None:
     assert [str(turn.text) for turn in prompts(source)] == NUMBERS
     assert [str(turn.text) for turn in prompts(source)] == NUMBERS
     writer.join()
+    turn = prompts(source)[1]
+    assert turn.text is not None
+    origin, offset = turn.text.at(3)
+    assert origin is not None
+    assert locate(origin, offset) == (2, 1), "opened again it would wait for somebody to write"
 
 
 def test_records_are_read_as_they_are_asked_for(log: Any) -> None:

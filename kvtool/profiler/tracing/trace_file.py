@@ -12,13 +12,13 @@ from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.tracing.log_print import source_print
 from kvtool.profiler.what_if.planning_pass import BlockReading
 from kvtool.text.terminal.numbers import plural
-from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
 from kvtool.version import __version__
 from kvtool.workload.block_files.block_file import BLOCKS, BlockFacts, BlockWriter, written_trace
 from kvtool.workload.block_files.block_row import made_row, named_row, refused_row
 from kvtool.workload.jobs import Job
 from kvtool.workload.logs.logs import Apart, LogOptions, LogSource
+from kvtool.workload.logs.spool import reads_once
 from kvtool.workload.turn import Output, Turn
 
 _APART = 24
@@ -72,7 +72,7 @@ def trace_file(asked: TraceAsked, log: LogToTrace, load: Callable[[str | None], 
 
     KvtoolError for a log that cannot be read, NotWrittenError for a trace that cannot be written; there is no half of a trace then.
     """
-    digest = "" if log.path == STDIN else source_print(log.path, asked.digest, log.name)
+    digest = "" if reads_once(log.path) else source_print(log.path, asked.digest, log.name)
     there = written_trace(log.target) if digest else None
     if there is not None and there.facts.source == digest:
         return TracedFile(log.path, log.target, there.requests, there.facts.blocks, kept=True)

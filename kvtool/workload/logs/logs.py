@@ -25,7 +25,7 @@ from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, Pas
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
 from kvtool.workload.logs.record import FIRST_DATE, Dialogue
 from kvtool.workload.logs.session_names import session_names
-from kvtool.workload.logs.spool import Spool
+from kvtool.workload.logs.spool import Spool, reads_once
 from kvtool.workload.logs.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
@@ -479,10 +479,12 @@ def default_group(path: str) -> str:
 def locate(origin: Origin, offset: int) -> tuple[int, int]:
     """Line and column in the file of character `offset` of the origin's text, however it is escaped there.
 
-    Reads the file again. Where it is gone or changed (or was stdin), the answer is the place of the record.
+    Reads the file again. Where it is gone or changed (or was a pipe), the answer is the place of the record.
     """
     if origin.verbatim or not origin.pointer:
         return origin.position(offset)
+    if reads_once(origin.path):
+        return origin.line, origin.column
     try:
         with open_bytes(origin.path) as reader:
             for raw in read_records(reader):

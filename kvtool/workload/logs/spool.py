@@ -15,6 +15,17 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.streams import STDIN
 
 
+def reads_once(path: str) -> bool:
+    """Whether what is named gives its bytes only once: standard input, a pipe, a device. Opening it again may wait forever."""
+    if path == STDIN:
+        return True
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return False  # opening it tells what is wrong
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 class Spool:
     """The copies, as long as it lives."""
 
@@ -25,17 +36,10 @@ class Spool:
         """The path to read: for what can be read only once, a temporary file with all of it."""
         if path in self._copies:
             return self._copies[path]
-        if path != STDIN:
-            try:
-                once = not (stat.S_ISREG(mode := Path(path).stat().st_mode) or stat.S_ISDIR(mode))
-            except (OSError, ValueError):
-                once = False  # opening it tells what is wrong
-            if not once:
-                return path
-            if not (
-                stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.path.realpath(path) == os.devnull or _is_terminal(path)
-            ):
-                raise KvtoolError("this is a device, not a log", place=Place(path))
+        if not reads_once(path):
+            return path
+        if path != STDIN and not (_is_pipe(path) or os.path.realpath(path) == os.devnull or _is_terminal(path)):
+            raise KvtoolError("this is a device, not a log", place=Place(path))
         with tempfile.NamedTemporaryFile(prefix="kvtool-", delete=False) as copy:
             weakref.finalize(self, _remove, copy.name)
             try:
@@ -54,6 +58,11 @@ class Spool:
     def read_from(self, path: str) -> str:
         """Where its bytes lie by now: the copy, or the file itself."""
         return self._copies.get(path, path)
+
+
+def _is_pipe(path: str) -> bool:
+    mode = Path(path).stat().st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _is_terminal(path: str) -> bool:
