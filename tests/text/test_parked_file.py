@@ -25,6 +25,28 @@ def test_the_bytes_are_the_same(pack: object, tmp_path: Path) -> None:
         assert bytes_taken(reader) == path.stat().st_size
 
 
+@pytest.mark.parametrize("parked", [True, False])
+def test_what_is_appended_while_it_is_read_is_for_the_next_time(parked: bool, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(TEXT)
+    with open_bytes(str(path), parked=parked) as reader:
+        first = reader.read(10)
+        with path.open("ab") as file:
+            file.write(TEXT)
+        assert first + reader.read() == TEXT[3:]
+    with open_bytes(str(path), parked=parked) as reader:
+        assert reader.read() == (TEXT + TEXT)[3:]
+
+
+def test_what_has_no_size_is_read_all_the_same() -> None:
+    path = Path("/proc/self/status")
+    if not path.exists():
+        pytest.skip("no file that is made up while it is read")
+    for parked in (True, False):
+        with open_bytes(str(path), parked=parked) as reader:
+            assert reader.read().startswith(b"Name:")
+
+
 def test_another_file_of_the_name_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(TEXT)

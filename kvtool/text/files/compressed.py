@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.files.file_so_far import FileSoFar
 from kvtool.text.files.parked_file import ParkedFile
 
 HEAD = 1 << 16
@@ -162,7 +163,7 @@ def _open(path: str, name: str, *, parked: bool) -> io.BufferedReader:
     try:
         if stat.S_ISDIR(Path(path).stat().st_mode):
             raise KvtoolError("this is a directory", hint=f"give its files: {path.rstrip('/')}/*", place=place)
-        return io.BufferedReader(ParkedFile(path), PARKED_HEAD) if parked else Path(path).open("rb")
+        return io.BufferedReader(ParkedFile(path), PARKED_HEAD) if parked else io.BufferedReader(FileSoFar(path))
     except FileNotFoundError as error:
         raise KvtoolError("no such file", hint=_similar(path), place=place) from error
     except PermissionError as error:

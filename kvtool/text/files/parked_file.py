@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import SupportsIndex
 
+from kvtool.text.files.file_so_far import end_of
+
 _CHANGED = "the file was replaced while it was read"
 
 
 class ParkedFile(io.RawIOBase):
-    """The bytes of a file; each read opens it, goes to where the last one ended, and closes it again.
+    """The bytes that a file has at first; each read opens it, goes to where the last one ended, and closes it again.
 
     Raises OSError as `open` does, and where another file has the name by then.
     """
@@ -22,6 +24,7 @@ class ParkedFile(io.RawIOBase):
         self._at = 0
         with Path(path).open("rb", buffering=0) as file:
             self._same = _identity(file.fileno())
+            self._end = end_of(file.fileno())
 
     def readable(self) -> bool:
         return True
@@ -31,7 +34,8 @@ class ParkedFile(io.RawIOBase):
             if _identity(file.fileno()) != self._same:
                 raise OSError(None, _CHANGED)
             file.seek(self._at)
-            count = file.readinto(buffer) or 0
+            room = len(buffer) if self._end is None else max(0, self._end - self._at)
+            count = file.readinto(memoryview(buffer)[:room]) or 0
         self._at += count
         return count
 
