@@ -70,8 +70,8 @@ def often(hole: Hole) -> int:
 
 
 def _name(hole: Hole) -> tuple[str, str]:
-    """What a hole is the same as behind another one: the same value; every date is the same, and all sets of a process are."""
-    if hole.kind is DATE:
+    """What a hole is the same as behind another one: the same value, every date, what names say to be of one kind, all sets."""
+    if hole.kind is DATE or not (hole.certain or hole.doubt):
         return hole.kind.key, ""
     if hole.order:
         return "order", hole.what

@@ -119,6 +119,13 @@ def test_what_a_program_is_described_by_is_not_told(name: str) -> None:
     assert len(jinja(f"Look at {{{{ collection_description }}}} and {{{{ {name} }}}}.{RULES}")) == 1
 
 
+def test_what_names_say_to_be_of_one_kind_is_one_loss() -> None:
+    (found,) = jinja(f"It is {{{{ start_date }}}} to {{{{ end_date }}}}. {RULES}{{{{ current_date }}}} {RULES}")
+    assert (found.code, found.column) == ("KV101", 7)
+    both = jinja(f"It is {{{{ current_date }}}} for {{{{ session_id }}}}. {RULES}")
+    assert [one.code for one in both] == ["KV101", "KV104"]
+
+
 def test_sections_and_loops_before_constant_text() -> None:
     one, other = (
         jinja(f"{{% if experiment %}}Use them.{{% endif %}} {{% if a %}}b{{% elif c %}}d{{% endif %}}{RULES}"),
