@@ -176,6 +176,10 @@ class _Places:
 
     def put(self, written: str, value: Value | None, name: str) -> Value:
         """A placeholder, as it is written, with what is put into it, None where that is not known."""
+        if self._literal.source is None:
+            filled = in_text_file(self._literal, written, self._at)
+            self._at = self._literal.text.find(written, self._at) + len(written)
+            return filling(_put(value, name, None, self._outer), filled)
         spot = self.pass_over(written)
         if spot is None or spot.path == self._outer.path:
             return _put(value, name, spot, self._outer)
@@ -201,6 +205,16 @@ def filled_at(literal: Literal, spot: TemplatePlace) -> Filled | None:
         return None
     last = source.spot(max(literal.stop - 1, literal.start), literal.stop).line
     return Filled(spot, source.spot(literal.start, literal.stop).line, last)
+
+
+def in_text_file(literal: Literal, written: str, at: int = 0) -> Filled | None:
+    """The first placeholder from an offset on of a template that is a text file; None where that is not known."""
+    found = literal.text.find(written, at)
+    if not literal.file or found < 0:
+        return None
+    line = literal.text.count("\n", 0, found) + 1
+    column = found - literal.text.rfind("\n", 0, found)
+    return Filled(TemplatePlace(literal.file, line, column, len(written)), 1, literal.text.count("\n") + 1)
 
 
 def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
@@ -231,6 +245,8 @@ def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
                 elif found >= 0 and isinstance(piece, Literal) and piece.source:
                     at = found + len(needle)
                     yield from filling(value, filled_at(piece, piece.source.spot(found, at)))
+                elif isinstance(piece, Literal) and piece.source is None:
+                    yield from filling(value, in_text_file(piece, needle))
                 else:
                     yield from value
             yield part

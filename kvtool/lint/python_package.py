@@ -217,8 +217,8 @@ class PythonFiles:
             self._roots[folder] = root
         return self._roots[folder]
 
-    def prompt_file(self, module: Module, parts: tuple[str, ...]) -> str | None:
-        """The text of a prompt file that code reads: the path as far as constants say it, from the module's folder upwards."""
+    def prompt_file(self, module: Module, parts: tuple[str, ...]) -> tuple[str, str] | None:
+        """Path and text of a prompt file that code reads: as far as constants say it, from the module's folder upwards."""
         name = "/".join(parts).replace("\\", "/")
         if not name.lower().endswith(PROMPT_SUFFIXES) or name.startswith("/") or ".." in name.split("/"):
             return None
@@ -227,7 +227,8 @@ class PythonFiles:
             path = folder.joinpath(*name.split("/"))
             module.looked.add(str(path))
             if self._is_file(path):
-                return self._text(path)
+                text = self._text(path)
+                return None if text is None else (str(path), text)
             if folder == root:
                 break
         return None

@@ -27,7 +27,8 @@ MESSAGE_KEYS = ("content", "text", "parts")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file).
+    """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file,
+    `file`).
 
     `told`: a file that it is written in tells what varies in it; otherwise the one that fills it does. `shown`: it is an example,
     whose placeholders a model is to see.
@@ -39,6 +40,7 @@ class Literal:
     source: PythonSource | None = None
     told: bool = True
     shown: bool = False
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,15 +120,15 @@ class FileText:
     """The text of a file whose path callers give; `read` gives it."""
 
     path: FilePath
-    read: Callable[[tuple[str, ...]], str | None]
+    read: Callable[[tuple[str, ...]], tuple[str, str] | None]
 
     def text(self) -> Value:
         """The text itself, once its path is known; nothing where there is none."""
         written = self.path.written()
         if written is None:
             return (self,)
-        text = self.read(written)
-        return (Literal(text),) if text else ()
+        found = self.read(written)
+        return (Literal(found[1], file=found[0]),) if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -80,6 +80,36 @@ def test_a_comment_at_either_place_ignores_what_is_told_there(package: Lint) -> 
     assert told(package, "pkg") == []  # two calls are told at the template
 
 
+LOADER = """
+from datetime import datetime
+from pathlib import Path
+
+def load(name):
+    return (Path(__file__).parent / "texts" / f"{name}.md").read_text()
+
+def ask(client):
+    text = load("tide_prompt").format(current_time=datetime.now())
+    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "fills"),
+    [
+        ("{current_time}", ".format(current_time="),
+        ("<<time>>", '.replace("<<time>>", str('),
+    ],
+)
+def test_a_text_file_and_the_calls_that_fill_it_are_one_finding(package: Lint, written: str, fills: str) -> None:
+    write("pkg/texts/tide_prompt.md", f"You keep the ledger.\nIt is {written} at the quay.\n{RULES}\n")
+    code = LOADER.replace(".format(current_time=", fills)
+    if fills.endswith("str("):
+        code = code.replace("now())", "now()))")
+    write("pkg/ask.py", code)
+    write("pkg/more.py", code)
+    assert told(package, "pkg") == [("pkg/texts/tide_prompt.md", 2, "KV101")]
+
+
 def test_another_template_of_the_same_file_is_another_loss(package: Lint) -> None:
     write("pkg/texts/prompts.py", TEMPLATE + TEMPLATE.replace("TIDE", "EBB"))
     write("pkg/run/ask.py", CALL.format(name="ask"))
