@@ -228,6 +228,7 @@ class Calls(KnownCalls):
 
     def _fill(self, node: ast.Call, function: ast.Attribute, base: Value, spot: TemplatePlace) -> Value:
         given: dict[str, Value] = {}
+        named: set[str] = set()  # of a mapping for several templates one that is not seen may show nothing
         positional: list[Value] = []
         for one in node.args:
             value = self.value_of(one)
@@ -241,6 +242,7 @@ class Calls(KnownCalls):
                     given |= dict(piece.pairs) if isinstance(piece, Mapped) else {}
             elif (put := self._put_under(word.arg, word.value)) is not None:
                 given[word.arg] = put
+                named.add(word.arg)
         style = "format" if function.attr.startswith("format") else "jinja" if function.attr == "render" else "dollar"
         given = {key: self.as_text(value, node) for key, value in given.items()}
         base = tuple(
@@ -248,7 +250,8 @@ class Calls(KnownCalls):
         )
         if not filled_text(base):
             self.somewhere([*positional, *given.values()], function.value)
-            return cut(part for value in (base, *positional, *given.values()) for part in holes_of(value))
+            shown = [value for key, value in given.items() if key in named]
+            return cut(part for value in (base, *positional, *shown) for part in holes_of(value))
         text = cut(formatted(base, given, positional, style, spot))
         if name_says_prompt(dotted(function.value)):
             self.told(text, Evidence.NAME)

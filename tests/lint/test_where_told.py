@@ -101,3 +101,13 @@ def test_counters_by_name_late_in_a_conversation_cost_nothing() -> None:
     assert [
         one.code for one in found(head + "def ask(iteration):\n    return NEXT_PROMPT.format(iteration=iteration)\n")
     ] == ["KV105"]
+
+
+def test_a_template_that_is_not_seen_shows_what_it_is_given_by_name_not_all_of_a_mapping() -> None:
+    text = (
+        "import datetime\ndef rendered(name, context):\n    context.update({'now': f'{datetime.datetime.now()}'})\n"
+        "    return templates.get_template(name).render(GIVEN)\n"
+        f"def build_prompt(name):\n    return rendered(name, {{}}) + ' {RULES}'\n"
+    )
+    assert found(text.replace("GIVEN", "**context")) == []
+    assert [one.code for one in found(text.replace("GIVEN", "now=datetime.datetime.now()"))] == ["KV101"]
