@@ -27,6 +27,12 @@ def test_lines_fit_the_width(log: str, width: str, capsys: pytest.CaptureFixture
         assert said in " ".join(out.split())
 
 
+def test_a_time_that_is_no_date_is_told_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "log.jsonl", [{"prompt": "Is it open?", "arrival_time": at} for at in (1, 10**40)])
+    assert run(["logs", path]) == 0
+    assert "Times     1.000 s to 1e+40 s" in capsys.readouterr().out
+
+
 def test_the_document_has_no_text_of_prompts_unless_asked(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logs", log, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

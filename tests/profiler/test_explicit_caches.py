@@ -120,3 +120,9 @@ def test_the_making_of_a_cache_is_no_request(
     assert run(["logs", "prod.jsonl", "--json", "--requests"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["requests"], found["left_out"]) == (1, {"explicit caches": 1})
+
+
+@pytest.mark.parametrize("created", [10**40, -(10**40), 1e300])
+def test_a_time_of_making_that_is_no_date_is_no_bug(created: float, in_folder: Command) -> None:
+    cache = {**CACHE, "createTime": created, "expireTime": created}
+    assert money(in_folder, [{**MAKING, "response": cache}, asked(0)])

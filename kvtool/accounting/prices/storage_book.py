@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
+from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.prices.bill import Bill, storage_cost
 from kvtool.accounting.prices.price_row import MILLION
 from kvtool.accounting.prices.price_table import PriceTable
@@ -60,7 +61,7 @@ class StorageBook:
         for stored in self._caches.values():
             model, provider, moment = self._callers.get(stored.name, (None, None, None))
             if stored.created is not None:
-                moment = datetime.fromtimestamp(stored.created, UTC)
+                moment = moment_of(stored.created, 0.0) or moment
             row = prices.row(model or stored.model or "", provider, None if moment is None else moment.date())
             rates = None if row is None else prices.rates(row, stored.tokens or 0, moment)
             kept = stored.seconds

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
+from kvtool.accounting.log_clock import moment_of
 from kvtool.measure.servers.counted_between import Counted, counted_between
 from kvtool.measure.servers.counters import scrape_of
 from kvtool.measure.servers.exchange import Exchange
@@ -56,7 +57,7 @@ class ObservedRun:
             recorded_facts(Path(folder)),
             None if events is None else EventTrace.of(read_event_file(events)),
             counted,
-            date=None if recording.began is None else datetime.fromtimestamp(recording.began, UTC),
+            date=moment_of(recording.began, 0.0),
             notes=() if recording.textless is None else (_TEXTLESS.format(recording.textless),),
             textless=recording.textless,
         )

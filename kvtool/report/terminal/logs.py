@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.log_clock import moment_of
 from kvtool.results.documents.log_contents import LogExample, LogsDocument
 from kvtool.text.terminal.console import put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _SIZE = 10
 _MOST_MODELS = 6
-_CLOCK = 1e9
-"""Seconds from which on a time is a date."""
+_NO_CLOCK = 1e12
+"""Seconds from which on digits say nothing."""
 
 
 def print_logs(console: Console, document: LogsDocument, notes: Sequence[str]) -> None:
@@ -66,9 +66,10 @@ def _times(document: LogsDocument) -> list[str]:
 
 
 def _time(seconds: float) -> str:
-    if seconds < _CLOCK:
-        return f"{seconds:,.3f} s"
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    moment = moment_of(seconds, 0.0)
+    if moment is None:
+        return f"{seconds:,.3f} s" if seconds < _NO_CLOCK else f"{seconds:g} s"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _usage(document: LogsDocument) -> list[str]:
