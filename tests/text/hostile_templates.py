@@ -199,4 +199,6 @@ HOSTILE: dict[str, str] = {
     "marks iter": MARKS + "{% for i0 in range(99999) %}{% for c in a %}{% endfor %}{% endfor %}",
     "marks rep": MARKS + loops("{% set y=a|replace('1','2') %}", 99999, 1),
     "long dict": "{{ {" + ",".join(f"{i * (2**61 - 1)}: 1" for i in range(5000)) + "} }}",
+    "many outputs": "{{ 1 }}" * 40_000,
+    "long list": "{{ [" + "1," * 60_000 + "] }}",
 }

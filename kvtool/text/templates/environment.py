@@ -10,8 +10,9 @@ from types import BuiltinMethodType, MethodType
 from typing import Any, NoReturn, cast
 
 from jinja2 import StrictUndefined
-from jinja2.exceptions import TemplateError, TemplateRuntimeError
+from jinja2.exceptions import TemplateError, TemplateRuntimeError, TemplateSyntaxError
 from jinja2.filters import make_attrgetter
+from jinja2.lexer import Token
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.utils import Joiner, Namespace
 from markupsafe import Markup
@@ -39,6 +40,8 @@ _PAIR = 20
 _FUNCTION = 60
 _TEXTS = frozenset({str, Traced})
 _SMALL = 64
+_MOST_TOKENS = 100_000
+"""Of a template's code, with the texts between; those of models have some thousands."""
 _UNKNOWN = 100
 """Characters of a text that something is asked to hold in a row of comparisons."""
 _WORD = re.compile(r"\w+")
@@ -64,6 +67,13 @@ class TracedEnvironment(Work, ParsedEnvironment):
             self.undefined = StrictUndefined
         self._clock = clock or datetime.now
         self._install(chat=chat)
+
+    def _located(self, name: str | None, filename: str | None, state: str | None) -> Iterator[Token]:
+        """The same, up to a bound: what Jinja makes of a template's code takes time and memory with every word and mark in it."""
+        for number, token in enumerate(super()._located(name, filename, state)):
+            if number == _MOST_TOKENS:
+                raise TemplateSyntaxError(f"more than {_MOST_TOKENS:,} words and marks of code", token.lineno)
+            yield token
 
     def _install(self, *, chat: bool) -> None:
         del self.globals["lipsum"]
