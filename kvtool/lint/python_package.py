@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
+from kvtool.lint.python_file import python_text
 from kvtool.lint.python_source import PythonSource
 
 MOST_BYTES = 4 * 1024 * 1024
@@ -202,7 +203,7 @@ class PythonFiles:
         try:
             if path.stat().st_size > MOST_BYTES:
                 return None
-            return Module(str(path), PythonSource(str(path), path.read_text(encoding="utf-8")))
+            return Module(str(path), PythonSource(str(path), python_text(path.read_bytes(), str(path))))
         except (OSError, ValueError, KvtoolError):
             return None
 

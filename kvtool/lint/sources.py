@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.text_files import read_text
+from kvtool.lint.python_file import python_text
+from kvtool.text.files.text_files import file_bytes, read_text
 from kvtool.text.files.yaml_nodes import parse_yaml_data
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
@@ -158,12 +159,13 @@ def _is_jinja(path: str) -> bool:
 
 
 def _read(path: str, suffix: str) -> TextInput:
-    limit = PYTHON_BYTES if suffix == ".py" else TEMPLATE_BYTES
     if suffix == ".py" and _is_blank(path):
         return TextInput(path, "", "python")  # an empty module is no mistake, as an empty prompt is
-    text = read_text(Path(path), shown=path, place=Place(path), limit=limit)
     if suffix == ".py":
-        return TextInput(path, text, "python")
+        return TextInput(
+            path, python_text(file_bytes(Path(path), shown=path, place=Place(path), limit=PYTHON_BYTES), path), "python"
+        )
+    text = read_text(Path(path), shown=path, place=Place(path), limit=TEMPLATE_BYTES)
     if suffix in (".tmpl", *PLAIN_SUFFIXES) and _GO_MARK.search(text):
         return TextInput(path, text, "template", "mustache")
     from kvtool.lint.skeleton import JINJA_MARK, style_of

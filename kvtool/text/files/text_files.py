@@ -36,14 +36,19 @@ def read_text(
     changed = overlay.get(os.path.realpath(path)) if overlay and "\0" not in str(path) else None
     if changed is not None:
         return decode(changed.encode(), shown=shown, place=place, may_be_empty=may_be_empty)
+    data = file_bytes(path, shown=shown, place=place, limit=limit)
+    return decode(data, shown=shown, place=place, may_be_empty=may_be_empty)
+
+
+def file_bytes(path: Path, *, shown: str, place: Place | None = None, limit: int = MAX_BYTES) -> bytes:
+    """What an ordinary file holds; KvtoolError as in `read_text`."""
     check_file(path, shown=shown, place=place)
     try:
         if path.stat().st_size > limit:
             raise KvtoolError(f"`{shown}` is larger than {limit // 2**20} MiB", place=place)
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise _unreadable(shown, error, place) from error
-    return decode(data, shown=shown, place=place, may_be_empty=may_be_empty)
 
 
 def read_data(path: Path, *, what: str, shown: str, limit: int = MAX_BYTES) -> bytes:
