@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
@@ -293,7 +294,8 @@ class _Scope(Flow):
             before = self.values.get(base)
             key = name.rpartition(".")[2]
             if before is not None and any(isinstance(piece, Mapped) for piece in before):
-                pairs = [pair for piece in before if isinstance(piece, Mapped) for pair in piece.pairs]
+                held = [piece.pairs for piece in before if isinstance(piece, Mapped)]
+                pairs = held[0] if len(held) == 1 else tuple(chain(*held))
                 self._set(base, (Mapped((*pairs, (key, value))),))
         if not name:
             self.told(value, Evidence.NOTHING)

@@ -7,7 +7,7 @@ a `Param` stands for what a caller gives. Lists, mappings, functions, objects an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
@@ -70,9 +70,13 @@ class Mapped:
     """A mapping with known keys."""
 
     pairs: tuple[tuple[str, Value], ...]
+    _last: dict[str, Value] = field(default_factory=dict, init=False, repr=False)
+    """The last value of each key, once it was asked for."""
 
     def get(self, key: str) -> Value | None:
-        return next((value for name, value in reversed(self.pairs) if name == key), None)
+        if self.pairs and not self._last:
+            self._last.update(self.pairs)
+        return self._last.get(key)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
