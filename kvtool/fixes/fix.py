@@ -13,6 +13,7 @@ from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
     from kvtool.accounting.plan import Plan
+    from kvtool.fixes.held_units import HeldUnits
     from kvtool.workload.render import Renderer
 
 Tier = Literal["P0", "P1", "P2", "P3"]
@@ -31,7 +32,8 @@ class Fix:
     changes: `make` gives a fresh transformation of turns for each pass (it may remember earlier turns of the pass; it returns the
     very turn where nothing is to be done, and is deterministic and idempotent), the others change the source's order, the chat
     template or the plan. None of them: the advice is for people only and cannot be tried. `warnings` name what a person has to
-    look at, such as text that refers to what was moved.
+    look at, such as text that refers to what was moved. `in_order`: what is done to a turn hangs on those before it in the pass.
+    `memo` is what `make` remembers of texts from one pass to the next.
     """
 
     key: str
@@ -45,6 +47,8 @@ class Fix:
     source: Callable[[Source], Source] | None = None
     renderer: Callable[[Renderer], Renderer] | None = None
     plan: Callable[[Plan], Plan] | None = None
+    in_order: bool = False
+    memo: HeldUnits | None = None
 
     @property
     def name(self) -> str:
@@ -61,14 +65,24 @@ def fix_name(key: str) -> str:
     return xxh64_hexdigest(key.encode(errors="surrogatepass"))
 
 
-def combined(fixes: Iterable[Fix]) -> Transform:
-    """One fresh transformation of turns that does what all of them do to turns, in order, each in its group."""
-    steps = [(fix.group, fix.make()) for fix in fixes if fix.make is not None]
+class CombinedFixes:
+    """A fresh transformation of turns that does what all of some fixes do to turns, in order, each in its group."""
 
-    def transform(turn: Turn) -> Turn:
-        for group, step in steps:
+    __slots__ = ("_steps", "in_order", "memos")
+
+    def __init__(self, fixes: Iterable[Fix]) -> None:
+        of_turns = [(fix, fix.make) for fix in fixes if fix.make is not None]
+        self._steps = [(fix.group, make()) for fix, make in of_turns]
+        self.in_order = any(fix.in_order for fix, _ in of_turns)
+        self.memos = list({id(fix.memo): fix.memo for fix, _ in of_turns if fix.memo is not None}.values())
+
+    def __call__(self, turn: Turn) -> Turn:
+        for group, step in self._steps:
             if group is None or turn.group == group:
                 turn = step(turn)
         return turn
 
-    return transform
+
+def combined(fixes: Iterable[Fix]) -> CombinedFixes:
+    """One transformation of these fixes for a pass."""
+    return CombinedFixes(fixes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from kvtool.fixes.movable_unit import Movable
 from kvtool.text.traced import marks_of
@@ -18,6 +19,17 @@ class HeldUnits:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Movable, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def since(self, count: int) -> list[tuple[int, tuple[Movable, ...]]]:
+        """What was learned after so many texts."""
+        return list(islice(self._known.items(), count, None))
+
+    def learn(self, found: list[tuple[int, tuple[Movable, ...]]]) -> None:
+        """What a copy of this process has learned."""
+        self._known.update(found[: max(_MOST - len(self._known), 0)])
 
     def of(self, text: str, role: str, find: Callable[[], Iterable[Movable | str]]) -> tuple[Movable, ...]:
         """Those of a text; `find` gives them, and reasons for others, where they are not known."""

@@ -31,6 +31,7 @@ from kvtool.fixes.canonical import sort_keys, sort_tools
 from kvtool.fixes.coarsen import coarsen_times, drop_values
 from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
+from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.inline_order import InlineOrder
 from kvtool.fixes.movable_unit import Movable
 from kvtool.fixes.move import destination, move_targets
@@ -134,9 +135,12 @@ def _fix(
     make: Callable[[], Transform],
     *warnings: str,
     shared: str | None = None,
+    in_order: bool = False,
+    memo: HeldUnits | None = None,
 ) -> Fix:
     """A fix of one cause; `shared` stands for the slot in its key where several causes of a group have the same fix."""
-    return Fix(_key(cause, name, shared), cause.kind.code, tier, cause.group, what, cause, warnings, make=make)
+    key = _key(cause, name, shared)
+    return Fix(key, cause.kind.code, tier, cause.group, what, cause, warnings, make, in_order=in_order, memo=memo)
 
 
 def _advice(cause: SlotCause, name: str, tier: Tier, what: str, *, code: str | None = None) -> Fix:
@@ -163,10 +167,19 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     looks = (_AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
-    fixes = [_fix(cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]), *looks)]
+    fixes = [
+        _fix(
+            cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]), *looks, memo=target.held
+        )
+    ]
     if near != far and far != _WHOLE_TEXT:
         within = _fix(
-            cause, "move-within", "P2", what + near, lambda: lambda turn: move_targets(turn, [target], within=True)
+            cause,
+            "move-within",
+            "P2",
+            what + near,
+            lambda: lambda turn: move_targets(turn, [target], within=True),
+            memo=target.held,
         )
         fixes.insert(0, within)
     named = [] if refusal is None else [_named_once(cause, target, refusal, near)]
@@ -252,7 +265,7 @@ def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = "keep the tools of a session in the order in which they first appeared, new ones at the end of the list"
     defer = "declare all tools of a session from its first turn on and say with `tool_choice` which of them are allowed"
     return [
-        _fix(cause, "append-tools", "P3", what, FirstSeenTools, shared="tools"),
+        _fix(cause, "append-tools", "P3", what, FirstSeenTools, shared="tools", in_order=True),
         _advice(cause, "defer-tools", "P3", defer),
     ]
 
@@ -260,7 +273,7 @@ def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 def _definition(cause: SlotCause) -> list[Fix]:
     """A value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool first."""
     what = "define the tool alike in each request, and say what varies in a message behind the shared text"
-    return [_fix(cause, STEADY_TOOLS, "P3", what, FirstDefinitions, TRIED_WITHOUT, shared="tools")]
+    return [_fix(cause, STEADY_TOOLS, "P3", what, FirstDefinitions, TRIED_WITHOUT, shared="tools", in_order=True)]
 
 
 def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -330,7 +343,7 @@ def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str)
 def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     what = "cut the history on a stride: let it grow to one and a half times of what is kept now, then cut it at once"
-    return [_fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history")]
+    return [_fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history", in_order=True)]
 
 
 def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

@@ -30,6 +30,7 @@ from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
+from kvtool.fixes.fix import CombinedFixes
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
 from kvtool.results.choices import By
@@ -39,6 +40,7 @@ from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.ahead.ahead import read_ahead
+from kvtool.workload.ahead.divided import divided
 from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import (
     NO_ANSWER,
@@ -53,6 +55,7 @@ from kvtool.workload.drive import (
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.prepared import TokensTurn
 from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 if TYPE_CHECKING:
@@ -203,7 +206,8 @@ class Pass:
         self.only_causes = only_causes
         self.first_look = explain and rewrite is None
         """Whether all is collected that only the run of the prompts as they are has to tell."""
-        self._looks = Looks(one_in or {})
+        self._one_in = one_in or {}
+        self._looks = Looks(self._one_in)
         self._salted = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         ledger = Ledger(
             plan.base_block,
@@ -350,7 +354,18 @@ class Pass:
         plan = self.plan
         if self.first_look and plan.one_at_a_time and not plan.use_arrivals and not plan.traced:
             return read_ahead(source, self.maker, jobs=self.jobs)
+        if isinstance(source, KeptRequests) and isinstance(self.rewrite, CombinedFixes) and self._may_divide:
+            looks, explain = Looks(self._one_in), self.result.ledger.find_gaps
+            whole = [explain and looks.take(turn.group, 1) for turn in source.turns]
+            return divided(source, self.rewrite, self.maker, jobs=self.jobs, whole=whole)
         return nullcontext(rewritten(source.conversations(), self.rewrite))
+
+    @property
+    def _may_divide(self) -> bool:
+        """Whether nothing but its tokens is needed of a request that is not looked at."""
+        plan, counted = self.plan, self.only_hits or self.only_causes
+        one_by_one = plan.one_at_a_time and not plan.use_arrivals and not plan.traced
+        return counted and one_by_one and self._by_rules is None and self.events is None
 
     def _decode_traffic(self) -> Decode | None:
         """Of requests that did decode together, or else of conversations that would."""
@@ -464,6 +479,8 @@ class Pass:
                 self.result.unsalted.add(turn.salt)
         with self._shield:
             ledger = self.result.ledger
+            compare = self._looked_at(job)
+            turn = job.turn
             entry = ledger.submit(
                 turn,
                 job.ids,
@@ -471,7 +488,7 @@ class Pass:
                 prompt=job.prompt,
                 unit=job.unit,
                 num_tokens=job.request.num_prompt_tokens,
-                compare=job.unit == 1 and self._looks.take(turn.group, job.request.num_prompt_tokens),
+                compare=compare,
                 chain=job.chain,
                 scope=self._hosted_scope(turn),
             )
@@ -483,6 +500,14 @@ class Pass:
             self._show(job, entry)
             self._entries[id(job)] = entry
         return job
+
+    def _looked_at(self, job: Job) -> bool:
+        """Whether causes are looked for in a request; then it has its texts."""
+        chosen = job.unit == 1 and self._looks.take(job.turn.group, job.request.num_prompt_tokens)
+        if chosen and self.result.ledger.find_gaps and isinstance(job.turn, TokensTurn):
+            job.turn = job.turn.whole()
+            job.prompt = self.maker.prepare(job.turn).prompt
+        return chosen
 
     def _admitted(self, job: Job) -> bool:
         """Whether the engine would ever run a request; else it is counted as refused."""

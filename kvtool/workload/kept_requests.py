@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kvtool.engine.chain_numbers import Chain
 from kvtool.workload.turn import Conversation, Recorded, Turn
@@ -43,6 +43,11 @@ class KeptRequests:
     def conversations(self) -> Iterator[Conversation]:
         """Each request by itself."""
         return (Recorded(iter((turn,))) for turn in self._turns)
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """The requests, in their order."""
+        return self._turns
 
     def part(self, choose: Callable[[Turn], bool]) -> KeptRequests:
         """Those of the requests that are chosen, in their order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvtool.errors import MessageRefusedError
@@ -30,3 +31,15 @@ class PreparedTurn(Turn):
         if isinstance(prepared, MessageRefusedError):
             raise prepared
         return prepared
+
+
+@dataclass(slots=True)
+class TokensTurn(PreparedTurn):
+    """A changed turn of which another process told the tokens alone: its texts are those from before the change."""
+
+    again: Callable[[], Turn] | None = None
+
+    def whole(self) -> Turn:
+        """The turn with all that was changed."""
+        assert self.again is not None
+        return self.again()
