@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot
@@ -62,7 +61,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
         before, after = was.get("content"), now.get("content")
         if isinstance(before, str) and isinstance(after, str) and _same(before, after, targets):
             messages[index] = was
-    return turn if messages == (turn.messages or []) else replace(turn, messages=messages)
+    return turn if messages == (turn.messages or []) else turn.with_messages(messages)
 
 
 def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:

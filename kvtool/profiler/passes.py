@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.cache_rules import Prediction
-from kvtool.accounting.caches.unlimited import UnlimitedCache
+from kvtool.accounting.caches.unlimited import SeenPrefixes, UnlimitedCache
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
@@ -238,8 +238,11 @@ class Pass:
         self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None, numbers=numbers)
         self._unlimited: UnlimitedCache | None = None
         """Stands for the engine's cache, as far as prompts come with their tokens."""
-        if events is None and not only_hits and UnlimitedCache.can_stand_for(plan.engine):
+        self._seen: SeenPrefixes | None = None
+        """What the ledger would know of requests, where nothing but hits is counted."""
+        if events is None and (plan.one_at_a_time or not only_hits) and UnlimitedCache.can_stand_for(plan.engine):
             self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
+            self._seen = SeenPrefixes(plan.engine.block_size) if only_hits else None
         self._kinder_engines: KinderEngines | None = None
         """Beside an engine with several KV cache groups."""
         if (
@@ -546,7 +549,11 @@ class Pass:
 
     def _execute(self, job: Job) -> None:
         if self._unlimited is not None and job.prompt is not None:
-            self._unlimited.execute(job.request, self._entries[id(job)].reachable)
+            if self._seen is not None:
+                reachable = self._seen.reachable(job.ids, job.computed_output(), job.turn.salt)
+            else:
+                reachable = self._entries[id(job)].reachable
+            self._unlimited.execute(job.request, reachable)
             return
         if self._pool is not None:
             self._pool.execute(job.request)

@@ -132,7 +132,11 @@ class Traced(str):
         start, stop, step = key.indices(len(self))
         if step != 1:
             return Traced(text, (Mark(len(text), None, 0),))
-        return Traced(text, _cut(self.marks, start, stop))
+        marks = self.marks
+        if len(marks) == 1:  # most texts were written at one place
+            _, origin, offset = marks[0]
+            return _whole(text, (Mark(len(text), origin, offset + start),) if text else ())
+        return Traced(text, _cut(marks, start, stop))
 
     def __mul__(self, count: SupportsIndex) -> Traced:
         return Traced(str.__mul__(self, count), self.marks * max(count.__index__(), 0))
@@ -231,6 +235,13 @@ class Traced(str):
                 at += length
                 index += 1
             yield Traced(str.__getitem__(self, slice(start, stop)), found)
+
+
+def _whole(text: str, marks: tuple[Mark, ...]) -> Traced:
+    """A text with marks that need not be merged."""
+    made = str.__new__(Traced, text)
+    made.marks = marks
+    return made
 
 
 def marks_of(text: str) -> tuple[Mark, ...]:

@@ -103,6 +103,12 @@ class Turn:
             self.clock,
         )
 
+    def with_messages(self, messages: list[Message]) -> Turn:
+        """The same request with other messages, likewise."""
+        turn = self.with_text(self.text)
+        turn.messages = messages
+        return turn
+
     @property
     def place(self) -> Place | None:
         """Where the request is written."""

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.accounting.caches.unlimited import UnlimitedCache
+from kvtool.accounting.caches.unlimited import SeenPrefixes, UnlimitedCache
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.engine.cache import BlockManager
 from kvtool.engine.config import EngineConfig
@@ -30,6 +30,7 @@ def test_it_does_what_the_engine_does(
     engine = Scheduler(config, BlockManager(config))
     ledger = Ledger(block_size, caching=caching)
     cache = UnlimitedCache(config, PrefixCacheStats())
+    seen = SeenPrefixes(block_size)
     assert UnlimitedCache.can_stand_for(config)
     for number, (prompt, output, salt) in enumerate(workload):
         ids = np.array(prompt, np.int32)
@@ -45,6 +46,7 @@ def test_it_does_what_the_engine_does(
 
         mine, theirs = request(), request()
         entry = ledger.submit(Turn("g", token_ids=ids, salt=salt), ids, np.array(output[:-1], np.int32))
+        assert seen.reachable(ids, np.array(output[:-1], np.int32), salt) == entry.reachable
         account(engine, theirs)
         cache.execute(mine, entry.reachable)
         assert (mine.num_cached_tokens, mine.outputs) == (theirs.num_cached_tokens, theirs.outputs)

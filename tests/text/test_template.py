@@ -7,10 +7,12 @@ from datetime import datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jinja2 import StrictUndefined
+from jinja2 import StrictUndefined, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 
 from kvtool.errors import KvtoolError
+from kvtool.text.templates.environment import TracedEnvironment
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.templates.traced_json import traced_json
 from kvtool.text.traced import Mark, Origin, Traced, concat, marks_of
@@ -317,3 +319,14 @@ def test_traced_json_leads_escapes_back_to_their_characters() -> None:
     assert written.at(written.index("hi"))[1] == 1
     assert isinstance(marks_of(written)[0], Mark)
     assert traced_json({"\x000\x00": text}) == json.dumps({"\x000\x00": text}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("name", ["a", "_a", "__a", "__class__", "__init__", "missing"])
+@pytest.mark.parametrize("value", [True, 0, 1.5, "text", Traced("text"), None, [1], {"a": 1}, len, str, Traced])
+def test_a_namespace_holds_what_it_holds_for_jinja(name: str, value: object) -> None:
+    mine, theirs = TracedEnvironment(Traced(""), chat=True), ImmutableSandboxedEnvironment()
+    found, expected = (each.getattr(Namespace({name.lstrip("_"): value, name: value}), name) for each in (mine, theirs))
+    if isinstance(expected, Undefined):
+        assert type(found) is type(expected)
+    else:
+        assert found is expected

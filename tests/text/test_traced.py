@@ -154,3 +154,21 @@ def test_a_part_that_is_found_by_its_marks_is_the_slice(text: Traced, one: int, 
     found = TracedPlaces(text).part(start, stop)
     assert found == text[start:stop]
     assert found.marks == text[start:stop].marks
+
+
+edges = st.one_of(st.none(), st.integers(-12, 12))
+
+
+@given(st.text("ab\né", max_size=8), edges, edges, st.sampled_from([None, 1, -1, 2]))
+def test_a_slice_of_one_stretch_is_that_of_the_stretch(
+    text: str, start: int | None, stop: int | None, step: int | None
+) -> None:
+    found = Traced.of(text, Origin("p"))[start:stop:step]
+    assert type(found) is Traced
+    assert str.__str__(found) == text[start:stop:step]
+    if step not in (None, 1):
+        assert all(origin is None for _, origin, _ in found.marks)
+    elif found:
+        assert found.marks == (Mark(len(found), Origin("p"), slice(start, stop).indices(len(text))[0]),)
+    else:
+        assert found.marks == ()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from kvtool.accounting.prefix_tree import Ids, RadixTree
+from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
 from kvtool.engine.stats import PrefixCacheStats
@@ -39,3 +43,20 @@ class UnlimitedCache:
         if config.enable_prefix_caching:
             self._stats.admitted(request, hit)
             self.num_filled += computed // size - hit // size
+
+
+class SeenPrefixes:
+    """What was computed for each salt, where no ledger says what of a request was there before."""
+
+    def __init__(self, block_size: int) -> None:
+        self._block_size = block_size
+        self._store = TokenStore()
+        self._trees: dict[str, RadixTree] = {}
+
+    def reachable(self, prompt: Ids, output: Ids, salt: str | None) -> int:
+        """The tokens of a prompt that such a cache hits; then the prompt and the computed part of its answer are there, too."""
+        tree = self._trees.get(salt or "")
+        if tree is None:
+            tree = self._trees[salt or ""] = RadixTree(self._store)
+        known = tree.grow(prompt, np.concatenate([prompt, output]) if len(output) else prompt)
+        return max(min(known, len(prompt) - 1), 0) // self._block_size * self._block_size

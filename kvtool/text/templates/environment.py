@@ -39,6 +39,7 @@ _ITEM = 60
 _PAIR = 20
 _FUNCTION = 60
 _TEXTS = frozenset({str, Traced})
+_VALUES = frozenset({bool, int, float, str, Traced})
 _SMALL = 64
 _MOST_TOKENS = 100_000
 """Of a template's code, with the texts between; those of models have some thousands."""
@@ -175,6 +176,10 @@ class TracedEnvironment(Work, ParsedEnvironment):
                 return getattr(obj, attribute)
         elif kind in _TEXTS and attribute in _TEXT_METHODS:
             return getattr(obj, attribute)  # nothing of these is unsafe, which Jinja would ask for each
+        elif kind is Namespace and attribute[:1] != "_":
+            value = getattr(obj, attribute, None)
+            if type(value) in _VALUES:
+                return value  # the same: no method, and of an object of which nothing else is unsafe
         if isinstance(obj, Traced) and attribute in _TRACED_ONLY:
             return self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
