@@ -27,10 +27,12 @@ from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.hashing import extend_hashes
 from kvtool.engine.prediction.latency import PrefillTimes
+from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import CombinedFixes
+from kvtool.profiler.compared_ahead import ComparedAhead
 from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
 from kvtool.results.choices import By
@@ -55,7 +57,7 @@ from kvtool.workload.drive import (
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.kept_trace import KeptTrace
-from kvtool.workload.prepared import TokensTurn
+from kvtool.workload.prepared import Prepared, TokensTurn
 from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 if TYPE_CHECKING:
@@ -206,6 +208,7 @@ class Pass:
         self.only_causes = only_causes
         self.first_look = explain and rewrite is None
         """Whether all is collected that only the run of the prompts as they are has to tell."""
+        self._ahead: ComparedAhead | None = None
         self._one_in = one_in or {}
         self._looks = Looks(self._one_in)
         self._salted = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
@@ -356,12 +359,32 @@ class Pass:
         """Those of the source, rewritten; read by another process where much is to be found out about each, in their order."""
         plan = self.plan
         if self.first_look and plan.one_at_a_time and not plan.use_arrivals and not plan.traced:
-            return read_ahead(source, self.maker, jobs=self.jobs)
+            return read_ahead(source, self.maker, jobs=self.jobs, finds=self._compared_ahead())
         if isinstance(source, KeptRequests) and isinstance(self.rewrite, CombinedFixes) and self._may_divide:
             looks, explain = Looks(self._one_in), self.result.ledger.find_gaps
             whole = [explain and looks.take(turn.group, 1) for turn in source.turns]
             return divided(source, self.rewrite, self.maker, jobs=self.jobs, whole=whole)
         return nullcontext(rewritten(source.conversations(), self.rewrite))
+
+    def _compared_ahead(self) -> ComparedAhead | None:
+        """Where each request of a log goes into the ledger, but for those that `takes` knows of."""
+        if self.plan.limit is not None or self.plan.rules != "vllm" or self._by_rules is not None or self._one_in:
+            return None
+
+        def takes(turn: Turn, made: Prepared) -> bool:
+            prompt, status = made.prompt, turn.call.status
+            request = Request("", len(prompt), prompt_ids=prompt.ids, output_ids=made.output, cache_salt=turn.salt)
+            return (status is None or status < _FAILED) and self._fits(request)
+
+        self._ahead = ComparedAhead(self.result.ledger, takes)
+        return self._ahead
+
+    def _fits(self, request: Request) -> bool:
+        try:
+            self.engine.scheduler.check_fits(request)
+        except EngineError:
+            return False
+        return True
 
     @property
     def _may_divide(self) -> bool:
@@ -505,7 +528,9 @@ class Pass:
         return job
 
     def _looked_at(self, job: Job) -> bool:
-        """Whether causes are looked for in a request; then it has its texts."""
+        """Whether causes are looked for in a request; then it has its texts, and what it was compared with where that was done."""
+        if self._ahead is not None:
+            self._ahead.comes(job.turn)
         chosen = job.unit == 1 and self._looks.take(job.turn.group, job.request.num_prompt_tokens)
         if chosen and self.result.ledger.find_gaps and isinstance(job.turn, TokensTurn):
             job.turn = job.turn.whole()

@@ -24,6 +24,8 @@ class PreparedTurn(Turn):
     """A turn that comes with what was made of it, or why nothing could be."""
 
     prepared: Prepared | MessageRefusedError | None = None
+    found: object = None
+    """What else was found out of it."""
 
     def take(self) -> Prepared | None:
         """What was made of it, once; later None. Raises MessageRefusedError where the chat template refuses the turn."""

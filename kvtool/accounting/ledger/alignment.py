@@ -32,11 +32,15 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An earlier request, kept to compare later ones with. `ids` are its prompt's tokens and those of its answer, as computed."""
+    """An earlier request, kept to compare later ones with. `ids` are its prompt's tokens and those of its answer, as computed.
+
+    `order` counts those that were kept, from 1 on.
+    """
 
     turn: Turn
     prompt: Prompt
     ids: Ids
+    order: int = 0
 
 
 @dataclass(frozen=True, slots=True)

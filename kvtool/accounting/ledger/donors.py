@@ -206,6 +206,8 @@ class Donors:
         self._groups: dict[str, _Slots] = {}
         self._cost = 0
         self._order = 0
+        self.gone: list[int] | None = None
+        """The order of requests that were dropped, where somebody looks through it and clears it."""
 
     def find(self, turn: Turn, content: DonorContent) -> Seen | None:
         """The earlier request with the most tokens in common; of equals one of the same session, then the latest."""
@@ -259,6 +261,8 @@ class Donors:
             return
         kept.places -= 1
         self._cost -= 0 if kept.places else kept.cost
+        if self.gone is not None and not kept.places:
+            self.gone.append(kept.order)
         group, kind, index = place
         if kind == "slot" and isinstance(index, int):
             self._groups[group].free(index)

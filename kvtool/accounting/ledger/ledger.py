@@ -10,23 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.accounting.ledger.alignment import MIN_RUN, Attributed, DonorAlignment, Rung, Seen, attribute
-from kvtool.accounting.ledger.donors import DonorContent, Donors
+from kvtool.accounting.ledger.alignment import Attributed, DonorAlignment, Rung, attribute
+from kvtool.accounting.ledger.comparer import Comparer, Compares
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS, block_rungs
-from kvtool.accounting.ledger.gaps import find_gaps
-from kvtool.accounting.ledger.line_set import LineSet
-from kvtool.accounting.ledger.lines import Lines, split_lines
 from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.ledger.sums import Booked, SumBook, SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.trace_book import TraceBook
 from kvtool.accounting.ledger.traced_batch import TracedBatch, settle, traced_rungs
 from kvtool.accounting.ledger.watcher import Watcher
-from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
+from kvtool.accounting.prefix_tree import Ids, RadixTree
 from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.chain_numbers import Chain, TraceNumbers
 from kvtool.results.choices import By
-from kvtool.text.align import LineEnds
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
@@ -110,9 +106,7 @@ class Ledger:
         """By owner, as far as there are any, the tokens whose fate `close` finds; not of traces."""
         self._taken = Ranges()
         """By owner, what of the text that nobody had computed before has a fate already."""
-        self._donors = Donors()
-        self._lines = LineSet()
-        """Every line of `MIN_RUN` tokens or more, of prompts and answers."""
+        self.comparer: Compares = Comparer(newline, lines=fates)
         self._sums = None if by is None else SumBook(by)
         self._had: set[str] = set()
         """`tokens` and `text`, where any prompt had them."""
@@ -164,7 +158,8 @@ class Ledger:
             self._had.update(("tokens", "text") if prompt is not None and prompt.text is not None else ("tokens",))
         alignment, repeated = None, list[tuple[int, int]]()
         if unit == 1 and self.find_gaps and compare:
-            alignment, repeated = self._compare(tree, match, turn, Prompt(ids) if prompt is None else prompt, sequence)
+            compared = Prompt(ids) if prompt is None else prompt
+            alignment, repeated = self.comparer.compare(tree, match, turn, compared, sequence)
         tree.insert(sequence, owner, match)
         own = known
         if self._tenants is not None:
@@ -234,56 +229,6 @@ class Ledger:
             size = 1 if unit > 1 else size  # a trace's partial block counts too
             return [("in_flight", own // size * size), ("isolated", known // size * size), ("partial_block", known)]
         return block_rungs(count, own, known, size)
-
-    def _compare(
-        self, tree: RadixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids
-    ) -> tuple[DonorAlignment | None, list[tuple[int, int]]]:
-        """A prompt's alignment, and which of its lines were seen anywhere; then it is kept for those that come."""
-        newline = self.newline() if prompt.text is not None and self.newline is not None else None
-        output, content = sequence[len(prompt) :], DonorContent.of(prompt.ids)
-        alignment = None
-        if len(prompt) - match.length >= MIN_RUN:
-            donor = self._donors.find(turn, content)
-            alignment = self._align(tree, match, prompt.ids, donor, newline)
-        repeated = self._repeated(prompt.ids, match.length, output, newline) if self._has_fates else []
-        self._donors.add(
-            Seen(turn, prompt, sequence), content.joined(DonorContent.of(output)) if len(output) else content
-        )
-        return alignment, repeated
-
-    def _repeated(self, ids: Ids, known: int, output: Ids, newline: LineEnds | None) -> list[tuple[int, int]]:
-        """What of the lines of a prompt behind its known tokens was seen anywhere; then all lines were, the answer's too."""
-        lines = split_lines(ids, newline)
-        new, seen = self._enter_lines(lines, known)
-        repeated = list[tuple[int, int]]()
-        if len(ids) - known >= MIN_RUN and seen.any():
-            starts, stops = np.maximum(lines.starts[new][seen], known), lines.stops[new][seen]
-            repeated = list(zip(starts.tolist(), stops.tolist(), strict=True))
-        if len(output):
-            self._enter_lines(split_lines(output, newline), 0)
-        return repeated
-
-    @staticmethod
-    def _align(
-        tree: RadixTree, match: Match, ids: Ids, donor: Seen | None, newline: LineEnds | None
-    ) -> DonorAlignment | None:
-        """A prompt against its donor or, where that has no text of its rest, against the latest content of the tree."""
-        known = match.length
-        if donor is not None:
-            gaps = find_gaps(ids, known, donor.ids, newline=newline)
-            if gaps:
-                return DonorAlignment(known, gaps, donor.ids, donor)
-        before = np.concatenate([ids[:known], tree.continuation(match, 2 * (len(ids) - known) + 4096)])
-        gaps = find_gaps(ids, known, before, newline=newline)
-        return DonorAlignment(known, gaps, before) if gaps else None
-
-    def _enter_lines(self, lines: Lines, known: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which lines are long enough and not all in known tokens, and which of these were seen before; then all of these were."""
-        new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
-        names = lines.names[new]
-        seen = self._lines.has(names)
-        self._lines.add(names[~seen])
-        return new, seen
 
     def settle(
         self, entry: LedgerEntry, hit: int, *, kinder: Sequence[tuple[str, int]] | None = None
@@ -404,7 +349,7 @@ class Ledger:
         self._store, self._trees, self._tenants = TokenStore(), {}, None
         self._traces, self._numbers = {}, {}
         self._owner_group, self._owner_tokens, self._left = [], array("q"), array("q")
-        self._taken, self._donors, self._lines = Ranges(), Donors(), LineSet()
+        self._taken, self.comparer = Ranges(), Comparer(self.newline, lines=self._has_fates)
 
     def fates(self) -> dict[str, int]:
         """Tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
@@ -439,7 +384,7 @@ class Ledger:
 
     def examples(self) -> Iterator[Prompt]:
         """Prompts that are kept to compare others with: of each group and session the last, and others; bounded in tokens."""
-        return self._donors.prompts()
+        return self.comparer.examples()
 
     def totals(self) -> Iterator[GroupTotals]:
         """The groups in the order of their first request."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.workload.ahead.child import Child, can_fork, cores
@@ -22,24 +22,46 @@ Taken = TypeVar("Taken")
 WORTH_IT = 4_000_000
 """Bytes of a log from which on a second process pays: what it takes to begin is then a few hundredths."""
 
-_RECORDED, _TURN, _OVER, _GROWING, _FAILED, _DONE = range(6)
+_RECORDED, _TURN, _OVER, _GROWING, _FAILED, _DONE, _STATE = range(7)
 """What comes next: a conversation of turns that are known, one of them, its end, a conversation that needs answers, an error,
-the end of all."""
+the end of all, and what was found out so far: from here on nothing is."""
+
+
+class Finds(Protocol):
+    """What else the other process finds out of each turn, as long as it has all turns; it has a copy of this."""
+
+    def begun(self) -> None:
+        """Here: there is another process."""
+        ...
+
+    def told(self, turn: Turn, made: Prepared) -> object:
+        """There: what is found out of a turn, which it will have as `found`."""
+        ...
+
+    def state(self) -> bytes:
+        """There: all of it, for this process to go on."""
+        ...
+
+    def take_over(self, state: bytes) -> None:
+        """Here: go on from it."""
+        ...
 
 
 @contextmanager
-def read_ahead(source: Source, maker: JobMaker, *, jobs: int | None) -> Iterator[Iterator[Conversation]]:
+def read_ahead(
+    source: Source, maker: JobMaker, *, jobs: int | None, finds: Finds | None = None
+) -> Iterator[Iterator[Conversation]]:
     """The source's conversations; by a second process where that can be and `jobs` allows it, or where it pays (None).
 
     The turns are the same, one by one; those of `PreparedTurn` bring along what `maker` would make of them. They are made in the
     order of the log, so each conversation is to be finished before the next one is asked for. Raises what reading and
-    making raise, at the same turn.
+    making raise, at the same turn. `finds` is asked there, where another process reads.
     """
     if not isinstance(source, LogSource) or not _wanted(source, jobs) or not _opened(source, maker):
         yield source.conversations()
         return
     try:
-        ahead = _Ahead(source, maker)
+        ahead = _Ahead(source, maker, finds)
     except OSError:  # there is no room for another process
         yield source.conversations()
         return
@@ -74,11 +96,14 @@ def _opened(source: LogSource, maker: JobMaker) -> bool:
 class _Ahead:
     """Both sides of the pipe: what begins with `_write` is the child's, all else the parent's."""
 
-    def __init__(self, source: LogSource, maker: JobMaker) -> None:
+    def __init__(self, source: LogSource, maker: JobMaker, finds: Finds | None) -> None:
         self._source = source
+        self._finds = finds
         self._maker = maker
         self._child = Child(self._write)
         self._reader = TurnReader(self._child.stream, lambda piece, ids: maker.renderer.tokenizer.offsets(piece, ids))
+        if finds is not None:
+            finds.begun()
         self._kind: int | None = None
         """What comes next, where that is known already."""
 
@@ -91,6 +116,9 @@ class _Ahead:
         while (kind := self._upcoming()) != _DONE:
             if kind in (_TURN, _OVER):  # of a conversation that was given up, or is over
                 self._turn()
+                continue
+            if kind == _STATE:
+                self._take_over(self._taken(self._reader.value))
                 continue
             self._reader.begin()
             self._source.follow(self._taken(self._reader.value))
@@ -107,9 +135,17 @@ class _Ahead:
             self._kind = None
             return None
         turn = self._taken(self._reader.turn)
+        if self._finds is not None:
+            with self._living():
+                turn.found = self._reader.value()
         if turn.messages is not None:
             _ = self._maker.renderer.chat_template  # reports name what a run has used
         return turn
+
+    def _take_over(self, state: bytes) -> None:
+        assert self._finds is not None
+        self._finds.take_over(state)
+        self._finds = None
 
     def _upcoming(self) -> int:
         """What comes next. Raises what went wrong there."""
@@ -146,6 +182,8 @@ class _Ahead:
         try:
             for conversation in self._source.conversations():
                 growing = isinstance(conversation, Growing)
+                if growing:  # its turns are not known here
+                    self._write_state(stream, writer)
                 stream.write(bytes((_GROWING if growing else _RECORDED,)))
                 writer.begin()
                 writer.value(self._source.progress())
@@ -153,6 +191,7 @@ class _Ahead:
                     writer.value(conversation.rest())
                 else:
                     self._write_turns(conversation, stream, writer)
+            self._write_state(stream, writer)
             stream.write(bytes((_DONE,)))
             writer.value(self._source.progress(at_end=True))
         except BrokenPipeError:
@@ -161,6 +200,13 @@ class _Ahead:
             stream.write(bytes((_FAILED,)))
             writer.value(self._source.progress(at_end=True))
             writer.value(sendable(error))
+
+    def _write_state(self, stream: BinaryIO, writer: TurnWriter) -> None:
+        """What was found out, and no more of it."""
+        if self._finds is not None:
+            stream.write(bytes((_STATE,)))
+            writer.value(self._finds.state())
+            self._finds = None
 
     def _write_turns(self, conversation: Conversation, stream: BinaryIO, writer: TurnWriter) -> None:
         while (turn := conversation.next_turn(NO_ANSWER)) is not None:
@@ -172,4 +218,6 @@ class _Ahead:
                     made = error
             stream.write(bytes((_TURN,)))
             writer.turn(turn, made)
+            if self._finds is not None:
+                writer.value(self._finds.told(turn, made) if isinstance(made, Prepared) else None)
         stream.write(bytes((_OVER,)))

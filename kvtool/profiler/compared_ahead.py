@@ -1,0 +1,53 @@
+"""Requests of a log that are compared by the process that reads them: finding out what they lost by takes the other one longest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kvtool.accounting.ledger.compared_there import ComparedHere, ComparedThere, ToldComparison
+from kvtool.accounting.ledger.ledger import Ledger
+from kvtool.workload.prepared import Prepared, PreparedTurn
+from kvtool.workload.turn import Turn
+
+
+class ComparedAhead:
+    """What `read_ahead` wants to know, on both sides: a copy of it goes with the other process."""
+
+    def __init__(self, ledger: Ledger, takes: Callable[[Turn, Prepared], bool]) -> None:
+        """`takes` says whether the pass will enter a request in the ledger, which then asks for each of these in turn."""
+        self._ledger = ledger
+        self._takes = takes
+        self._here: ComparedHere | None = None
+        self._there: ComparedThere | None = None
+
+    def begun(self) -> None:
+        """There is another process: from now on the ledger is told."""
+        self._there = self._ledger.comparer = ComparedThere(self._ledger.newline)
+
+    def told(self, turn: Turn, made: Prepared) -> ToldComparison | None:
+        """In the other process: what comes of comparing the next request; None: the ledger will not ask."""
+        if not self._takes(turn, made):
+            return None
+        return self._compares.told(turn, made.prompt, np.asarray(made.output[:-1], np.int32))
+
+    def state(self) -> bytes:
+        """In the other process: what it goes on from."""
+        return self._compares.state()
+
+    @property
+    def _compares(self) -> ComparedHere:
+        if self._here is None:
+            self._here = ComparedHere(self._ledger.newline)
+        return self._here
+
+    def take_over(self, state: bytes) -> None:
+        """The other process compares no more."""
+        assert self._there is not None
+        self._there.take_over(state)
+
+    def comes(self, turn: Turn) -> None:
+        """A request is about to be entered."""
+        if self._there is not None and isinstance(turn, PreparedTurn) and isinstance(turn.found, ToldComparison):
+            self._there.coming, turn.found = turn.found, None
