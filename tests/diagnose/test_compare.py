@@ -218,6 +218,9 @@ def test_examples_in_another_order() -> None:
         ("Title: {} is late\nText: {}", "Sort mails.", "documents_reordered"),
         ("### {}\nIt says {}", "## Tools", "tools_reordered"),
         ("### {}\nIt says {}", "## Notes", "documents_reordered"),
+        ("<doc>{} is {}</doc>", "You know all tools.\n<docs>", "documents_reordered"),
+        ("<item>{} is {}</item>", "You know all files.\n<tools>", "tools_reordered"),
+        ("<entry>{} is {}</entry>", "Actions that you may call:", "tools_reordered"),
     ],
 )
 def test_what_changed_places_is_known_by_its_labels_or_its_heading(item: str, head: str, kind: str) -> None:

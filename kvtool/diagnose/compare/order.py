@@ -63,6 +63,8 @@ _LEADS = 4_096
 _ARROW = re.compile("[=-]>|[\u2192\u21d2\u27f6]")
 """What items of one list have in their middle: no line with it introduces the list."""
 _HEADING = re.compile(r"(#{1,6})[ \t]")
+_ELEMENT = re.compile(r"[ \t]*</?([A-Za-z][\w.-]{0,60})")
+_OPENS = re.compile(r"[ \t]*<[A-Za-z][^<>]{0,200}>[ \t\r]*")
 _BAR = "|"
 _BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
@@ -177,6 +179,8 @@ def _lead(text: str, start: int) -> str:
     line = text.rfind("\n", 0, start) + 1
     if heading := _HEADING.match(text, line):
         return _heading_over(text, line, len(heading[1]))
+    if (held := _ELEMENT.match(text, line)) and ">" not in text[line:start]:
+        return _element_around(text, line, held[1])
     if text[line:start].strip(_BULLETS):
         return text[max(line, start - _LEAD) : start]
     mark = text[start : start + 1]
@@ -187,6 +191,15 @@ def _lead(text: str, start: int) -> str:
     at = next((at for at, each in enumerate(others) if not each.lstrip().startswith(marks)), len(others))
     header = others[at - 1][:_LEAD] if at and mark == _BAR else ""  # what the columns of a table are
     return header + "".join(others[at : at + 1])[-_LEAD:]
+
+
+def _element_around(text: str, line: int, name: str) -> str:
+    """The opening tag above an element at `line` that has another name and a line of its own, else the last line that is no tag."""
+    for each in reversed(text[max(line - _LEADS, 0) : line].split("\n")):
+        tag = _ELEMENT.match(each)
+        if each.strip() and (tag is None or (tag[1] != name and _OPENS.fullmatch(each))):
+            return each[-_LEAD:] if tag is None else tag[1]
+    return ""
 
 
 def _heading_over(text: str, line: int, level: int) -> str:
