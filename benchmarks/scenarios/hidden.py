@@ -186,6 +186,25 @@ def scratch(chance: random.Random, seed: int) -> Case:
     return prompt_case(chance, "hidden", "scratch", seed, blocks, "move", chat=False)
 
 
+def context_first(chance: random.Random, seed: int) -> Case:
+    """A user message that an application writes: what to read stands before the constant words that say how."""
+    start, name = chance.randrange(10**6), chance.choice(("context", "document", "note", "passage"))
+    rules = "\n\n".join([persona(chance), *sections(chance, chance.randint(4, 6))])
+
+    def element(at: int) -> str:
+        return f"<{name}>\n{paragraph(drawn(start, at, 10**9), 2)}\n</{name}>"
+
+    def body(number: int, *, ideal: bool = False) -> Record:
+        parts = [element(number), rules]
+        return {"messages": [{"role": "user", "content": "\n\n".join(parts[::-1] if ideal else parts)}]}
+
+    found = frozenset(line for at in range(REQUESTS) for line in element(at).split("\n")[1:-1])
+    return Case(
+        "hidden", "context first", seed, REQUESTS, body, (lambda at: body(at, ideal=True),),
+        (Cause(("KV201",), found),), "move", lambda at: [(element(at),)],
+    )  # fmt: skip
+
+
 MAKERS: tuple[Callable[[random.Random, int], Case], ...] = (
     elided,
     tools_added,
@@ -194,4 +213,5 @@ MAKERS: tuple[Callable[[random.Random, int], Case], ...] = (
     together,
     one_line,
     scratch,
+    context_first,
 )
