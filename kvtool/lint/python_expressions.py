@@ -234,7 +234,7 @@ class Expressions(Calls):
             known = self.each(self.value_of(generator.iter), _MOST_REPEATED)
             if known:
                 return self._for_each(node, generator.target, known)
-        values = self.own_values()
+        values = self.values
         mark = values.begin()
         for number, generator in enumerate(node.generators):
             over = self.value_of(generator.iter)
@@ -259,7 +259,7 @@ class Expressions(Calls):
     def _for_each(self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...]) -> Value:
         """A list of something for each of a few known elements."""
         results: list[Value] = []
-        values = self.own_values()
+        values = self.values
         mark = values.begin()
         for one in known:
             self.bind_element(target, (Items((one,)),), node)

@@ -33,7 +33,7 @@ class Flow(Expressions):
         self._branches([*(case.body for case in statement.cases), []])
 
     def _branches(self, bodies: list[list[ast.stmt]]) -> None:
-        values = self.own_values()
+        values = self.values
         ends: list[dict[str, Value | None]] = []
         for body in bodies:
             mark = values.begin()
@@ -61,7 +61,7 @@ class Flow(Expressions):
     def _do_try(self, statement: ast.Try) -> None:
         self._body(statement.body)
         self._body(statement.orelse)
-        values = self.own_values()
+        values = self.values
         for handler in statement.handlers:
             mark = values.begin()
             reached = self._body(handler.body)

@@ -86,15 +86,7 @@ class Names(ABC):
         """Names that were assigned something of which only is known that it is made of what callers give."""
         self.kept: set[str] = set()
         """Names that were assigned something of which only is known that the object was made with it."""
-        self._parted = False
         self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING
-
-    def own_values(self) -> Assigned:
-        """What it assigns, to read a branch with: others who ask for it meanwhile find what was assigned before the first one."""
-        if not self._parted:
-            self._parted = True
-            self.values = self.values.copy()
-        return self.values
 
     def canonical(self, name: str) -> str:
         """A dotted name with what its first part was imported as: `dt.now` is `datetime.datetime.now`."""

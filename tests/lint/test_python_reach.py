@@ -108,3 +108,19 @@ def test_what_says_nothing_is_left_alone(name: str) -> None:
 def test_words_before_a_placeholder_say_that_it_is_a_clock(before: str, name: str, code: str) -> None:
     text = f"WRITER_PROMPT = {f'You are a librarian. {before}{{{name}}}. '!r} + RULES\n"
     assert [one.split()[0] for one in told(text)] == [code]
+
+
+BEFORE_IT = {
+    "an import that may fail": "try:\n    import orjson\nexcept ImportError:\n    orjson = None\n",
+    "a switch": "if requests:\n    FAST = True\n",
+    "a list": "NAMES = [name for name in dir(requests)]\n",
+}
+
+
+@pytest.mark.parametrize("way", BEFORE_IT)
+def test_functions_know_what_is_assigned_behind_a_branch_of_their_module(way: str) -> None:
+    text = (
+        "RULE_TEXT = RULES\ndef go(entry):\n    prompt = f'You are a keeper. Entry: {entry}. {RULE_TEXT}'\n"
+        "    return llm.invoke([{'role': 'system', 'content': prompt}])\n"
+    )
+    assert told(BEFORE_IT[way] + text) == told(text) != []
