@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 
 from kvtool.errors import KvtoolError, Place
@@ -42,7 +43,8 @@ class PythonSource:
         line = min(max(error.lineno or 1, 1), len(self.lines))
         excerpt = self.lines[line - 1].rstrip("\r")
         place = Place(self.path, line, max(error.offset or 1, 1), excerpt if len(excerpt) <= _EXCERPT else None)
-        return KvtoolError(f"not Python: {error.msg}", place=place)
+        hint = f"kvtool runs on Python {sys.version_info[0]}.{sys.version_info[1]}: a file of a later one needs that one"
+        return KvtoolError(f"not Python: {error.msg}", hint=hint, place=place)
 
     def offset(self, line: int, column: int) -> int:
         """The offset of a place that the parser gives: a line from 1 and a column in UTF-8 bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import platform
 from pathlib import Path
 
 import pytest
@@ -739,3 +740,14 @@ def test_a_file_that_is_too_much_leaves_the_others(monkeypatch: pytest.MonkeyPat
     reader(str(tmp_path / "large.py"), _chain(500))
     monkeypatch.setattr(python_program, "_LEAST_STEPS", 100_000)
     assert reader(str(tmp_path / "small.py"), clock)
+
+
+def test_a_file_of_a_later_python_is_told_to_be_one_perhaps() -> None:
+    with pytest.raises(KvtoolError, match="not Python") as caught:
+        PythonPrompts()("a.py", "first = 1\nfirst second\n")
+    assert (
+        caught.value.hint
+        == f"kvtool runs on Python {'.'.join(platform.python_version_tuple()[:2])}: a file of a later one needs that one"
+    )
+    assert caught.value.place is not None
+    assert caught.value.place.line == 2
