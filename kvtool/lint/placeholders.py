@@ -37,7 +37,7 @@ _ASKED = _words(
     " completion output outputs feedback thought thoughts trajectory log logs data payload body url urls title"
     " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
     " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
-    " candidates solution solutions idea ideas argument arguments opinion alert incident"
+    " abstract abstracts candidates solution solutions idea ideas argument arguments opinion alert incident"
     " plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference references"
 )
 """What a prompt is made for: it is another in each request."""
