@@ -30,6 +30,8 @@ _OTHER_TEMPLATES = re.compile(
 )
 """What a template makes that is no prompt, by the name before its own suffix."""
 _PROMPT_NAME = re.compile(r"prompt|instruction", re.IGNORECASE)
+_SYSTEM_NAME = re.compile(r"system(?:[_-]message)?")
+"""How a text is named for the message that it is."""
 _NOT_PROMPTS = re.compile(r"readme|license|changelog|contributing|requirements", re.IGNORECASE)
 
 
@@ -141,7 +143,8 @@ def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
         return "text"
     if suffix in JINJA_SUFFIXES and suffix != ".tmpl":  # of which most are no prompts
         return None if _OTHER_TEMPLATES.search(stem) else "text"
-    return "text" if _PROMPT_NAME.search(shown) and not _NOT_PROMPTS.match(name) else None
+    named = _PROMPT_NAME.search(shown) or _SYSTEM_NAME.fullmatch(stem)
+    return "text" if named and not _NOT_PROMPTS.match(name) else None
 
 
 def _unfit(path: str, kind: str) -> str | None:

@@ -48,6 +48,8 @@ def test_what_is_read_of_a_folder(folder: Path) -> None:
         "docs/guide.md": TEXT,
         "system_prompt.txt": TEXT,
         "instructions.md": TEXT,
+        "agents/planner/system.md": TEXT,
+        "docs/systems.md": TEXT,
         "prompts/empty.md": "",
         "prompts/image.md": b"\x89PNG\0\0",
         "log.jsonl": "{}\n",
@@ -64,6 +66,7 @@ def test_what_is_read_of_a_folder(folder: Path) -> None:
         "instructions.md",
         "system_prompt.txt",
         "w.yaml",
+        "agents/planner/system.md",
         "prompts/deep/a.md",
         "src/build.py",
     ]
