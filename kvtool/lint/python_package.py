@@ -176,7 +176,15 @@ class PythonFiles:
         root = self._root(at)
         if parts and parts[0] == root.name and self._is_file(root / "__init__.py"):
             return self._load(root.parent, parts)
-        return self._load(root, parts) or (self._load(at, parts) if at != root else None)
+        found = self._load(root, parts) or (self._load(at, parts) if at != root else None)
+        return found or self._under_its_old_name(at, root, parts)
+
+    def _under_its_old_name(self, at: Path, root: Path, parts: list[str]) -> Module | None:
+        """A module of a package that was moved into another one: the package is a folder above, the module in it or beside."""
+        if len(parts) < 2:
+            return None
+        above = [folder for folder in (at, *at.parents) if root in folder.parents and folder.name == parts[0]]
+        return (self._load(above[0], parts[1:]) or self._load(at, parts[-1:])) if above else None
 
     def _load(self, folder: Path, parts: list[str]) -> Module | None:
         base = folder.joinpath(*parts)
