@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from jinja2 import nodes
@@ -29,6 +30,8 @@ _OWN_NAMES = frozenset(
 )
 """Names that Jinja, or who made templates of it, brings along."""
 _TAG = re.compile(r"\{%[-+]?\s{0,80}(\w{1,40})[^%\n]{0,200}")
+_DOLLAR = re.compile(r"\$\{\s{0,8}[A-Za-z_]\w{0,99}")
+"""What shows, where there are no double braces, that variables are written as `${name}`."""
 _CHAT_ONLY = re.compile(r"\b(?:add_generation_prompt|bos_token|eos_token|raise_exception|strftime_now)\b")
 
 
@@ -63,15 +66,22 @@ def jinja_template(source: Traced, known: Collection[str] = ()) -> list[Node]:
     Of names in `known` is known what they get: there is a hole for each, whatever it is called.
     """
     source = source.replace("\r\n", "\n").replace("\r", "\n")  # as for rendering: with others the text behind is lost
+    if "{{" not in source and _DOLLAR.search(source):
+        with suppress(TemplateSyntaxError):  # those of a shell may stand in a template, too
+            return _nodes(ParsedEnvironment(source, chat=False, dollars=True), known)
     chat = is_chat_template(source)
     environment = ParsedEnvironment(source, chat=chat)
     try:
-        tree = environment.parse(source)
-        return list(_Reader(environment, chat=chat, known=known).body(tree.body))
+        return _nodes(environment, known, chat=chat)
     except TemplateSyntaxError as error:
         raise KvtoolError(f"template: {error.message}", place=_line_place(source, error.lineno)) from error
     except (RecursionError, MemoryError, ValueError, OverflowError) as error:
         raise KvtoolError("template: nested too deeply or too large to read", place=_line_place(source, 1)) from error
+
+
+def _nodes(environment: ParsedEnvironment, known: Collection[str], *, chat: bool = False) -> list[Node]:
+    tree = environment.parse(environment.source)
+    return list(_Reader(environment, chat=chat, known=known).body(tree.body))
 
 
 def is_chat_template(text: str) -> bool:

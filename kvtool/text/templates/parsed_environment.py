@@ -11,12 +11,20 @@ from kvtool.text.traced import Traced
 
 
 class ParsedEnvironment(LocatedEnvironment):
-    """The same syntax, and the same origins, as of a template that is rendered."""
+    """The same syntax, and the same origins, as of a template that is rendered. `dollars`: its variables stand in `${…}`."""
 
-    def __init__(self, source: Traced, *, chat: bool) -> None:
+    def __init__(self, source: Traced, *, chat: bool, dollars: bool = False) -> None:
         if chat:
             super().__init__(
                 source, trim_blocks=True, lstrip_blocks=True, optimized=False, extensions=[Generation, loopcontrols]
+            )
+        elif dollars:
+            super().__init__(
+                source,
+                keep_trailing_newline=True,
+                optimized=False,
+                variable_start_string="${",
+                variable_end_string="}",
             )
         else:
             super().__init__(source, keep_trailing_newline=True, optimized=False)
