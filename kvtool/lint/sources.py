@@ -170,9 +170,21 @@ def _read(path: str, suffix: str) -> TextInput:
         return TextInput(path, text, "template", "mustache")
     from kvtool.lint.skeleton import JINJA_MARK, style_of
 
+    if suffix in PLAIN_SUFFIXES and _by_format(text):
+        return TextInput(path, text, "text", "format")
     if suffix in JINJA_SUFFIXES or JINJA_MARK.search(text):
         return TextInput(path, text, "template", "jinja")
     return TextInput(path, text, "text", style_of(text))
+
+
+def _by_format(text: str) -> bool:
+    """Whether a text has more placeholders in single braces than double ones, which `str.format` makes single."""
+    from kvtool.lint.skeleton import JINJA_MARK, placeholders
+
+    marks = [found[0] for found in JINJA_MARK.finditer(text)]
+    if not marks or not all(mark.startswith("{{") for mark in marks):
+        return False
+    return sum(1 for _ in placeholders(text, "format")) > len(marks)
 
 
 def _is_blank(path: str) -> bool:
