@@ -43,7 +43,9 @@ class PythonSource:
         line = min(max(error.lineno or 1, 1), len(self.lines))
         excerpt = self.lines[line - 1].rstrip("\r")
         place = Place(self.path, line, max(error.offset or 1, 1), excerpt if len(excerpt) <= _EXCERPT else None)
-        hint = f"kvtool runs on Python {sys.version_info[0]}.{sys.version_info[1]}: a file of a later one needs that one"
+        hint = (
+            f"kvtool runs on Python {sys.version_info[0]}.{sys.version_info[1]}: a file of a later one needs that one"
+        )
         return KvtoolError(f"not Python: {error.msg}", hint=hint, place=place)
 
     def offset(self, line: int, column: int) -> int:
