@@ -1,6 +1,7 @@
 """What finding causes and trying fixes costs: accounting alone, the same with causes, and a whole profile with every pass of it.
 
-Seconds are CPU seconds of the process, which other work on the machine changes less, with text that the tokenizer has seen before.
+Seconds are CPU seconds, with those of processes that it starts: other work on the machine changes them less. The tokenizer has seen the text
+before.
 Each workload runs in a process of its own.
 
     python benchmarks/diagnosis.py [--tau FILE] [--only NAME…] [LOG…]
@@ -85,17 +86,25 @@ def chat(path: Path) -> Iterator[dict[str, Any]]:
                 return
 
 
+def cpu_seconds() -> float:
+    """Of this process and of those that it waited for."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
 class Passes(Progress):
     """Notes how long each stage took."""
 
     def __init__(self) -> None:
         super().__init__(None)
         self.seconds: list[tuple[str, float]] = []
-        self._name, self._began = "", time.process_time()
+        self._name, self._began = "", cpu_seconds()
 
     def stage(self, name: str, total: int | None = None, share: Share | None = None) -> None:
         super().stage(name, total, share)
-        now = time.process_time()
+        now = cpu_seconds()
         if self._name:
             self.seconds.append((self._name, now - self._began))
         self._name, self._began = name, now
@@ -106,19 +115,19 @@ def measure(paths: list[str]) -> dict[str, Any]:
     opened = open_workload(RunOptions(inputs=paths), Tokenizers(offline=False))
 
     def account(*, explain: bool) -> tuple[float, int]:
-        began = time.process_time()
+        began = cpu_seconds()
         maker = JobMaker(opened.renderer, seed=0)
         accountant = Pass(opened.planned.plan, maker, progress=Progress(None), explain=explain)
         result = accountant.run(opened.source)
-        return time.process_time() - began, sum(group.prompt_tokens for group in result.ledger.totals())
+        return cpu_seconds() - began, sum(group.prompt_tokens for group in result.ledger.totals())
 
     first, tokens = account(explain=False)
     plain = min(account(explain=False)[0] for _ in range(2))
     causes = min(account(explain=True)[0] for _ in range(2))
     passes = Passes()
-    began = time.process_time()
+    began, clock = cpu_seconds(), time.perf_counter()
     profile = opened.profiler(ReportOptions(), passes).run()
-    whole = time.process_time() - began
+    whole, wall = cpu_seconds() - began, time.perf_counter() - clock
     passes.stage("")
     return {
         "requests": profile.totals.requests,
@@ -127,6 +136,7 @@ def measure(paths: list[str]) -> dict[str, Any]:
         "plain": plain,
         "causes": causes,
         "whole": whole,
+        "wall": wall,
         "passes": passes.seconds,
         "found": [finding.code for finding in profile.findings][:6],
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20),
@@ -141,7 +151,7 @@ def show(name: str, found: dict[str, Any], *, size: int) -> None:
     print(f"  with causes            {found['causes']:7.2f} s  {count / found['causes']:9,.0f} requests/s  "
           f"{found['causes'] / found['plain']:5.2f} x accounting only")  # fmt: skip
     print(f"  profile, {len(found['passes']):2} passes     {found['whole']:7.2f} s  {count / found['whole']:9,.0f} requests/s  "
-          f"peak {found['peak']:,.0f} MiB")  # fmt: skip
+          f"{found['wall']:.2f} s on the clock  peak {found['peak']:,.0f} MiB")  # fmt: skip
     print("    " + ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in found["passes"]))
 
 
