@@ -1,8 +1,7 @@
 """What finding causes and trying fixes costs: accounting alone, the same with causes, and a whole profile with every pass of it.
 
-Seconds are CPU seconds, with those of processes that it starts: other work on the machine changes them less. The tokenizer has seen the text
-before.
-Each workload runs in a process of its own.
+Seconds are CPU seconds, with those of processes that it starts: other work on the machine changes them less. The tokenizer has seen
+the text before. Each workload runs in a process of its own.
 
     python benchmarks/diagnosis.py [--tau FILE] [--only NAME…] [LOG…]
 
