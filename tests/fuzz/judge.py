@@ -46,6 +46,9 @@ _SCHEMAS = {
 }
 
 
+CONFIGURATIONS = frozenset(("kvtool.toml", "pyproject.toml"))
+
+
 def faults(ran: Ran) -> Iterator[str]:
     """Why this outcome is wrong; nothing where it is right."""
     if ran.signal is not None:
@@ -77,9 +80,10 @@ def faults(ran: Ran) -> Iterator[str]:
 
 
 def _several(ran: Ran) -> bool:
-    """Whether there are other inputs than a bad one, which are judged all the same."""
+    """Whether there are other inputs than a bad one, which are judged all the same; without any, a configuration names them."""
     command, *arguments = ran.job.arguments
-    named = "." in arguments or sum(each in ran.job.files for each in arguments if each != BYTES) > 1
+    inputs = [each for each in arguments if each in ran.job.files and each != BYTES]
+    named = "." in arguments or len(inputs) > 1 or (not inputs and not CONFIGURATIONS.isdisjoint(ran.job.files))
     missing = re.search("no such file|cannot open", ran.err) is not None
     return (command in ("lint", "profile") and (named or missing)) or (command == "trace" and '"failed"' in ran.out)
 

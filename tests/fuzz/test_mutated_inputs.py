@@ -94,6 +94,7 @@ def test_what_is_wrong_is_found(outcome: Ran, reason: str) -> None:
         ran("check", "w.yaml", code=2, out="ERROR: there is no baseline\n"),
         ran("explain", "--json", out=json.dumps({"a": "\x1b"})),
         ran("lint", "--fix", changed={"w.yaml": b"b"}),
+        ran(code=2, err="error: x", out="some", job=Job("config", 0, ("lint",), {"kvtool.toml": b""}, (), ())),
     ],
 )
 def test_what_is_right_is_left_alone(outcome: Ran) -> None:
