@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from kvtool.diff.diff_texts import DiffTexts, Range, Region, Unit, moved_ranges
@@ -33,7 +34,8 @@ def moved_units(texts: DiffTexts) -> MovedUnits:
     unit, first, every = moved_ranges(texts)
     chunks = [chunk for region in texts.regions for chunk in texts.chunks(region)]
     values = tuple(sorted({chunk.a for chunk in chunks})), tuple(sorted({chunk.b for chunk in chunks}))
-    moved = [pair for region in every for pair in _pairs(texts, region, chunks, values, unit)]
+    plain = str.__str__(texts.a), str.__str__(texts.b)
+    moved = [pair for region in every for pair in _pairs(texts, plain, region, chunks, values, unit)]
     begin = first[0]
     at_first = [pair for pair in moved[:1] if _touches(pair, begin)]
     return MovedUnits(_unit_of(texts, moved[0], unit) if moved else unit, at_first, _apart(moved))
@@ -55,6 +57,7 @@ def taken_out(text: str, movables: Sequence[Movable]) -> tuple[str, list[str]]:
 
 def _pairs(
     texts: DiffTexts,
+    plain: tuple[str, str],
     region: Region,
     chunks: Sequence[Region],
     values: tuple[Sequence[Range], Sequence[Range]],
@@ -67,8 +70,8 @@ def _pairs(
         first = bisect_left(chunks, part.a[0], key=_begin)
         near = chunks[first : bisect_right(chunks, part.a[1], lo=first, key=_begin)]
         inside = [chunk for chunk in near if part.b[0] <= chunk.b[0] <= part.b[1]]
-        a = _side(texts.a, part.a, [chunk.a for chunk in inside], values[0])
-        b = _side(texts.b, part.b, [chunk.b for chunk in inside], values[1])
+        a = _side(plain[0], part.a, [chunk.a for chunk in inside], values[0])
+        b = _side(plain[1], part.b, [chunk.b for chunk in inside], values[1])
         if a is not None and b is not None and (a or b):
             pairs.append(MovedPair(a, b))
     return pairs
@@ -78,9 +81,8 @@ def _begin(region: Region) -> int:
     return region.a[0]
 
 
-def _side(text: Traced, part: Range, inside: Sequence[Range], values: Sequence[Range]) -> tuple[Movable, ...] | None:
+def _side(plain: str, part: Range, inside: Sequence[Range], values: Sequence[Range]) -> tuple[Movable, ...] | None:
     """The unit of one text, none where it has nothing there; None where advice would move nothing."""
-    plain = str.__str__(text)
     start, stop = _shown(plain, *part)
     if start >= stop:
         return ()
@@ -90,7 +92,12 @@ def _side(text: Traced, part: Range, inside: Sequence[Range], values: Sequence[R
     )
     known = low < high and (start, stop) != (low, high)
     low, high = (max(low, start), min(high, stop)) if known else (start, stop)
-    others = values if known else [one for one in values if not low <= one[0] < high]
+    others = values
+    if not known:
+        others = [
+            *values[: bisect_left(values, low, key=itemgetter(0))],
+            *values[bisect_left(values, high, key=itemgetter(0)) :],
+        ]
     found = movable_unit(plain, low, high, others, known=known)
     whole = isinstance(found, Movable) and not plain[: found.start].strip() and not plain[found.stop :].strip()
     if isinstance(found, Movable) and not whole:

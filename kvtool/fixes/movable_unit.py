@@ -72,8 +72,14 @@ def movable_unit(
     other requests have, too: no other one is a rule (None: any may be one).
     """
     plain = str.__str__(text)
-    path = structure_of(plain).path(start, stop, values if known else sorted({*values, (start, stop)}))
+    path = structure_of(plain).path(start, stop, values if known else _with(values, (start, stop)))
     return _Climb(plain, path, values, common).found(known)
+
+
+def _with(values: Sequence[Span], span: Span) -> Sequence[Span]:
+    """Values in order, and one more among them."""
+    at = bisect_left(values, span)
+    return values if at < len(values) and values[at] == span else [*values[:at], span, *values[at:]]
 
 
 class _Climb:
