@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.workload.ahead import ahead
+from kvtool.workload.ahead import child
 from tests.processes import children, is_gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one process only")
@@ -78,7 +78,7 @@ def chat_log(path: Path, seed: int, requests: int = 40) -> str:
 @pytest.fixture
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork whatever other tests have imported."""
-    monkeypatch.setattr(ahead, "can_fork", lambda: True)
+    monkeypatch.setattr(child, "can_fork", lambda: True)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 from kvtool.api import profile
 from kvtool.profiler import looks, passes, profiler
-from kvtool.workload.ahead import ahead, divided
+from kvtool.workload.ahead import child
 from kvtool.workload.prepared import TokensTurn
 from kvtool.workload.turn import Turn
 
@@ -79,8 +79,7 @@ def test_two_processes_tell_what_one_does(
         return begin(self, turn)
 
     monkeypatch.setattr(passes.Pass, "_begin", watched)
-    for module in (ahead, divided):
-        monkeypatch.setattr(module, "can_fork", lambda: True)
+    monkeypatch.setattr(child, "can_fork", lambda: True)
     monkeypatch.setattr(looks, "_TOGETHER", 4)
     monkeypatch.setattr(profiler, "one_in", lambda groups: {group.name: 3 for group in groups})
     one = profile(path, jobs=1)

@@ -22,6 +22,7 @@ from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Traced
 from kvtool.workload.ahead import ahead as module
+from kvtool.workload.ahead import child as child_module
 from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.ahead.child import Child, can_fork
 from kvtool.workload.jobs import Job, JobMaker
@@ -88,7 +89,7 @@ RECORDS: list[Any] = [
 @pytest.fixture
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork whatever other tests have imported: what is forked here uses none of it."""
-    monkeypatch.setattr(module, "can_fork", lambda: True)
+    monkeypatch.setattr(child_module, "can_fork", lambda: True)
 
 
 @pytest.fixture
@@ -232,15 +233,15 @@ def test_no_second_process_where_it_would_not_pay(
 
     monkeypatch.setattr(module, "Child", refuse)
     source = LogSource([log(tmp_path, RECORDS[:1])], LogOptions())
-    monkeypatch.setattr(module, "can_fork", lambda: True)
+    monkeypatch.setattr(child_module, "can_fork", lambda: True)
     assert len(taken(source, maker, 1)) > 5
     with read_ahead(source, maker, jobs=None) as conversations:  # a small log
         assert len(list(conversations)) == 1
     monkeypatch.setattr(module, "WORTH_IT", 0)
-    monkeypatch.setattr(module, "cores", lambda: 1)
+    monkeypatch.setattr(child_module, "cores", lambda: 1)
     with read_ahead(source, maker, jobs=None) as conversations:
         assert len(list(conversations)) == 1
-    monkeypatch.setattr(module, "cores", lambda: 2)
+    monkeypatch.setattr(child_module, "cores", lambda: 2)
     with pytest.raises(AssertionError, match="forked"), read_ahead(source, maker, jobs=None):
         pass
 

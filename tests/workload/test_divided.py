@@ -17,6 +17,7 @@ from kvtool.errors import MessageRefusedError
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Traced
+from kvtool.workload.ahead import child as child_module
 from kvtool.workload.ahead import divided as module
 from kvtool.workload.ahead.divided import divided
 from kvtool.workload.jobs import Job, JobMaker
@@ -69,7 +70,7 @@ class Changed:
 @pytest.fixture(autouse=True)
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork whatever other tests have imported: what is forked here uses none of it."""
-    monkeypatch.setattr(module, "can_fork", lambda: True)
+    monkeypatch.setattr(child_module, "can_fork", lambda: True)
 
 
 @pytest.fixture
@@ -193,10 +194,10 @@ def test_changes_that_hang_on_those_before_are_made_by_one(maker: JobMaker, monk
     with divided(kept, Changed(shout), maker, jobs=None, whole=[False] * 30) as conversations:  # a few only
         assert len(list(conversations)) == 30
     monkeypatch.setattr(module, "WORTH_IT", 0)
-    monkeypatch.setattr(module, "cores", lambda: 1)
+    monkeypatch.setattr(child_module, "cores", lambda: 1)
     with divided(kept, Changed(shout), maker, jobs=None, whole=[False] * 30) as conversations:
         assert len(list(conversations)) == 30
-    monkeypatch.setattr(module, "cores", lambda: 2)
+    monkeypatch.setattr(child_module, "cores", lambda: 2)
     with (
         pytest.raises(AssertionError, match="forked"),
         divided(kept, Changed(shout), maker, jobs=None, whole=[False] * 30),

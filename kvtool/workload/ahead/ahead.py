@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Protocol, TypeVar
 
 from kvtool.errors import KvtoolError, MessageRefusedError
-from kvtool.workload.ahead.child import Child, can_fork, cores
+from kvtool.workload.ahead.child import Child, second_process
 from kvtool.workload.ahead.sent_error import sendable
 from kvtool.workload.ahead.wire import TurnReader, TurnWriter
 from kvtool.workload.drive import NO_ANSWER
@@ -73,9 +73,7 @@ def read_ahead(
 
 def _wanted(source: LogSource, jobs: int | None) -> bool:
     size = source.bytes_to_read()
-    if size is None or not can_fork():
-        return False
-    return size >= WORTH_IT and cores() > 1 if jobs is None else jobs > 1
+    return size is not None and second_process(jobs, pays=size >= WORTH_IT)
 
 
 def _opened(source: LogSource, maker: JobMaker) -> bool:

@@ -32,6 +32,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def second_process(jobs: int | None, *, pays: bool) -> bool:
+    """Whether there is to be one: as `jobs` says or, where it says nothing, if it pays; never where a copy would not work."""
+    return can_fork() and (pays and cores() > 1 if jobs is None else jobs > 1)
+
+
 class Child:
     """A forked process and the pipe that it writes into. To be closed, whether it has ended or not."""
 

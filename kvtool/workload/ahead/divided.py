@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 
 from kvtool.text.tokens.prompt import Prompt
-from kvtool.workload.ahead.child import Child, can_fork, cores
+from kvtool.workload.ahead.child import Child, second_process
 from kvtool.workload.drive import rewritten
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_requests import KeptRequests
@@ -70,11 +70,7 @@ def divided(
     its texts: those are made here.
     """
     division: _Division | None = None
-    if (
-        not changes.in_order
-        and can_fork()
-        and (jobs > 1 if jobs is not None else len(kept) >= WORTH_IT and cores() > 1)
-    ):
+    if not changes.in_order and second_process(jobs, pays=len(kept) >= WORTH_IT):
         away = _away(whole)
         if any(away):
             try:
