@@ -37,6 +37,8 @@ class DiffTexts:
     def __init__(self, a: Traced, b: Traced) -> None:
         self.a = a
         self.b = b
+        self.plain = str.__str__(a), str.__str__(b)
+        """Both texts alone, made once: they may be asked for at each difference."""
         lines_a, lines_b = _lines(a), _lines(b)
         names: dict[str, int] = {}
         keys_a, keys_b = (

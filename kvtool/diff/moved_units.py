@@ -34,8 +34,7 @@ def moved_units(texts: DiffTexts) -> MovedUnits:
     unit, first, every = moved_ranges(texts)
     chunks = [chunk for region in texts.regions for chunk in texts.chunks(region)]
     values = tuple(sorted({chunk.a for chunk in chunks})), tuple(sorted({chunk.b for chunk in chunks}))
-    plain = str.__str__(texts.a), str.__str__(texts.b)
-    moved = [pair for region in every for pair in _pairs(texts, plain, region, chunks, values, unit)]
+    moved = [pair for region in every for pair in _pairs(texts, region, chunks, values, unit)]
     begin = first[0]
     at_first = [pair for pair in moved[:1] if _touches(pair, begin)]
     return MovedUnits(_unit_of(texts, moved[0], unit) if moved else unit, at_first, _apart(moved))
@@ -57,7 +56,6 @@ def taken_out(text: str, movables: Sequence[Movable]) -> tuple[str, list[str]]:
 
 def _pairs(
     texts: DiffTexts,
-    plain: tuple[str, str],
     region: Region,
     chunks: Sequence[Region],
     values: tuple[Sequence[Range], Sequence[Range]],
@@ -70,8 +68,8 @@ def _pairs(
         first = bisect_left(chunks, part.a[0], key=_begin)
         near = chunks[first : bisect_right(chunks, part.a[1], lo=first, key=_begin)]
         inside = [chunk for chunk in near if part.b[0] <= chunk.b[0] <= part.b[1]]
-        a = _side(plain[0], part.a, [chunk.a for chunk in inside], values[0])
-        b = _side(plain[1], part.b, [chunk.b for chunk in inside], values[1])
+        a = _side(texts.plain[0], part.a, [chunk.a for chunk in inside], values[0])
+        b = _side(texts.plain[1], part.b, [chunk.b for chunk in inside], values[1])
         if a is not None and b is not None and (a or b):
             pairs.append(MovedPair(a, b))
     return pairs
@@ -130,8 +128,7 @@ def _apart(pairs: Sequence[MovedPair]) -> list[MovedPair]:
 
 def _unit_of(texts: DiffTexts, pair: MovedPair, unit: Unit) -> Unit:
     """What the first thing that moves is: a block of lines, a line, or a part of one."""
-    one, text = (pair.a[0], texts.a) if pair.a else (pair.b[0], texts.b)
-    plain = str.__str__(text)
+    one, plain = (pair.a[0], texts.plain[0]) if pair.a else (pair.b[0], texts.plain[1])
     if "\n" in plain[one.start : one.stop]:
         return "block"
     line = plain[plain.rfind("\n", 0, one.start) + 1 : one.start]
