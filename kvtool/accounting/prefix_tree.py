@@ -17,6 +17,11 @@ from kvtool.accounting.token_store import TokenStore
 Ids = npt.NDArray[np.int32]
 
 
+def with_answer(prompt: Ids, answer: Ids) -> Ids:
+    """All tokens of a request that were computed; the prompt itself where that is all."""
+    return np.concatenate([prompt, answer]) if len(answer) else prompt
+
+
 class PrefixNode:
     """An edge of the tree and what hangs below it.
 

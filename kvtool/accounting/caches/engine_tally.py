@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from kvtool.accounting.ledger.fates import block_rungs
-from kvtool.accounting.prefix_tree import Ids, RadixTree
+from kvtool.accounting.prefix_tree import Ids, RadixTree, with_answer
 from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.rules.rule_set import Asked, EngineCache, RuleChoice
@@ -25,7 +23,7 @@ class SharedPrefixes:
 
     def enter(self, ids: Ids, answer: Ids, salt: str | None) -> tuple[int, int]:
         """Tokens of a prompt that its tenant had computed, and that anybody had; then all of it is computed but its last token."""
-        sequence = np.concatenate([ids, answer[:-1]]) if len(answer) > 1 else ids
+        sequence = with_answer(ids, answer[:-1])
         if salt and self._tenants is None:  # all before were of one tenant
             self._tenants = {"": self._all.copy()}
         known = own = self._all.grow(ids, sequence)

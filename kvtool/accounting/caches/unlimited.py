@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from kvtool.accounting.prefix_tree import Ids, RadixTree
+from kvtool.accounting.prefix_tree import Ids, RadixTree, with_answer
 from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
@@ -58,5 +56,5 @@ class SeenPrefixes:
         tree = self._trees.get(salt or "")
         if tree is None:
             tree = self._trees[salt or ""] = RadixTree(self._store)
-        known = tree.grow(prompt, np.concatenate([prompt, output]) if len(output) else prompt)
+        known = tree.grow(prompt, with_answer(prompt, output))
         return max(min(known, len(prompt) - 1), 0) // self._block_size * self._block_size

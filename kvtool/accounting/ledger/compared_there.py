@@ -13,7 +13,7 @@ from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen
 from kvtool.accounting.ledger.comparer import Compared, Comparer, Newline
 from kvtool.accounting.ledger.donors import Donors
 from kvtool.accounting.ledger.line_set import LineSet
-from kvtool.accounting.prefix_tree import Ids, Match, RadixTree
+from kvtool.accounting.prefix_tree import Ids, Match, RadixTree, with_answer
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
@@ -41,7 +41,7 @@ class ComparedHere:
 
     def told(self, turn: Turn, prompt: Prompt, output: Ids) -> ToldComparison:
         """The next request, with the computed part of its answer."""
-        sequence = np.concatenate([prompt.ids, output]) if len(output) else prompt.ids
+        sequence = with_answer(prompt.ids, output)
         match = self._tree.match(prompt.ids)
         alignment, repeated = self._comparer.compare(self._tree, match, turn, prompt, sequence)
         self._tree.insert(sequence, 0, match)

@@ -19,7 +19,7 @@ from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.accounting.ledger.trace_book import TraceBook
 from kvtool.accounting.ledger.traced_batch import TracedBatch, settle, traced_rungs
 from kvtool.accounting.ledger.watcher import Watcher
-from kvtool.accounting.prefix_tree import Ids, RadixTree
+from kvtool.accounting.prefix_tree import Ids, RadixTree, with_answer
 from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.chain_numbers import Chain, TraceNumbers
 from kvtool.results.choices import By
@@ -143,7 +143,7 @@ class Ledger:
         self._owner_tokens.append(count)
         if unit > 1:
             return self._submit_traced(turn, totals, owner, ids, unit, count, chain)
-        sequence = np.concatenate([ids, output]) if len(output) else ids
+        sequence = with_answer(ids, output)
         salt = scope or (turn.salt if self._salted else None)
         if salt and self._tenants is None:  # all before were of one tenant
             self._tenants = {(of, ""): tree.copy() for of, tree in self._trees.items()}

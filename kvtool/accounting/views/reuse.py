@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
+from kvtool.accounting.prefix_tree import with_answer
 from kvtool.accounting.views.distance_counts import DistanceCounts
 from kvtool.accounting.views.stack_distances import StackDistances
 from kvtool.engine.hashing import NATIVE, BlockHash
@@ -60,7 +59,7 @@ class ReuseBook:
                 return hashes, len(hashes)
             return hashes[: tokens // size], max(tokens - 1, 0) // size
         answer = job.ids[:0] if self._whole else job.computed_output()
-        ids = np.concatenate([job.ids, answer]) if len(answer) else job.ids
+        ids = with_answer(job.ids, answer)
         # A block larger than any prompt may be larger than anything that numpy has a type for.
         hashes = (
             NATIVE.chain(ids[: len(ids) // size * size], size, None, job.turn.salt, None) if len(ids) >= size else []
