@@ -357,8 +357,7 @@ class Pass:
 
     def _conversations(self, source: Source) -> AbstractContextManager[Iterator[Conversation]]:
         """Those of the source, rewritten; read by another process where much is to be found out about each, in their order."""
-        plan = self.plan
-        if self.first_look and plan.one_at_a_time and not plan.use_arrivals and not plan.traced:
+        if self.first_look and self._in_order_of_log:
             return read_ahead(source, self.maker, jobs=self.jobs, finds=self._compared_ahead())
         if isinstance(source, KeptRequests) and isinstance(self.rewrite, CombinedFixes) and self._may_divide:
             looks, explain = Looks(self._one_in), self.result.ledger.find_gaps
@@ -389,9 +388,14 @@ class Pass:
     @property
     def _may_divide(self) -> bool:
         """Whether nothing but its tokens is needed of a request that is not looked at."""
-        plan, counted = self.plan, self.only_hits or self.only_causes
-        one_by_one = plan.one_at_a_time and not plan.use_arrivals and not plan.traced
-        return counted and one_by_one and self._by_rules is None and self.events is None
+        counted = self.only_hits or self.only_causes
+        return counted and self._in_order_of_log and self._by_rules is None and self.events is None
+
+    @property
+    def _in_order_of_log(self) -> bool:
+        """Whether requests of tokens run one after another as they stand in the log."""
+        plan = self.plan
+        return plan.one_at_a_time and not plan.use_arrivals and not plan.traced
 
     def _decode_traffic(self) -> Decode | None:
         """Of requests that did decode together, or else of conversations that would."""
