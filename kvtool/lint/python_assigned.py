@@ -50,14 +50,6 @@ class Assigned(dict[str, Value]):
             spend()
             del self[name]
 
-    def copy(self) -> Assigned:
-        """The same, with the same marks."""
-        other = Assigned()
-        for name, value in self.items():
-            other[name] = value
-        other._log, other._begun, other.changes = list(self._log), self._begun, self.changes + 1
-        return other
-
     def begin(self) -> int:
         """From here on changes are kept: the mark to `end` or `undo` them with, the last one first."""
         self._begun += 1

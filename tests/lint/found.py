@@ -14,19 +14,10 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 
 
 def static_findings(
-    path: str,
-    text: str,
-    prompts: Iterable[Iterable[Node]],
-    count: Callable[[str], int],
-    *,
-    block_size: int,
-    least: int,
-    used: int = 0,
-    named: int = 0,
+    path: str, text: str, prompts: Iterable[Iterable[Node]], count: Callable[[str], int], **limits: int
 ) -> list[Finding]:
-    """The findings of the prompts of one file, by place (`found_losses`)."""
-    found = found_losses(path, text, prompts, count, block_size=block_size, least=least, used=used, named=named)
-    return [one.finding for one in found]
+    """The findings of the prompts of one file, by place; `limits` are those of `found_losses`."""
+    return [one.finding for one in found_losses(path, text, prompts, count, **limits)]
 
 
 def made_findings(text: str) -> list[Finding]:

@@ -58,17 +58,6 @@ def test_branches_that_are_taken_back_leave_nothing(seed: int) -> None:
     _wander(rng, Assigned(), {}, 3)
 
 
-def test_copied_names_are_taken_back_to_the_same_mark() -> None:
-    values = Assigned()
-    values["a"] = ("1",)
-    mark = values.begin()
-    values["a"] = ("2",)
-    copy = values.copy()
-    copy["b"] = ("3",)
-    assert copy.end(mark) == {"a": ("1",), "b": None}
-    assert values == {"a": ("2",)}
-
-
 def test_nothing_is_copied_for_a_branch() -> None:
     """What a branch costs is what changes in it, however many names there are."""
     values = Assigned()
