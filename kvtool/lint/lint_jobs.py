@@ -8,11 +8,12 @@ from typing import BinaryIO
 
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.sources import TextInput
-from kvtool.workload.ahead.child import Child, can_fork, cores
+from kvtool.workload.ahead.child import Child, second_process
 
 WORTH_IT = 400_000
 """Characters from which on a second process pays."""
 _MOST = 64
+_USUALLY = 2
 
 Judge = Callable[[TextInput], JudgedText]
 
@@ -20,9 +21,9 @@ Judge = Callable[[TextInput], JudgedText]
 def judge_all(texts: Sequence[TextInput], judge: Judge, jobs: int | None) -> list[JudgedText]:
     """What `judge` says of each; by up to `jobs` processes, None: by two where that pays and there are two cores."""
     sizes = [len(one.text) for one in texts]
-    count = min(_wanted(sum(sizes), jobs), len(texts), _MOST)
-    if count < 2:
+    if not second_process(jobs, pays=sum(sizes) >= WORTH_IT) or len(texts) < 2:
         return [judge(one) for one in texts]
+    count = min(jobs or _USUALLY, len(texts), _MOST)
     shares = list(_shares(sizes, count))
     with ExitStack() as stack:
         children: list[tuple[range, Child | None]] = []
@@ -38,12 +39,6 @@ def judge_all(texts: Sequence[TextInput], judge: Judge, jobs: int | None) -> lis
             results += found[: len(share)]
             results += [judge(texts[number]) for number in share[len(found) :]]
     return results
-
-
-def _wanted(size: int, jobs: int | None) -> int:
-    if jobs == 1 or not can_fork():
-        return 1
-    return jobs if jobs is not None else 2 if size >= WORTH_IT and cores() > 1 else 1
 
 
 def _shares(sizes: Sequence[int], count: int) -> Iterator[range]:
