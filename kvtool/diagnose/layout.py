@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kvtool.diagnose.compare.messages import content_text
 from kvtool.diagnose.compare.tools import tool_name
 from kvtool.text.message import Message, role_of
 from kvtool.text.pieces import found_in_order
+from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.turn import Turn
 
 
@@ -64,7 +66,7 @@ class Layout:
     def content_length(self, index: int) -> int:
         """Characters of a message's content; what a template makes of its other fields counts as text behind it."""
         messages = self._turn.messages or ()
-        return sum(map(len, pieces_of(messages[index]))) if 0 <= index < len(messages) else 0
+        return len(content_text(_parts(messages[index]))) if 0 <= index < len(messages) else 0
 
     def role(self, index: int) -> str:
         """The role of a message, empty where it has none."""
@@ -77,11 +79,7 @@ class Layout:
 
 
 def _stretches(messages: Sequence[Message], text: str) -> Iterator[Stretch]:
-    pieces = [
-        (index, offset, piece)
-        for index, message in enumerate(messages)
-        for offset, piece in _with_offsets(pieces_of(message))
-    ]
+    pieces = [(index, *found) for index, message in enumerate(messages) for found in _with_offsets(message)]
     found = found_in_order((piece for _, _, piece in pieces), text)
     for (index, offset, piece), place in zip(pieces, found, strict=True):
         if place is not None:
@@ -89,20 +87,16 @@ def _stretches(messages: Sequence[Message], text: str) -> Iterator[Stretch]:
             yield Stretch(start, stop, index, offset + len(piece) - len(piece.lstrip()))
 
 
-def _with_offsets(pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+def _with_offsets(message: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """The texts of a message and what stands for its images and files, without their origins, each with the length of the texts
+    before it."""
     offset = 0
-    for piece in pieces:
-        yield offset, piece
-        offset += len(piece)
+    for part in _parts(message):
+        yield offset, str.__str__(part_text(part))
+        offset += len(content_text([part]))
 
 
-def pieces_of(message: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a message's content, without their origins."""
+def _parts(message: Mapping[str, Any]) -> list[Any]:
+    """The parts of a message's content; none where it is no text and no list."""
     content = message.get("content")
-    if isinstance(content, str):
-        yield str.__str__(content)
-    elif isinstance(content, list | tuple):
-        for part in content:
-            inner = part if isinstance(part, str) else part.get("text") if isinstance(part, Mapping) else None
-            if isinstance(inner, str):
-                yield str.__str__(inner)
+    return [content] if isinstance(content, str) else list(content) if isinstance(content, list | tuple) else []

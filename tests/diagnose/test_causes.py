@@ -168,6 +168,28 @@ def test_what_a_user_asked_is_not_moved_into_another_message(tmp_path: Path, byt
     assert "a user message, which is not for an application to rewrite" in told.fix
 
 
+def test_an_image_that_is_all_of_a_message_is_not_called_text(tmp_path: Path, byte_renderer: Renderer) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [
+        {
+            "messages": [
+                {"role": "system", "content": RULES},
+                {
+                    "role": "user",
+                    "content": [{"type": "image_url", "image_url": {"url": f"https://example.com/{number}.png"}}],
+                },
+                {"role": "assistant", "content": "Let me see. " * 9},
+                {"role": "tool", "content": "It is. " * 9},
+                {"role": "assistant", "content": "Yes."},
+            ]
+        }
+        for number in range(12)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (told,) = findings(LogSource([str(path)], LogOptions()), byte_renderer)
+    assert told.fix.startswith("it is an image or a file of a user message"), told.fix
+
+
 def test_identical_prompts_have_no_cause(tmp_path: Path, byte_renderer: Renderer) -> None:
     result = account(workload(tmp_path, "You help on 2025-03-01.\n" + RULES), byte_renderer)
     assert list(result.causes) == []

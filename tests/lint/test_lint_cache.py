@@ -192,7 +192,7 @@ def test_shares_are_all_files_in_their_order(sizes: list[int], count: int) -> No
 
 def test_what_a_process_that_was_killed_did_not_do_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     here = os.getpid()
-    monkeypatch.setattr("kvtool.lint.lint_jobs.second_process", lambda jobs, *, pays: True)
+    monkeypatch.setattr("kvtool.lint.lint_jobs.second_process", lambda *_, **__: True)
 
     def judge(one: TextInput) -> JudgedText:
         if os.getpid() != here:

@@ -11,6 +11,7 @@ from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.kv107 import KV107
 from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.detectors import PART
 from kvtool.diagnose.findings import (
     CLAIM,
     WORTH_TELLING,
@@ -49,7 +50,7 @@ _HOSTED_SHORT = (
 _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
 _WINS_NOTHING = "wins nothing in this run (measured by running again)"
-_SAID = "it is text of a {role} message, which is not for an application to rewrite: put what is shared before it"
+_SAID = "it is {what} of a {role} message, which is not for an application to rewrite: put what is shared before it"
 _NOT_TRIED = "no fix of it could be tried: send the same each time, or what differs behind what is shared"
 
 
@@ -219,7 +220,7 @@ class Teller:
 def _left_to_do(stuck: StuckCause) -> str:
     """What a person may do about a cause that no fix removed; what was not run is not said to be measured."""
     if stuck.tried is None and (stuck.asked or not stuck.advice) and (role := _said_by(stuck.cause)):
-        return _SAID.format(role=role)
+        return _SAID.format(what="an image or a file" if stuck.cause.kind.key == PART else "text", role=role)
     if stuck.tried is None:
         return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)
     if stuck.tried.key.startswith("move"):
