@@ -50,7 +50,9 @@ _HOSTED_SHORT = (
 _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
 _WINS_NOTHING = "wins nothing in this run (measured by running again)"
-_SAID = "it is {what} of a {role} message, which is not for an application to rewrite: put what is shared before it"
+_SAID = (
+    "it is {what} of {article} {role} message, which is not for an application to rewrite: put what is shared before it"
+)
 _NOT_TRIED = "no fix of it could be tried: send the same each time, or what differs behind what is shared"
 
 
@@ -220,7 +222,8 @@ class Teller:
 def _left_to_do(stuck: StuckCause) -> str:
     """What a person may do about a cause that no fix removed; what was not run is not said to be measured."""
     if stuck.tried is None and (stuck.asked or not stuck.advice) and (role := _said_by(stuck.cause)):
-        return _SAID.format(what="an image or a file" if stuck.cause.kind.key == PART else "text", role=role)
+        what = "an image or a file" if stuck.cause.kind.key == PART else "text"
+        return _SAID.format(what=what, article="an" if role == "assistant" else "a", role=role)
     if stuck.tried is None:
         return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)
     if stuck.tried.key.startswith("move"):
