@@ -23,6 +23,7 @@ from kvtool.lint.skeleton import Node
 from kvtool.lint.sources import DATA, TextInput
 from kvtool.lint.static import found_losses
 from kvtool.lint.templates import jinja_file, placeholder_count, text_template
+from kvtool.lint.used_files import Uses
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -67,12 +68,12 @@ class Finder:
 
     def _judged(self, one: TextInput) -> JudgedText:
         files: tuple[str, ...] = ()
-        uses: tuple[str, ...] = ()
+        uses: Uses = {}
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.kind == "python":
             prompts = self._python(one.path, one.text)
-            uses = self._python.uses(one.path)
+            uses = self._python.new_uses()
             unread = self._python.unread
             note = "" if prompts else "no string in it is built from anything that varies"
             note = _UNREAD.format(_listed(unread)) if unread else note

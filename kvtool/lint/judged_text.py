@@ -10,6 +10,7 @@ from typing import Any
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.ignore_marks import Ignore
 from kvtool.lint.skeleton import Filled, TemplatePlace
+from kvtool.lint.used_files import Uses
 from kvtool.results.finding import Finding
 
 
@@ -17,15 +18,16 @@ from kvtool.results.finding import Finding
 class JudgedText:
     """`note` says why there is nothing to see; `error` what is wrong with the file, of which nothing else is told then.
 
-    `files` are those that it names, relative to its own folder; `uses` all files that the result depends on, real paths; `known`
-    is False for a file that holds nothing that lint reads; `partly` says that `note` tells what of the file was not judged.
+    `files` are those that it names, relative to its own folder; `uses` what files depend on, this one and others, as far as no
+    result before told it; `known` is False for a file that holds nothing that lint reads; `partly` says that `note` tells what of
+    the file was not judged.
     """
 
     findings: list[Finding] = field(default_factory=list)
     ignores: list[Ignore] = field(default_factory=list)
     note: str = ""
     files: tuple[str, ...] = ()
-    uses: tuple[str, ...] = ()
+    uses: Uses = field(default_factory=dict)
     known: bool = True
     partly: bool = False
     error: KvtoolError | None = None
@@ -58,7 +60,7 @@ class JudgedText:
             ignores=[_ignore(each) for each in plain.get("ignores", ())],
             note=str(plain.get("note", "")),
             files=tuple(map(str, plain.get("files", ()))),
-            uses=tuple(map(str, plain.get("uses", ()))),
+            uses={str(path): tuple(map(str, looked)) for path, looked in plain.get("uses", {}).items()},
             known=bool(plain.get("known", True)),
             partly=bool(plain.get("partly", False)),
             error=None if error is None else _error(*error),

@@ -13,11 +13,14 @@ import json
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.sources import TextInput
+from kvtool.lint.used_files import UsedFiles
 from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
 from kvtool.version import __version__
 
@@ -27,8 +30,30 @@ _MOST_OF_ONE = 32 << 20
 _OWN_CODE = ("lint", "text", "diagnose", "results", "workload")
 _PRIVATE_FOLDER = 0o700
 
-Entry = tuple[str, dict[str, str], str]
-"""Hash of the file, hashes of those that it depends on, and the packed result."""
+Entry = tuple[str, str]
+"""Hash of a file as it was read, and its packed result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a cache file holds: results by the paths of their files, and of the files that they depend on hashes and uses."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+    uses: dict[str, list[str]] = field(default_factory=dict)
+
+    def packed(self) -> bytes:
+        return json.dumps([self.entries, self.hashes, self.uses], separators=(",", ":")).encode()
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> _Kept:
+        """ValueError, TypeError or AttributeError where it is not what `packed` writes."""
+        entries, hashes, uses = json.loads(data)
+        return cls(
+            {str(path): (str(key), str(result)) for path, (key, result) in entries.items()},
+            {str(path): str(was) for path, was in hashes.items()},
+            {str(path): [str(other) for other in looked] for path, looked in uses.items()},
+        )
 
 
 class LintCache:
@@ -38,37 +63,42 @@ class LintCache:
         """`folder` is where caches lie, None: nowhere. `options` are all that decides a result beside the files."""
         told = json.dumps([__version__, _own_state(), os.getcwd(), *map(repr, options)])  # noqa: PTH109
         self._path = None if folder is None else folder / f"{_hash(told.encode())[:32]}.json"
-        self._before: dict[str, Entry] = {} if self._path is None else _read(self._path)
+        self._before = _Kept() if self._path is None else _read(self._path)
         self._now: dict[str, Entry] = {}
         self._hashes: dict[str, str] = {}
+        self._uses = UsedFiles(self._before.uses)
+        was = self._before.hashes
+        self._stale = self._uses.dependent(lambda path: self._hash_of(path) != was.get(path))
+        self._uses.forget(self._stale)  # they are read again
 
     def known(self, one: TextInput) -> JudgedText | None:
         """The result of the file, where it and all that it depends on are as they were."""
-        entry = self._before.get(one.path)
-        if (
-            entry is None
-            or entry[0] != self._key(one)
-            or any(self._hash_of(path) != was for path, was in entry[1].items())
-        ):
+        entry = self._before.entries.get(one.path)
+        if entry is None or entry[0] != self._key(one) or os.path.realpath(one.path) in self._stale:
             return None
         try:
-            result = JudgedText.unpacked(entry[2])
-        except (ValueError, KeyError, TypeError):
+            result = JudgedText.unpacked(entry[1])
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
         self._now[one.path] = entry
         return result
 
     def add(self, one: TextInput, result: JudgedText) -> None:
         """Keep a result; not of a file that could not be read: what is wrong with it may lie elsewhere."""
-        if self._path is not None and result.error is None:
-            self._now[one.path] = self._key(one), {path: self._hash_of(path) for path in result.uses}, result.packed()
+        if self._path is None:
+            return
+        self._uses.add(result.uses)
+        if result.error is None:
+            self._now[one.path] = self._key(one), replace(result, uses={}).packed()
 
     def close(self) -> None:
         """Write what is new; files that were not asked for are forgotten where others were."""
-        if self._path is None or self._now == self._before or not self._now:
+        if self._path is None or not self._now:
             return
-        data = json.dumps(self._now, separators=(",", ":")).encode()
-        if len(data) > _MOST_OF_ONE:
+        uses = self._uses.reached(map(os.path.realpath, self._now))
+        paths = sorted({*uses, *chain.from_iterable(uses.values())})
+        now = _Kept(self._now, {path: self._hash_of(path) for path in paths}, uses)
+        if now == self._before or len(data := now.packed()) > _MOST_OF_ONE:
             return
         with contextlib.suppress(OSError, KvtoolError):
             if _made_private(self._path.parent):
@@ -121,19 +151,15 @@ def _own_state() -> list[tuple[str, int, int]]:
     return sorted(found)
 
 
-def _read(path: Path) -> dict[str, Entry]:
-    """The entries of a cache that is this user's; none where it is damaged."""
+def _read(path: Path) -> _Kept:
+    """What a cache holds that is this user's; nothing where it is damaged."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_size > _MOST_OF_ONE:
-            return {}
-        found = json.loads(path.read_bytes())
-        return {
-            str(name): (str(key), {str(a): str(b) for a, b in uses.items()}, str(packed))
-            for name, (key, uses, packed) in found.items()
-        }
+            return _Kept()
+        return _Kept.unpacked(path.read_bytes())
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}
+        return _Kept()
 
 
 def _made_private(folder: Path) -> bool:

@@ -88,13 +88,13 @@ class Imported:
 class Module:
     """A file, with what its names stand for; nothing of it is evaluated here."""
 
-    def __init__(self, path: str, source: PythonSource) -> None:
+    def __init__(self, path: str, source: PythonSource, real: str) -> None:
         self.path = path
+        self.real = real
         self.folder = Path(os.path.realpath(path)).parent
         self.source = source
         self.looked: set[str] = set()
         """Paths that were looked at for it, whether a file is there or not."""
-        self.reached: set[Module] = set()
         self.functions: dict[str, FunctionCode] = {}
         self.classes: dict[str, ClassCode] = {}
         self.imports: dict[str, Imported] = {}
@@ -131,27 +131,27 @@ class PythonFiles:
         self._names: dict[tuple[Path, str], tuple[Module | None, frozenset[str]]] = {}
         self._texts: dict[str, str] = {}
         self._looked: set[str] = set()
+        self._new_uses: dict[str, set[str]] = {}
 
     def given(self, path: str, text: str) -> Module:
         """The module of a file that was read already; KvtoolError, with the place, where it does not parse."""
         real = os.path.realpath(path)
         module = self._modules.get(real)
         if module is None or module.path != path or module.source.text != text:
-            module = Module(path, PythonSource(path, text))
+            module = Module(path, PythonSource(path, text), real)
             self._modules[real] = module
         return module
 
-    def uses(self, path: str) -> tuple[str, ...]:
-        """The paths that a file that was read depends on, through all that it reached."""
-        first = self._modules.get(os.path.realpath(path))
-        waiting = [first] if first is not None else []
-        seen: set[Module] = set(waiting)
-        while waiting:
-            module = waiting.pop()
-            new = module.reached - seen
-            seen |= new
-            waiting += new
-        return tuple(sorted({path for module in seen for path in module.looked}))
+    def new_uses(self) -> dict[str, tuple[str, ...]]:
+        """Of each file, by its real path, the paths that were looked at for it since this was asked the last time."""
+        new = {path: tuple(sorted(looked)) for path, looked in self._new_uses.items()}
+        self._new_uses = {}
+        return new
+
+    def _uses(self, module: Module, paths: frozenset[str]) -> None:
+        if not paths <= module.looked:
+            module.looked |= paths
+            self._new_uses.setdefault(module.real, set()).update(paths)
 
     def imported_module(self, module: Module, name: str) -> Module | None:
         """The module that a dotted name means in another one; None for one that is not part of the same program."""
@@ -161,9 +161,7 @@ class PythonFiles:
             found = self._imported(module.folder, name)
             self._names[key] = found, frozenset(self._looked)
         target, looked = self._names[key]
-        module.looked |= looked
-        if target is not None:
-            module.reached.add(target)
+        self._uses(module, looked)
         return target
 
     def _imported(self, at: Path, name: str) -> Module | None:
@@ -211,7 +209,8 @@ class PythonFiles:
         try:
             if path.stat().st_size > MOST_BYTES:
                 return None
-            return Module(str(path), PythonSource(str(path), python_text(path.read_bytes(), str(path))))
+            key = str(path)
+            return Module(key, PythonSource(key, python_text(path.read_bytes(), key)), key)
         except (OSError, ValueError, KvtoolError):
             return None
 
@@ -234,7 +233,7 @@ class PythonFiles:
         root = self._root(module.folder)
         for folder in (module.folder, *module.folder.parents):
             path = folder.joinpath(*name.split("/"))
-            module.looked.add(str(path))
+            self._uses(module, frozenset([str(path)]))
             if self._is_file(path):
                 text = self._text(path)
                 return None if text is None else (str(path), text)

@@ -46,9 +46,10 @@ class PythonPrompts:
         self._files = PythonFiles()
         self._program = Program(self._files, _Scope)
 
-    def uses(self, path: str) -> tuple[str, ...]:
-        """Real paths of all other files that the result of a file depends on: whether they are there, and what they hold."""
-        return self._files.uses(path)
+    def new_uses(self) -> dict[str, tuple[str, ...]]:
+        """Real paths of files, each with those that the result of reading it depends on, whether they are there, and what they
+        hold: what was not told before."""
+        return self._files.new_uses()
 
     @property
     def unread(self) -> tuple[str, ...]:

@@ -538,11 +538,13 @@ def test_what_a_result_depends_on(tmp_path: Path) -> None:
         (tmp_path / "app").mkdir(exist_ok=True)
         (tmp_path / f"app/{name}.py").write_text(text, encoding="utf-8")
     read = PythonPrompts()
-    for _ in range(2):
-        path = str(tmp_path / "app/a.py")
-        read(path, Path(path).read_text(encoding="utf-8"))
-        assert {str(tmp_path / "app/b.py"), str(tmp_path / "app/c.py")} <= set(read.uses(path))
-        assert path not in read.uses(path)
+    path = str(tmp_path / "app/a.py")
+    read(path, Path(path).read_text(encoding="utf-8"))
+    uses = read.new_uses()
+    assert str(tmp_path / "app/b.py") in uses[path]
+    assert str(tmp_path / "app/c.py") in uses[str(tmp_path / "app/b.py")]
+    read(path, Path(path).read_text(encoding="utf-8"))
+    assert read.new_uses() == {}, "each is told once"
 
 
 def test_modules_that_import_each_other(tmp_path: Path) -> None:
