@@ -21,6 +21,8 @@ _LONG_LINE = 240
 Unit = Literal["line", "sentence", "words", "block"]
 Ends = Callable[[str, int, int, Range], list[int]]
 """Where units end in a stretch of a text, none of them within a range of it."""
+_NEAR = 32
+"""Characters in which the end of the word before is looked for first."""
 _WORDS_END = re.compile(r"[ \t]+|\n")
 
 
@@ -39,6 +41,7 @@ class DiffTexts:
         self.b = b
         self.plain = str.__str__(a), str.__str__(b)
         """Both texts alone, made once: they may be asked for at each difference."""
+        self._chunks: dict[Region, list[Region]] = {}
         lines_a, lines_b = _lines(a), _lines(b)
         names: dict[str, int] = {}
         keys_a, keys_b = (
@@ -52,6 +55,11 @@ class DiffTexts:
 
     def chunks(self, region: Region) -> list[Region]:
         """The characters that differ in a region, in order; a few equal ones between two of them count as differing."""
+        if (known := self._chunks.get(region)) is None:
+            known = self._chunks[region] = self._differing(region)
+        return known
+
+    def _differing(self, region: Region) -> list[Region]:
         (start_a, stop_a), (start_b, stop_b) = region
         if start_a == stop_a or start_b == stop_b:
             return [region]
@@ -156,8 +164,15 @@ def _sentence_ends(text: str, low: int, high: int, inside: Range) -> list[int]:
 
 
 def _word_ends(text: str, low: int, high: int, inside: Range) -> list[int]:
-    before = [found.end() for found in _WORDS_END.finditer(text, low, inside[0])]
-    return [*before, *(found.end() for found in _WORDS_END.finditer(text, inside[1], high))]
+    """The nearest on either side."""
+    ends: list[int] = []
+    near, start = _NEAR, inside[0]
+    while not ends and start > low:
+        start = max(low, inside[0] - near)
+        ends = [found.end() for found in _WORDS_END.finditer(text, start, inside[0])][-1:]
+        near *= 2
+    behind = _WORDS_END.search(text, inside[1], high)
+    return ends if behind is None else [*ends, behind.end()]
 
 
 def _gaps(runs: list[EqualRun], length_a: int, length_b: int) -> list[tuple[Range, Range]]:
