@@ -167,10 +167,18 @@ class ItemOrder:
     def __call__(self, turn: Turn) -> Turn:
         return map_texts(turn, self._arranged, self.roles)
 
+    def first_moved(self, text: str) -> int | None:
+        """Where the first item begins that others come before or after than now; None where all stay."""
+        items, places = self._places(str.__str__(text))
+        return next((items[at].start for at, source in enumerate(places) if at != source), None)
+
+    def _places(self, plain: str) -> tuple[list[Item], list[int]]:
+        items = self.split(plain, self.order.ranks)
+        return items, self.order.arranged([item.body(plain) for item in items])
+
     def _arranged(self, text: str) -> str:
         plain = str.__str__(text)
-        items = self.split(plain, self.order.ranks)
-        places = self.order.arranged([item.body(plain) for item in items])
+        items, places = self._places(plain)
         if places == sorted(places):
             return text
         ranges: list[tuple[int, int]] = []

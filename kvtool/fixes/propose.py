@@ -33,6 +33,7 @@ from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.inline_order import InlineOrder
+from kvtool.fixes.meant_order import AS_MEANT, is_meant
 from kvtool.fixes.movable_unit import Movable
 from kvtool.fixes.move import destination, move_targets
 from kvtool.fixes.move_target import MoveTarget, places_at, target_of, value_in
@@ -331,10 +332,12 @@ def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str)
     roles = {role} if role else _NOT_GENERATED
     fixes = []
     order = ItemOrder.learn(samples, roles)
+    inline = InlineOrder.learn(samples, roles)
+    if cause.kind.code == KV113.code and is_meant(order, inline, samples):
+        return [_advice(cause, "as-meant", "P3", AS_MEANT)]
     if order is not None:
         numbers = (_NUMBERS,) if order.numbered else ()
         fixes.append(_fix(cause, "order", "P2", what, lambda: order, *warnings, *numbers, shared=role or "prompt"))
-    inline = InlineOrder.learn(samples, roles)
     if inline is not None:
         fixes.append(_fix(cause, INLINE_ORDER, "P2", what, lambda: inline, *warnings, shared=role or "prompt"))
     return fixes

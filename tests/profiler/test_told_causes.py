@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - signs of other scripts are meant
 """Causes of logs that are told as what they are: tool definitions, ids that begin with digits, sets, versions of a prompt."""
 
 from __future__ import annotations
@@ -200,3 +201,72 @@ def test_another_image_is_another_prompt(kvtool: Command) -> None:
     assert told[0]["points"] > 0.8
     assert not findings(kvtool, [record(n, first=False) for n in range(12)])
     assert not findings(kvtool, [record(1, first=True) for _ in range(12)])
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [
+        "Priorities, highest first; an earlier one overrides those below it:",
+        "The plan, carried out in this order:",
+        "Treffer, nach Relevanz sortiert:",
+        "Tâches, de la plus urgente à la moins urgente, la plus urgente d'abord :",
+        "Tareas por orden de importancia:",
+        "Задачи в порядке важности:",
+        "以下项目按优先级排列：",
+        "次の手順で行ってください：",
+        "다음 순서로 진행하세요:",
+    ],
+)
+def test_an_order_that_is_meant_is_left_alone(kvtool: Command, lead: str) -> None:
+    rng = random.Random(5)
+    things = [
+        f"Look after the {each} with all that belongs to it." for each in ("dock", "gate", "belt", "yard", "pump")
+    ]
+
+    def record(n: int) -> dict[str, Any]:
+        listed = "\n".join(f"- {each}" for each in rng.sample(things, 5))
+        return asked(f"You help a shift.\n{lead}\n{listed}\n\n{RULES}", n)
+
+    found = findings(kvtool, [record(n) for n in range(16)])
+    assert [each["code"] for each in found] == ["KV113"]
+    assert [each["rerun"] for each in found] == [None]
+    assert found[0]["fix"].startswith("leave the order where it is meant")
+
+
+@pytest.mark.parametrize("lead", ["Memories:", "What we know of the customer:", "Offene Aufträge:", "Ordini aperti:"])
+def test_an_order_of_which_nothing_is_said_is_arranged(kvtool: Command, lead: str) -> None:
+    rng = random.Random(5)
+    things = [
+        f"Asked about the {each} and all that belongs to it." for each in ("dock", "gate", "belt", "yard", "pump")
+    ]
+
+    def record(n: int) -> dict[str, Any]:
+        listed = "\n".join(f"- {each}" for each in rng.sample(things, 5))
+        return asked(f"You help a shift.\n{lead}\n{listed}\n\n{RULES}", n)
+
+    found = findings(kvtool, [record(n) for n in range(16)])
+    assert [each["code"] for each in found] == ["KV113"]
+    assert found[0]["rerun"] is not None
+
+
+@pytest.mark.parametrize(("old", "new"), [("prompt v7", "prompt v8"), ("release 3.1.4", "release 3.2.0")])
+def test_a_version_that_changed_once_is_left_alone(kvtool: Command, old: str, new: str) -> None:
+    records = [asked(f"You help guests, {old if n < 12 else new}.\n{RULES}", n) for n in range(24)]
+    found = findings(kvtool, records)
+    assert [each["rerun"] for each in found] == [None] * len(found)
+
+
+def test_rules_that_a_deployment_put_in_another_order_are_left_alone(kvtool: Command) -> None:
+    rules = RULES.split("\n")
+    swapped = "\n".join([*rules[3:], *rules[:3]])
+    records = [asked(f"You help guests.\n{RULES if n < 12 else swapped}", n) for n in range(24)]
+    found = findings(kvtool, records)
+    assert [each["rerun"] for each in found] == [None] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("Date: 2026-03-01", "Date: 2026-03-02"), ("User: Ada Brown", "User: Tom Reed")]
+)
+def test_what_will_change_again_is_no_new_version(kvtool: Command, old: str, new: str) -> None:
+    records = [asked(f"You help guests.\n{old if n < 12 else new}\n{RULES}", n) for n in range(24)]
+    assert any(each["rerun"] is not None for each in findings(kvtool, records))

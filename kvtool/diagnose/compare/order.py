@@ -141,7 +141,7 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     line = text.rfind("\n", 0, max(line, 0)) + 1  # the label may stand on the line before
     stop = min(stop, start + _MAX_HULL)
     hull = text[line:stop]
-    lead = _lead(text, start)
+    lead = introduction_of(text, start)
     if _EXAMPLES.search(lead) and not _DOCUMENTS.search(lead):
         return EXAMPLES_REORDERED
     found = _EXAMPLE.findall(hull)
@@ -174,7 +174,7 @@ def _heading_above(text: str, start: int) -> str:
     return ""
 
 
-def _lead(text: str, start: int) -> str:
+def introduction_of(text: str, start: int) -> str:
     """What introduces the item at `start`: what stands before it on its line, else the last line before that is no item like it."""
     line = text.rfind("\n", 0, start) + 1
     if heading := _HEADING.match(text, line):
@@ -216,7 +216,7 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
 
     Where nothing does, items that all look like calls or are elements of such a name, or names such as `fs.read` on one line.
     """
-    lead = _lead(text, start)
+    lead = introduction_of(text, start)
     if _DOCUMENTS.search(lead):
         return False
     if _TOOLS.search(lead):
