@@ -16,6 +16,7 @@ from kvtool.lint.found_files import template_belief
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.line_moves import movable
+from kvtool.lint.made_files import makes_a_file
 from kvtool.lint.python_evidence import Belief
 from kvtool.lint.python_nodes import judged
 from kvtool.lint.python_templates import PythonPrompts
@@ -54,7 +55,9 @@ class Finder:
             result = self._judged(one)
             ignores = read_ignores(one.path, one.text) if result.known else []
         except KvtoolError as error:
-            return JudgedText(error=error)
+            parsed = one.kind == "python" or one.style == DATA
+            made = one.found and parsed and makes_a_file(one.path, error)
+            return JudgedText(known=False) if made else JudgedText(error=error)
         except RecursionError:
             return JudgedText(error=KvtoolError("nested too deeply to read", place=Place(one.path)))
         findings = (

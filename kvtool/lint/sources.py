@@ -87,7 +87,7 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
             result.problems.append(error)
             continue
         if data is not None and data.style == DATA:
-            result.texts.append(data)
+            result.texts.append(replace(data, found=path in alone))
         elif data is not None:
             result.foreign.append(path)
         elif suffix in WORKLOAD_SUFFIXES:
