@@ -14,7 +14,7 @@ _SKELETONS = {
     "p/{{ project }}/main.py": "from crew import {{ project }}\n",
     "p/templates/graph.py": "{% for agent in agents %}\ndef {{ agent }}(): ...\n{% endfor %}\n",
     "p/templates/agents.yaml": "{%- for agent in agents %}\n{{ agent.name }}:\n  role: x\n{%- endfor %}\n",
-    "p/templates/tasks.yaml": "a: 1\n{% if x -%}\nb: {{ x }}\n{% endif %}\n",
+    "p/templates/tasks.yaml": "find:\n  description: x\n{% if x -%}\n  expected_output: {{ x }}\n{% endif %}\n",
 }
 
 
