@@ -16,6 +16,7 @@ from kvtool.diagnose.spelled import NOTHING
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
 from kvtool.text.terminal.console import sanitize
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import RequestName
 
@@ -130,8 +131,9 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
     if cause.spelled is not None:
         what = f"{what} ({' / '.join(map(_quoted, cause.spelled))})"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
-    to_blame = f"in the way of {cause.requests:,} requests" if cause.requests else f"changed in {cause.seen:,} requests"
-    values = f"{cause.distinct:,} values, {to_blame}"
+    blamed = f"in the way of {plural(cause.requests, 'request')}"
+    to_blame = blamed if cause.requests else f"changed in {plural(cause.seen, 'request')}"
+    values = f"{plural(cause.distinct, 'value')}, {to_blame}"
     where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
     path, line, column = place
     return Finding.of(
