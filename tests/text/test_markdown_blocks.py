@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.text.structure import markdown_blocks as module
-from kvtool.text.structure.library_blocks import library_blocks
-from kvtool.text.structure.markdown_block import DEEPEST, MarkdownBlock
+from kvtool.text.structure.markdown_block import DEEPEST
 from kvtool.text.structure.markdown_blocks import markdown_blocks
+from tests.cli.test_hostile_prompts import calls
+from tests.text.library_blocks import library_blocks
 
 _INDENTS = ["", "", "", " ", "  ", "   ", "    ", "     ", "\t", " \t", "\t\t"]
 _PIECES = [
@@ -82,20 +82,24 @@ def test_edges_of_the_grammar(text: str) -> None:
     assert markdown_blocks(text.split("\n")) == library_blocks(text)
 
 
-def test_the_library_reads_quotes_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would take most of the time of a prompt; of many quotes it is given few lines beside them."""
-    given_lines: list[int] = []
+@settings(deadline=None, max_examples=200)
+@given(
+    lines=st.lists(
+        st.builds(
+            lambda signs, text: "".join(signs) + text,
+            st.lists(st.sampled_from(["> ", ">", ">\t", "- ", "1. "]), max_size=5),
+            st.sampled_from(["", "", "a", "\tb", "```", "---", "# c"]),
+        ),
+        max_size=10,
+    )
+)
+def test_quotes_that_go_on_or_hold_others_are_those_of_the_library(lines: list[str]) -> None:
+    assert markdown_blocks(lines) == library_blocks("\n".join(lines))
 
-    def counted(text: str) -> list[MarkdownBlock]:
-        given_lines.append(text.count("\n") + 1)
-        return library_blocks(text)
 
-    monkeypatch.setattr(module, "library_blocks", counted)
-    plain = "# A\n\nB.\nC.\n\n- d\n- e\n  1. f\n\n```\n> g\n```\n\nh\n---\n\n***\n"
-    assert [block.kind for block in markdown_blocks(plain.split("\n"))].count("item") == 3
-    assert not given_lines
-    markdown_blocks([*["> a", "- b"] * 200, *["- > a", "  > b", "  - c"] * 200, *["> # d", "# e"] * 200])
-    assert not given_lines
-    markdown_blocks(["> a", "b", "", "# c"] * 200)
-    assert len(given_lines) == 400
-    assert sum(given_lines) < 200 * 12
+@pytest.mark.parametrize(
+    "lines", [["> a", "b", "", "# c"], ["- > a", "b", "  > c"], [*(f"{'> ' * n}a" for n in range(40))]]
+)
+def test_twice_as_many_quotes_are_twice_the_work(lines: list[str]) -> None:
+    once, twice = (calls(lambda count=count: markdown_blocks(lines * count)) for count in (100, 200))  # type: ignore[misc]  # mypy cannot type a default
+    assert twice < 2.2 * once

@@ -1,8 +1,6 @@
 """The blocks of a text that Markdown sees, by lines: headings, fences, lists, quotes, paragraphs.
 
-What a prompt has most of is read here by the rules of CommonMark, as `library_blocks` has them: paragraphs, headings, fences,
-breaks, lists and quotes, in a fifth of the library's time or less. The library reads quotes that go on below their last sign, and
-all of a text with such a quote in a list.
+They are read by the rules of CommonMark, as markdown-it-py has them; the tests compare the two.
 """
 
 from __future__ import annotations
@@ -10,17 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kvtool.text.structure.library_blocks import library_blocks
-from kvtool.text.structure.markdown_block import DEEPEST, MarkdownBlock
+from kvtool.text.structure.markdown_block import DEEPEST, BlockKind, MarkdownBlock
 
 _SPACES = " \t"
 _TAB = 4
 _LEAST_CODE = 4
 """Columns of an indent from which on a line goes on a paragraph, whatever it begins with."""
-_BEHIND = 2
-"""Lines behind a quote that show where it ends."""
+_LAZY = -1
+"""The indent of a line without a sign that goes on the paragraph of a quote."""
 _SIGNS = frozenset("`~>#-*+_=0123456789")
 """What a line may begin with, its indent aside, that is no line of a paragraph."""
+_FENCES = frozenset("`~")
+_BREAKS = frozenset("-*_")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*", re.DOTALL)
 _BREAK = re.compile(r"([-*_])[ \t]*+(?:\1[ \t]*+){2,}")
 _HEADING = re.compile(r"(#{1,6})(?![^ \t])")
@@ -28,77 +27,77 @@ _UNDERLINE = re.compile(r"(?:-+|=+)[ \t]*")
 _ITEM = re.compile(r"(?:[-*+]|([0-9]{1,9})[.)])(?![^ \t])")
 
 
-class _QuoteInListError(Exception):
-    """A quote inside of a list that may go on below its last sign: how its lines are indented is left to the library."""
-
-
 def markdown_blocks(lines: Sequence[str]) -> list[MarkdownBlock]:
     """The blocks in order, those inside of others behind them. Tables and HTML are paragraphs here, indents mean nothing."""
-    try:
-        return _Reader(lines).blocks
-    except _QuoteInListError:
-        return library_blocks("\n".join(lines))
+    return _Reader(lines).blocks
 
 
 class _Reader:
-    """Goes over the lines once. `blk` is the column at which the content of a block begins, `outer` that of the list around it
-    (-1: none), `level` how many quotes, lists and items are around it.
+    """Goes over the lines once, over those of a quote once more for each quote around them.
+
+    `end` is the line behind the quote that is read, `blk` the column at which the content of a block begins, `outer` that of the
+    list around it (-1: none), `level` how many quotes, lists and items are around it.
     """
 
-    def __init__(self, lines: Sequence[str], quotes: int = 0) -> None:
-        """`quotes` are around all of the lines."""
+    def __init__(self, lines: Sequence[str]) -> None:
         self.blocks: list[MarkdownBlock] = []
-        self._lines = lines
-        self._quotes = quotes
         self._rest = [line.lstrip(_SPACES) for line in lines]
-        """Each line without its indent; of the first line of an item, its content while that is read."""
+        """Each line without its indent; of a line in an item or a quote, what stands behind its sign while that is read."""
+        self._count = len(lines)
         self._stop = len(lines) - (bool(lines) and not self._rest[-1])
+        """Where a paragraph ends at the latest."""
         self._indent = [
             len(line) - len(rest)
             if line[:1] != "\t" and "\t" not in line[: len(line) - len(rest)]
             else _columns(line, 0)
             for line, rest in zip(lines, self._rest, strict=True)
         ]
-        self._read(0, 0, -1, quotes)
+        self._before: dict[int, int] = {}
+        """Columns before the content of a quote's line, of those that hold a tab."""
+        self._read(0, self._stop, 0, -1, 0)
 
-    def _read(self, line: int, blk: int, outer: int, level: int) -> int:
+    def _read(self, line: int, end: int, blk: int, outer: int, level: int) -> int:
         """Blocks from a line on, up to one that is indented less; returns that."""
         rest = self._rest
-        while True:
+        while line < end:
             while line < self._stop and not rest[line]:
                 line += 1
-            if line >= self._stop or self._indent[line] < blk:
+            if line >= end or self._indent[line] < blk:
                 return line
             if level >= DEEPEST:
-                return self._stop
-            line = self._block(line, blk, outer, level)
-            if line < self._stop and not rest[line]:
+                return end
+            line = self._block(line, end, blk, outer, level)
+            if line < end and not rest[line]:
                 line += 1
+        return line
 
-    def _block(self, line: int, blk: int, outer: int, level: int) -> int:
+    def _block(self, line: int, end: int, blk: int, outer: int, level: int) -> int:
         rest = self._rest[line]
-        if rest[0] in _SIGNS:
-            if fence := _FENCE.fullmatch(rest):
-                return self._fence(line, fence[1] or fence[2], blk, level)
-            if rest[0] == ">":
-                return self._quote(line, blk, outer, level)
-            if found := _BREAK.fullmatch(rest):
-                mark = found[1] * (rest.count(found[1]) + 1)
+        sign = rest[0]
+        if sign in _SIGNS:
+            if sign == ">":
+                return self._quote(line, end, blk, outer, level)
+            if sign == "#":
+                if heading := _HEADING.match(rest):
+                    mark = heading[1]
+                    self.blocks.append(MarkdownBlock("heading", line, line + 1, level, len(mark), mark))
+                    return line + 1
+            elif sign in _FENCES:
+                if fence := _FENCE.fullmatch(rest):
+                    return self._fence(line, end, fence[1] or fence[2], blk, level)
+            elif sign in _BREAKS and (found := _BREAK.fullmatch(rest)):
+                mark = sign * (rest.count(found[1]) + 1)
                 self.blocks.append(MarkdownBlock("break", line, line + 1, level, 0, mark))
                 return line + 1
-            if item := _ITEM.match(rest):
-                return self._list(line, item, blk, level)
-            if heading := _HEADING.match(rest):
-                mark = heading[1]
-                self.blocks.append(MarkdownBlock("heading", line, line + 1, level, len(mark), mark))
-                return line + 1
+            elif item := _ITEM.match(rest):
+                return self._list(line, end, item, blk, level)
         return self._paragraph(line, blk, outer, level)
 
     def _paragraph(self, first: int, blk: int, outer: int, level: int) -> int:
         """A paragraph, or a heading with a line below it."""
         line = first + 1
         while line < self._stop and (rest := self._rest[line]):
-            if rest[0] in _SIGNS and self._indent[line] - blk < _LEAST_CODE:
+            if rest[0] in _SIGNS and _LAZY < self._indent[line] < blk + _LEAST_CODE:
                 if self._indent[line] >= blk and _UNDERLINE.fullmatch(rest):
                     heading = MarkdownBlock("heading", first, line + 1, level, 1 if rest[0] == "=" else 2, rest[0])
                     self.blocks.append(heading)
@@ -120,17 +119,29 @@ class _Reader:
             return (item[1] is None or int(item[1]) == 1) and bool(rest[item.end() :].strip(_SPACES))
         return outer < 0 or self._indent[line] - outer < _LEAST_CODE
 
+    def _ends_quote(self, line: int, rest: str, blk: int, outer: int) -> bool:
+        """Whether another block begins on a line without the sign of the quote above it."""
+        if rest[0] not in _SIGNS:
+            return False
+        if self._ends_list(rest) or _HEADING.match(rest):
+            return True
+        indent = self._indent[line]
+        return _ITEM.match(rest) is not None and not (outer >= 0 and outer + _LEAST_CODE <= indent < blk)
+
     @staticmethod
     def _ends_list(rest: str) -> bool:
         """Whether what is no item begins on a line, whatever stands before it."""
-        return rest[:1] == ">" or _FENCE.fullmatch(rest) is not None or _BREAK.fullmatch(rest) is not None
+        sign = rest[:1]
+        if sign in _BREAKS:
+            return _BREAK.fullmatch(rest) is not None
+        return sign == ">" or (sign in _FENCES and _FENCE.fullmatch(rest) is not None)
 
-    def _fence(self, first: int, mark: str, blk: int, level: int) -> int:
+    def _fence(self, first: int, end: int, mark: str, blk: int, level: int) -> int:
         closing = re.compile(f"{mark[0]}{{{len(mark)},}}[ \t]*")
         line = first + 1
-        while line < self._stop:
+        while line < end:
             rest = self._rest[line]
-            if rest and self._indent[line] < blk:
+            if (self._indent[line] < blk) if rest else (line + 1 == self._count):
                 break
             line += 1
             if rest[:1] == mark[0] and closing.fullmatch(rest):
@@ -138,132 +149,136 @@ class _Reader:
         self.blocks.append(MarkdownBlock("fence", first, line, level, 0, mark))
         return line
 
-    def _list(self, first: int, item: re.Match[str], blk: int, level: int) -> int:
+    def _list(self, first: int, end: int, item: re.Match[str], blk: int, level: int) -> int:
         """Items of one kind: of one sign, or of numbers with the same sign behind them."""
         sign = item[0][-1]
         at = len(self.blocks)
-        numbered = item[1] is not None
-        self.blocks.append(MarkdownBlock("numbered" if numbered else "list", first, first, level, 0, sign))
+        kind: BlockKind = "list" if item[1] is None else "numbered"
+        self.blocks.append(MarkdownBlock(kind, first, first, level, 0, sign))
         line = first
         while True:
-            line = self._plain_items(line, item, level + 1)
-            item = _ITEM.match(self._rest[line]) or item
-            line = self._item(line, item, blk, level + 1)
-            if line >= self._stop or self._indent[line] < blk:
+            line, item = self._plain_items(line, end, item, blk, level + 1)
+            line = self._item(line, end, item, blk, level + 1)
+            if line >= end or self._indent[line] < blk:
                 break
             rest = self._rest[line]
             following = _ITEM.match(rest)
             if following is None or following[0][-1] != sign or self._ends_list(rest):
                 break
             item = following
-        self.blocks[at] = self.blocks[at]._replace(stop=line)
+        self.blocks[at] = MarkdownBlock(kind, first, line, level, 0, sign)
         return line
 
-    def _plain_items(self, line: int, item: re.Match[str], level: int) -> int:
-        """Items of one line, each with text alone and another one of its kind below it; returns the line of the first other one."""
-        rest, indents, sign, last = self._rest, self._indent, item[0][-1], self._stop - 1
-        while line < last:
-            following = _ITEM.match(rest[line + 1])
-            if (
-                following is None
-                or following[0][-1] != sign
-                or indents[line + 1] != indents[line]
-                or self._ends_list(rest[line + 1])
-            ):
+    def _plain_items(self, line: int, end: int, item: re.Match[str], blk: int, level: int) -> tuple[int, re.Match[str]]:
+        """Items of one line, each with text alone, or one quote of it, and another one of its kind below it; returns the line of
+        the first other one, and that.
+        """
+        rest, indents, last, blocks, matched = self._rest, self._indent, end - 1, self.blocks, _ITEM.match
+        sign, indent = item[0][-1], indents[line]
+        quotable = indent < max(blk, 0) + _LEAST_CODE and level + 2 < DEEPEST
+        while line < last and indents[line + 1] == indent:
+            below = rest[line + 1]
+            following = matched(below)
+            if following is None or following[0][-1] != sign or (sign in _BREAKS and _BREAK.fullmatch(below)):
                 break
             content = rest[line][item.end() :].lstrip(_SPACES)
+            quoted = content[:1] == ">" and quotable
+            if quoted:
+                content = content[1:].lstrip(_SPACES)
             if not content or content[0] in _SIGNS:
                 break
-            self.blocks.append(MarkdownBlock("item", line, line + 1, level, 0, sign))
-            self.blocks.append(MarkdownBlock("paragraph", line, line + 1, level + 1))
+            blocks.append(MarkdownBlock("item", line, line + 1, level, 0, sign))
+            if quoted:
+                blocks.append(MarkdownBlock("quote", line, line + 1, level + 1, 0, ">"))
+            blocks.append(MarkdownBlock("paragraph", line, line + 1, level + 1 + quoted))
             item = following
             line += 1
-        return line
+        return line, item
 
-    def _item(self, line: int, item: re.Match[str], blk: int, level: int) -> int:
+    def _item(self, line: int, end: int, item: re.Match[str], blk: int, level: int) -> int:
         rest, indent = self._rest[line], self._indent[line]
         behind = rest[item.end() :]
         content = behind.lstrip(_SPACES)
         begin = indent + item.end()
-        column = _columns(behind, begin)
+        column = _columns(behind, begin, self._before.get(line, 0))
         inner = begin + (column - begin if content and column - begin <= _LEAST_CODE else 1)
         at = len(self.blocks)
         self.blocks.append(MarkdownBlock("item", line, line, level, 0, item[0][-1]))
         if not content and (line + 1 >= self._stop or not self._rest[line + 1]):
-            stop = min(line + 2, self._stop)
+            stop = min(line + 2, end)
         else:
             self._rest[line], self._indent[line] = content, column
-            stop = self._read(line, inner, blk, level + 1)
+            stop = self._read(line, end, inner, blk, level + 1)
             self._rest[line], self._indent[line] = rest, indent
-        self.blocks[at] = self.blocks[at]._replace(stop=stop)
+        self.blocks[at] = MarkdownBlock("item", line, stop, level, 0, item[0][-1])
         return stop
 
-    def _quote(self, first: int, blk: int, outer: int, level: int) -> int:
-        """A quote: its lines without their signs, where what stands below them goes on no paragraph; else the library reads it.
-
-        That is given more lines until the quote ends before the last two of them.
-        """
-        line = first + 1
-        while line < self._stop and self._rest[line][:1] == ">" and self._indent[line] >= blk:
-            line += 1
-        if line == first + 1 and self._line_alone(first, level):
-            return line
-        if self._rest[line - 1].strip("> ") and self._parts(line, blk, outer):
-            within = [rest[1:].removeprefix(" ") for rest in self._rest[first:line]]
-            if not any("\t" in text for text in within):
-                quote = [MarkdownBlock("quote", 0, line - first, level, 0, ">"), *_Reader(within, level + 1).blocks]
-                return self._shifted(quote, first, 0)
-        if level > self._quotes:
-            if line == first + 1 and self._rest[first].rstrip(_SPACES) == ">" and line >= self._stop:
-                self.blocks.append(MarkdownBlock("quote", first, line, level, 0, ">"))
-                return line
-            raise _QuoteInListError
-        while True:
-            line = min(line + _BEHIND, len(self._lines))
-            quote = list(_first_of(library_blocks("\n".join(self._lines[first:line]))))
-            if quote[0].stop <= line - first - _BEHIND or line >= len(self._lines):
+    def _quote(self, first: int, end: int, blk: int, outer: int, level: int) -> int:
+        """A quote: its lines without their signs, and lines without one that go on its last paragraph."""
+        if self._line_alone(first, end, level):
+            return first + 1
+        rest, indents = self._rest, self._indent
+        lines, columns = [], []
+        tabbed: list[tuple[int, int]] = []
+        most, line, blank = self._stop, first, False
+        while line < end and (shown := rest[line]):
+            column = indents[line]
+            quoted = shown[0] == ">" and column >= blk
+            if not quoted and blank:
                 break
-            line += line - first
-        return self._shifted(quote, first, level)
+            if not quoted and self._ends_quote(line, shown, blk, outer):
+                self._stop = line
+                break
+            lines.append(shown)
+            columns.append(column)
+            if quoted:
+                if "\t" in shown:
+                    tabbed.append((line, self._before.get(line, 0)))
+                rest[line], indents[line] = self._unquoted(line, shown, column)
+                blank = not rest[line]
+            else:
+                indents[line] = _LAZY
+            line += 1
+        at = len(self.blocks)
+        self.blocks.append(MarkdownBlock("quote", first, first, level, 0, ">"))
+        stop = self._read(first, line, 0, outer, level + 1)
+        self.blocks[at] = MarkdownBlock("quote", first, stop, level, 0, ">")
+        self._stop = most
+        self._before.update(tabbed)
+        rest[first : first + len(lines)] = lines
+        indents[first : first + len(columns)] = columns
+        return stop
 
-    def _parts(self, line: int, blk: int, outer: int) -> bool:
-        """Whether a line, the first below a quote that is none of it, is blank or begins another block for sure."""
-        if line >= len(self._lines) or not (rest := self._rest[line]):
-            return True
-        if rest[0] not in _SIGNS or (self._indent[line] < blk and self._indent[line] - max(outer, 0) >= _LEAST_CODE):
-            return False
-        return self._ends_list(rest) or (_ITEM.match(rest) or _HEADING.match(rest)) is not None
+    def _unquoted(self, line: int, shown: str, column: int) -> tuple[str, int]:
+        """What stands behind the sign of a quote on a line, and its indent there; one space belongs to the sign."""
+        behind = shown[1:]
+        content = behind.lstrip(_SPACES)
+        spaces = len(behind) - len(content)
+        if "\t" not in behind:
+            return content, spaces - 1 if spaces else 0
+        before, begin = self._before.get(line, 0), column + 1
+        self._before[line] = begin + (spaces > 0)
+        if behind[0] == " " or (behind[0] == "\t" and (before + begin) % _TAB == _TAB - 1):
+            return content, _columns(behind[1:], begin + 1, before) - begin - 1
+        return content, _columns(behind, begin, before + 1) - begin
 
-    def _line_alone(self, line: int, level: int) -> bool:
+    def _line_alone(self, line: int, end: int, level: int) -> bool:
         """A quote of one line of text with nothing but blank lines below it: whether it was one, and is entered."""
-        shown = self._rest[line][1:].lstrip(_SPACES)
-        if not shown or shown[0] in _SIGNS or level + 1 >= DEEPEST or "\t" in self._rest[line]:
+        if line + 1 < end and self._rest[line + 1]:
             return False
-        if line + 1 < len(self._lines) and self._rest[line + 1]:
+        shown = self._rest[line][1:].lstrip(_SPACES)
+        if not shown or shown[0] in _SIGNS or level + 1 >= DEEPEST:
             return False
         self.blocks.append(MarkdownBlock("quote", line, line + 1, level, 0, ">"))
         self.blocks.append(MarkdownBlock("paragraph", line, line + 1, level + 1))
         return True
 
-    def _shifted(self, quote: Sequence[MarkdownBlock], first: int, level: int) -> int:
-        """Enter the blocks of a quote that begins at a line; returns the line behind it."""
-        for block in quote:
-            self.blocks.append(
-                block._replace(first=block.first + first, stop=block.stop + first, depth=block.depth + level)
-            )
-        return first + quote[0].stop
 
-
-def _first_of(blocks: Sequence[MarkdownBlock]) -> Sequence[MarkdownBlock]:
-    """The first block with those inside of it."""
-    return blocks[: next((at for at, block in enumerate(blocks) if at and not block.depth), None)]
-
-
-def _columns(text: str, column: int) -> int:
-    """The column behind the white space that a text at a column begins with."""
+def _columns(text: str, column: int, before: int = 0) -> int:
+    """The column behind the white space that a text at a column begins with; `before` that are more columns which tabs count."""
     for sign in text:
         if sign == "\t":
-            column += _TAB - column % _TAB
+            column += _TAB - (column + before) % _TAB
         elif sign == " ":
             column += 1
         else:

@@ -1,14 +1,12 @@
-"""The blocks of a text as markdown-it-py sees them."""
+"""The blocks of a text as markdown-it-py sees them: what `markdown_blocks` is compared with."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from markdown_it import MarkdownIt
 
 from kvtool.text.structure.markdown_block import DEEPEST, BlockKind, MarkdownBlock
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
 
 _KINDS: dict[str, BlockKind] = {
     "heading_open": "heading",
@@ -24,8 +22,6 @@ _KINDS: dict[str, BlockKind] = {
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
     parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST})
     parser.core.ruler.enableOnly(["normalize", "block"])
     parser.block.ruler.enableOnly(["fence", "blockquote", "hr", "list", "heading", "lheading", "paragraph"])
