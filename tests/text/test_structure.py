@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.text.structure import structure
+from kvtool.text.structure import block_ranges, structure
 from kvtool.text.structure.markdown_block import MarkdownBlock
 from kvtool.text.structure.markdown_blocks import markdown_blocks
 from kvtool.text.structure.raw_unit import RawUnit
@@ -184,7 +184,7 @@ def test_the_last_long_texts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> N
         read.append(len(lines))
         return markdown_blocks(lines)
 
-    monkeypatch.setattr(structure, "markdown_blocks", counted)
+    monkeypatch.setattr(block_ranges, "markdown_blocks", counted)
     texts = [f"At {number}.\n\n" + f"{name} rests here.\n\n" * 5_000 for name in ("Ada", "Berta") for number in (1, 2)]
     for text in texts * 3:
         assert structure_of(text).path(3, 4)[-1].kind == "statement"

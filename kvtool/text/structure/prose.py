@@ -8,14 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
-from kvtool.text.structure.raw_unit import RawUnit
+from kvtool.text.structure.raw_unit import RawUnit, unit_of
 from kvtool.text.structure.sentences import (
     closes,
     goes_on,
     has_stop,
     introduces,
+    is_one,
     is_sentence,
     is_title,
+    may_go_on,
     rule_of,
     sentence_ends,
 )
@@ -36,11 +38,25 @@ ROW = re.compile(
     r"|[ \t]*(?:\.{0,2}/)?(?:[\w.@+-]{1,80}/){1,20}[\w.@+-]{0,80}[ \t]*:?[ \t\r]*\Z|[ \t]*[dl-](?:[rwxsStT-]{9})[ \t.@+]"
 )
 """A line of a tree of files, of what a version control system says of them, or a path by itself."""
-_LISTS: tuple[tuple[UnitKind, re.Pattern[str]], ...] = (("numbered", _NUMBERED), ("list", _BULLET))
+
+
+def _anywhere(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """What is found in several lines, none of which ends with white space, if a pattern matches one of them."""
+    return re.compile(f"^(?:{pattern.pattern.replace(_END, '$')})", pattern.flags | re.MULTILINE)
+
+
+_END = r"\Z"
+_ANY_NUMBERED, _ANY_BULLET, _ANY_ROW = map(_anywhere, (_NUMBERED, _BULLET, ROW))
+_LISTS: tuple[tuple[UnitKind, re.Pattern[str], re.Pattern[str]], ...] = (
+    ("numbered", _NUMBERED, _ANY_NUMBERED),
+    ("list", _BULLET, _ANY_BULLET),
+)
 _FRAMED = re.compile(
     r"[ \t]*(?:\+[-=+:]+\+|[┌├└╔╠╚╟┏┣┗╭╰][─═━┄┬┴┼╦╩╬┳┻╋╤╧╪╥╨╫]+[┐┤┘╗╣╝╢┓┫┛╮╯]|\|[^\n]*\||│[^\n]*│|║[^\n]*║|┃[^\n]*┃)[ \t\r]*\Z"
 )
 """A line of a table with a frame around it."""
+_IN_TABLES = re.compile(r"[|\t,+┌├└╔╠╚╟┏┣┗╭╰│║┃]|  ")
+"""What no table is without."""
 _COLUMN = re.compile(r"[ \t]*\S(?:[^\s]| (?! ))*(?: {2,}|\t+)(?=\S)")
 """The first of two columns that are parted by spaces."""
 _LEAST_FIELDS = 2
@@ -61,8 +77,10 @@ class _Line(NamedTuple):
 
 def line_of_one(text: str, start: int, stop: int) -> tuple[TextUnit, ...] | None:
     """What a paragraph of one line without a sign of a sentence's end is made of: that line; None for any other."""
-    if text.find("\n", start, stop) >= 0 or has_stop(text, start, stop):
+    if not is_one(text, start, stop):
         return None
+    if start < stop and not (text[start].isspace() or text[stop - 1].isspace()):
+        return (unit_of("statement", start, stop, start, ()),)
     shown = text[start:stop]
     first, last = start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip())
     return (TextUnit("statement", first, last, first),) if last > first else ()
@@ -70,13 +88,17 @@ def line_of_one(text: str, start: int, stop: int) -> tuple[TextUnit, ...] | None
 
 def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) -> list[RawUnit]:
     """The units of a paragraph; nothing ends inside of a `solid` span (in order)."""
-    lines = list(_lines(text, start, stop, solid))
-    taken, raws = _tables(lines), []
+    lines = _lines(text, start, stop, solid)
+    shown = "\n".join([line.text for line in lines])
+    raws: list[RawUnit] = []
+    taken = _tables(lines) if _IN_TABLES.search(shown) else []
     for first, last in taken:
         raws.append(RawUnit("table", lines[first].start, lines[last - 1].stop, lines[first].start))
         raws += [RawUnit("row", line.start, line.stop, line.start) for line in lines[first:last]]
     runs = [*taken]
-    for kind, pattern in _LISTS:
+    for kind, pattern, anywhere in _LISTS:
+        if not anywhere.search(shown):
+            continue
         for first, last, marks in _marked(lines, pattern, runs):
             runs.append((first, last))
             raws.append(RawUnit(kind, lines[first].start, lines[last - 1].stop, lines[first].start))
@@ -84,7 +106,7 @@ def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) ->
                 RawUnit("item", lines[low].start, lines[high - 1].stop, lines[low].start + marked)
                 for low, high, marked in marks
             ]
-    for first, last in _rows(lines, runs):
+    for first, last in _rows(lines, runs) if _ANY_ROW.search(shown) else ():
         runs.append((first, last))
         raws.append(RawUnit("rows", lines[first].start, lines[last - 1].stop, lines[first].start))
     runs.sort()
@@ -94,8 +116,21 @@ def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) ->
     return raws
 
 
-def _lines(text: str, start: int, stop: int, solid: Sequence[Span]) -> Iterator[_Line]:
+def _lines(text: str, start: int, stop: int, solid: Sequence[Span]) -> list[_Line]:
     """The lines that are not blank; those that a solid span joins are one."""
+    if solid:
+        return list(_joined(text, start, stop, solid))
+    lines: list[_Line] = []
+    new = tuple.__new__  # in half of the time of `_Line(…)`
+    at = start
+    for shown in text[start:stop].split("\n"):
+        if bare := shown.rstrip():
+            lines.append(new(_Line, (at, at + len(bare), bare, len(bare) - len(bare.lstrip()), False)))
+        at += len(shown) + 1
+    return lines
+
+
+def _joined(text: str, start: int, stop: int, solid: Sequence[Span]) -> Iterator[_Line]:
     at = start
     index = 0
     while at < stop:
@@ -213,7 +248,7 @@ def _rows(lines: Sequence[_Line], taken: Sequence[Span]) -> Iterator[Span]:
 
 def introduction(text: str, start: int, stop: int) -> tuple[int, int] | None:
     """Where an introduction in a paragraph begins, and the lines that it announces, where these go on to the end of it."""
-    lines = list(_lines(text, start, stop, ()))
+    lines = _lines(text, start, stop, ())
     return next(((raw.start, raw.body) for raw in _introduced(text, lines, [], ()) if raw.stop == lines[-1].stop), None)
 
 
@@ -221,18 +256,19 @@ def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: 
     """Each line that announces others, with these."""
     run_at = dict(runs)
     inside = {index for first, last in runs for index in range(first, last)}
+    flat = not run_at and not any(line.indent or line.apart for line in lines)  # no line stands below a title
     announces = [
-        index not in inside and (introduces(line.text) or _is_title(lines, index, run_at))
+        index not in inside and (introduces(line.text) or (not flat and _is_title(lines, index, run_at)))
         for index, line in enumerate(lines)
     ]
     if not any(announces):
         return
-    ends = _Ends(lines, announces)
+    ends = _Ends(lines, announces, has_stop(text, lines[0].start, lines[-1].stop))
     left = _LOOKED_AT * len(lines)
     for index, line in enumerate(lines[:-1]):
         if not announces[index] or left < 0:
             continue
-        titled = _is_data(lines[index + 1 : index + 2]) and not introduces(line.text)
+        titled = _is_data(lines[index + 1]) and not introduces(line.text)
         stop = run_at.get(index + 1) or (index + 2 if titled else ends.behind(index))
         left -= stop - index
         if stop > index + 1:
@@ -243,35 +279,50 @@ def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: 
 
 def _is_title(lines: Sequence[_Line], index: int, run_at: dict[int, int]) -> bool:
     """Whether a line without a colon is the title of the rows below it: of a run, or of lines with a larger indent."""
-    line, behind = lines[index], lines[index + 1 : index + 3]
-    deeper = len(behind) > 1 and all(each.indent > line.indent for each in behind)
-    if not (deeper or index + 1 in run_at or _is_data(lines[index + 1 : index + 2])) or line.apart:
+    line = lines[index]
+    if line.apart or index + 1 >= len(lines):
         return False
-    return is_title(line.text) and not goes_on(line.text, behind[0].text)
+    below = lines[index + 1]
+    deeper = below.indent > line.indent and index + 2 < len(lines) and lines[index + 2].indent > line.indent
+    if not (deeper or index + 1 in run_at or _is_data(below)):
+        return False
+    return is_title(line.text) and not goes_on(line.text, below.text)
 
 
-def _is_data(lines: Sequence[_Line]) -> bool:
-    """Whether the first of these is a value of several lines."""
-    return bool(lines) and lines[0].apart and "\n" in lines[0].text
+def _is_data(line: _Line) -> bool:
+    """Whether a line is a value of several lines."""
+    return line.apart and "\n" in line.text
 
 
 class _Ends:
     """Where what lines announce ends, each found in one look: by the indents, the announcements and the sentences below them."""
 
-    def __init__(self, lines: Sequence[_Line], announces: Sequence[bool]) -> None:
+    def __init__(self, lines: Sequence[_Line], announces: Sequence[bool], stops: bool) -> None:
+        """`stops`: whether there is a sign that a sentence may end with."""
         self._lines = lines
         self._announces = announces
-        self._says = [is_sentence(line.text) for line in lines]
         count = len(lines)
+        self._says = [is_sentence(line.text) for line in lines] if stops else [False] * count
         self._less = [count] * count
         """The next line that is indented less; `_no_more`: less or as much."""
         self._no_more = [count] * count
         self._announced = [count] * count
         """The next line of the same indent that announces others, if none that is indented less is nearer; `_said`: a sentence."""
         self._said = [count] * (count + 1)
-        above: list[int] = []  # lines that none indented less or as much was seen above of, the nearest last
         same: dict[int, int] = {}
+        if any(line.indent != lines[0].indent for line in lines):
+            self._find_indents()
         for index in range(count - 1, -1, -1):
+            indent = lines[index].indent
+            self._announced[index] = same.get(indent, count)
+            if announces[index]:
+                same[indent] = index
+            self._said[index] = index if self._says[index] else self._said[index + 1]
+
+    def _find_indents(self) -> None:
+        lines = self._lines
+        above: list[int] = []  # lines that none indented less or as much was seen above of, the nearest last
+        for index in range(len(lines) - 1, -1, -1):
             indent = lines[index].indent
             while above and lines[above[-1]].indent > indent:
                 above.pop()
@@ -280,10 +331,6 @@ class _Ends:
                 self._no_more[index] = nearest
                 self._less[index] = nearest if lines[nearest].indent < indent else self._less[nearest]
             above.append(index)
-            self._announced[index] = same.get(indent, count)
-            if announces[index]:
-                same[indent] = index
-            self._said[index] = index if self._says[index] else self._said[index + 1]
 
     def behind(self, index: int) -> int:
         """Behind the last line that line `index`, which is not the last, announces."""
@@ -309,24 +356,28 @@ def _statements(
     text: str, lines: Sequence[_Line], skipped: set[int], items: dict[int, int], solid: Sequence[Span]
 ) -> Iterator[RawUnit]:
     """Sentences, and lines that are none; a sentence may go on over several lines."""
-    index = 0
-    while index < len(lines):
+    new = tuple.__new__  # in half of the time of `RawUnit(…)`
+    stops = bool(lines) and has_stop(text, lines[0].start, lines[-1].stop)
+    index, count = 0, len(lines)
+    while index < count:
         if index in skipped:
             index += 1
             continue
-        first = index
-        while (
-            index + 1 < len(lines)
-            and index + 1 not in skipped
-            and lines[index + 1].start not in items
-            and not (lines[index].apart or lines[index + 1].apart)
-            and goes_on(lines[index].text, lines[index + 1].text)
-        ):
-            index += 1
-        line = lines[first]
-        start = items.get(line.start, line.start + line.indent)
+        begin, last, shown, indent, apart = lines[index]
+        start = items.get(begin, begin + indent)
         index += 1
-        for end in [*sentence_ends(text, start, lines[index - 1].stop, solid), lines[index - 1].stop]:
+        while not apart and index < count and may_go_on(shown, lines[index].text):
+            following, end, below, _, apart = lines[index]
+            if apart or index in skipped or following in items or not goes_on(shown, below):
+                break
+            last, shown = end, below
+            index += 1
+        ends = sentence_ends(text, start, last, solid) if stops else ()
+        if not ends:
+            if last > start:
+                yield new(RawUnit, ("statement", start, last, start))
+            continue
+        for end in [*ends, last]:
             stop = start + len(text[start:end].rstrip())
             if stop > start:
                 yield RawUnit("statement", start, stop, start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvtool.text.structure.text_unit import TextUnit, UnitKind
@@ -35,7 +35,10 @@ _ORDER: dict[UnitKind, int] = {
 _DEEPEST = 64
 _KINDS = 6
 _ABOVE = 40
-"""Bits of a place for the kind, and for all behind where it begins: no text has 2^34 characters."""
+"""Bits of a place for the kind, and for all behind where it begins: no text has 2^34 characters.
+
+What comes first begins first; of these the longest one, then that of the first kind.
+"""
 
 
 class RawUnit(NamedTuple):
@@ -47,39 +50,36 @@ class RawUnit(NamedTuple):
     body: int
 
 
-def nested(kind: UnitKind, start: int, stop: int, raws: Iterable[RawUnit], *, body: int | None = None) -> TextUnit:
+def unit_of(kind: UnitKind, start: int, stop: int, body: int, children: tuple[TextUnit, ...]) -> TextUnit:
+    """`TextUnit(…)` in half of its time: a text of short lines has hundreds of thousands."""
+    return tuple.__new__(TextUnit, (kind, start, stop, body, children))
+
+
+def nested(kind: UnitKind, start: int, stop: int, raws: Sequence[RawUnit], *, body: int | None = None) -> TextUnit:
     """A unit with those ranges in it that nest; of two that cross, the one that begins first stays, of equals the first kind.
 
     What is nested deeper than 64 units is left out.
     """
     opened: list[RawUnit] = [RawUnit(kind, start, stop, start if body is None else body)]
     inside: list[list[TextUnit]] = [[]]
-    before: RawUnit | None = None
+    places = [(low << _ABOVE) - (end << _KINDS) + _ORDER[kind] for kind, low, end, _ in raws]
+    before = None
     high = stop
-    for raw in sorted(raws, key=_place):
-        low, end = raw[1], raw[2]
-        if not start <= low < end <= stop or (before is not None and raw[:3] == before[:3]):
+    for index in sorted(range(len(places)), key=places.__getitem__):
+        raw, place = raws[index], places[index]
+        _, low, end, _ = raw
+        if place == before or not start <= low < end <= stop:
             continue
-        before = raw
+        before = place
         while low >= high:
-            _close(opened, inside)
+            children = inside.pop()
+            inside[-1].append(tuple.__new__(TextUnit, (*opened.pop(), tuple(children) if children else ())))
             high = opened[-1][2]
         if end <= high and len(opened) < _DEEPEST:
             opened.append(raw)
             inside.append([])
             high = end
     while len(opened) > 1:
-        _close(opened, inside)
+        children = inside.pop()
+        inside[-1].append(TextUnit(*opened.pop(), tuple(children)))
     return TextUnit(*opened[0], tuple(inside[0]))
-
-
-def _place(raw: RawUnit) -> int:
-    """What comes first begins first; of these the longest one, then that of the first kind."""
-    return (raw[1] << _ABOVE) - (raw[2] << _KINDS) + _ORDER[raw[0]]
-
-
-def _close(opened: list[RawUnit], inside: list[list[TextUnit]]) -> None:
-    """The last unit that is open goes into the one around it."""
-    kind, start, stop, body = opened.pop()
-    children = inside.pop()
-    inside[-1].append(TextUnit(kind, start, stop, body, tuple(children) if children else ()))

@@ -20,10 +20,12 @@ class Heading(NamedTuple):
 def sections_of(text: str, headings: Sequence[Heading], scopes: Sequence[Span]) -> Iterator[RawUnit]:
     """From each heading to the next of the same or a higher level, within the element (`scopes`, nested or apart) it stands in."""
     events: list[tuple[int, int, int]] = [(heading.start, 1, index) for index, heading in enumerate(headings)]
-    events += [(start, 2, 0) for start, _ in scopes]
-    events += [(stop, 0, 0) for _, stop in scopes]
+    if scopes:
+        events += [(start, 2, 0) for start, _ in scopes]
+        events += [(stop, 0, 0) for _, stop in scopes]
+        events.sort()
     opened: list[list[Heading]] = [[]]
-    for at, kind, index in sorted(events):
+    for at, kind, index in events:
         if kind == 2:
             opened.append([])
         elif kind == 0:
@@ -37,7 +39,7 @@ def sections_of(text: str, headings: Sequence[Heading], scopes: Sequence[Span]) 
 
 
 def _section(text: str, heading: Heading, end: int) -> RawUnit:
-    while end > heading.stop and text[end - 1].isspace():
+    start, stop, _ = heading
+    while end > stop and text[end - 1].isspace():
         end -= 1
-    stop = max(end, heading.stop)
-    return RawUnit("section", heading.start, stop, min(heading.stop + 1, stop))
+    return tuple.__new__(RawUnit, ("section", start, *((end, stop + 1) if end > stop else (stop, stop))))

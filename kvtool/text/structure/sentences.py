@@ -10,6 +10,8 @@ from kvtool.text.structure.masking import Span
 _END = re.compile(r"(?:[.!?…؟۔।॥]++[\"'”’»)\]*_`]*+(?=\s)|[。！？｡]++[\"'”’»」』）)\]]*+)[ \t\u3000]*+")
 _STOP = re.compile(r"[.!?…؟۔।॥。！？｡]")
 """What no sentence ends without."""
+_PARTS = re.compile(r"[\n.!?…؟۔।॥。！？｡]")
+"""What nothing is more than one sentence without."""
 _CLOSED = re.compile(r"[.!?…؟۔।॥。！？｡][\"'”’»」』）)\]*_`]*\s*\Z")
 _SHORTENED = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|approx|vs|cf|no|nos|nr|st|dr|mr|mrs|ms|prof|inc|ltd|co|fig|p|pp|vol|z\.\s?B|d\.\s?h|u\.\s?a|ca|bzw|usw|sr|sra"
@@ -39,6 +41,9 @@ _LONGEST_INTRODUCTION = 300
 _LIKELY_WRAPPED = 32
 _WRAPPED = 60
 """Characters of a line that may go on with a word in lower case, and with any word."""
+_GOES_ON = frozenset(",;、，；(—–")
+_GONE_ON = frozenset(",;)")
+"""What a line ends with that goes on, and what the next one begins with."""
 _WORDS_OF_A_SENTENCE = 2
 _WORDS_OF_A_TITLE = 6
 
@@ -88,15 +93,20 @@ def is_title(line: str) -> bool:
     return 1 <= words_in(line) <= _WORDS_OF_A_TITLE and not is_sentence(line) and not has_label(line.strip())
 
 
+def may_go_on(one: str, other: str) -> bool:
+    """Whether a line that ends without white space is long enough to go on in the next one, or has a sign between them."""
+    return len(one) >= _LIKELY_WRAPPED or one[-1] in _GOES_ON or other.lstrip()[0] in _GONE_ON
+
+
 def goes_on(line: str, following: str) -> bool:
     """Whether a line is the beginning of a sentence that the next line goes on with."""
     one, other = line.rstrip(), following.lstrip()
-    if not one or not other or _CLOSED.search(one[-_TAIL:]) or introduces(one):
+    if not one or not other or not may_go_on(one, other):
         return False
     first = other[0]
-    if has_label(other):
+    if _CLOSED.search(one[-_TAIL:]) or introduces(one) or has_label(other):
         return False
-    if (first.islower() and len(one) >= _LIKELY_WRAPPED) or one[-1] in ",;、，；(—–" or first in ",;)":
+    if (first.islower() and len(one) >= _LIKELY_WRAPPED) or one[-1] in _GOES_ON or first in _GONE_ON:
         return not _is_name(one) and not _is_name(other)
     return (
         len(one) >= _WRAPPED
@@ -110,6 +120,11 @@ def goes_on(line: str, following: str) -> bool:
 def _is_name(line: str) -> bool:
     """A path, an identifier or another single word: it is a row of a listing and goes on nowhere."""
     return len(line.split(None, 2)) < 2
+
+
+def is_one(text: str, start: int, stop: int) -> bool:
+    """Whether `[start, stop)` is a line without a sign of a sentence's end."""
+    return _PARTS.search(text, start, stop) is None
 
 
 def has_stop(text: str, start: int, stop: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,8 @@ from kvtool.text.structure.masking import Span
 
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]{0,60})((?:\s[^<>]{0,300})?)>|\[(/?)([A-Z][A-Z_]{1,40})\]")
 _ONLY_TAGS = re.compile(
-    r"[ \t]*+(?:(?:</?[A-Za-z_][\w.:-]{0,60}(?:\s[^<>\n]{0,300})?>|\[/?[A-Z][A-Z_]{1,40}\])[ \t\r]*+)++"
+    r"^[ \t]*+((?:(?:</?[A-Za-z_][\w.:-]{0,60}(?:[^\S\n][^<>\n]{0,300})?>|\[/?[A-Z][A-Z_]{1,40}\])[ \t\r]*+)++)$",
+    re.MULTILINE,
 )
 _EMPTY = frozenset({"br", "hr", "img", "input", "meta", "link"})
 
@@ -31,26 +31,28 @@ def elements_in(text: str, hidden: Sequence[Span]) -> list[Element]:
         return []
     found: list[Element] = []
     opened: list[tuple[str, int, int]] = []
-    waiting: Counter[str] = Counter()
+    waiting: dict[str, int] = {}
     index = 0
     for tag in _TAG.finditer(text):
-        while index < len(hidden) and hidden[index][1] <= tag.start():
+        low, high = tag.span()
+        while index < len(hidden) and hidden[index][1] <= low:
             index += 1
-        if index < len(hidden) and hidden[index][0] < tag.end():
+        if index < len(hidden) and hidden[index][0] < high:
             continue
-        name = tag[2] or f"[{tag[5]}"
-        if (tag[3] and tag[3].endswith("/")) or name.lower() in _EMPTY:
+        closing, name, values, closes, capitals = tag.groups()
+        name = name or f"[{capitals}"
+        if (values and values.endswith("/")) or name.lower() in _EMPTY:
             continue
-        if not (tag[1] or tag[4]):
-            opened.append((name, tag.start(), tag.end()))
-            waiting[name] += 1
-        elif waiting[name]:
+        if not (closing or closes):
+            opened.append((name, low, high))
+            waiting[name] = waiting.get(name, 0) + 1
+        elif waiting.get(name):
             while True:
                 last, start, body = opened.pop()
                 waiting[last] -= 1
                 if last == name:
                     break
-            found.append(Element(start, tag.end(), body, tag.start()))
+            found.append(tuple.__new__(Element, (start, high, body, low)))
     return found
 
 
@@ -64,10 +66,4 @@ def tag_lines(text: str) -> list[Span]:
     """The lines that hold tags and nothing else, without their indents."""
     if "<" not in text and "[" not in text:
         return []
-    spans: list[Span] = []
-    at = 0
-    for line in text.split("\n"):
-        if ("<" in line or "[" in line) and _ONLY_TAGS.fullmatch(line):
-            spans.append((at + len(line) - len(line.lstrip()), at + len(line.rstrip())))
-        at += len(line) + 1
-    return spans
+    return [(found.start(1), found.start(1) + len(found[1].rstrip())) for found in _ONLY_TAGS.finditer(text)]

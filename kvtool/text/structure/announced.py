@@ -1,0 +1,93 @@
+"""Paragraphs that announce the blocks behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvtool.text.structure.lines import Lines
+from kvtool.text.structure.prose import ROW, introduction
+from kvtool.text.structure.raw_unit import RawUnit
+from kvtool.text.structure.sentences import introduces, is_sentence, is_title, sentence_ends
+from kvtool.text.structure.tag_pairs import tag_name
+
+_SEVERAL = frozenset({"quote", "fence", "element"})
+"""Units of which one line may announce several."""
+_HEADED = frozenset({"list", "numbered", "data", "fence"})
+"""Units that may stand below a title."""
+
+
+def with_introductions(lines: Lines, found: Sequence[RawUnit], begins: Sequence[int]) -> list[RawUnit]:
+    """Paragraphs that end with an announcement of the block behind them, or with rows that go on there, are parted there.
+
+    `begins` are the lines on which the ranges begin; -1 for a section and an item, which no line announces.
+    """
+    ends: dict[int, RawUnit] = {}  # the largest block that begins on a line
+    for raw, line in zip(found, begins, strict=True):
+        if line >= 0 and (line not in ends or raw.stop > ends[line].stop):
+            ends[line] = raw
+    announcing = _Announcing(lines, ends)
+    raws: list[RawUnit] = []
+    for raw, line in zip(found, begins, strict=True):
+        announced = announcing.by(raw, line) if raw.kind == "paragraph" else None
+        if announced is None:
+            raws.append(raw)
+            continue
+        raws.append(announced)
+        before = raw.start + len(lines.text[raw.start : announced.start].rstrip())
+        if before > raw.start:
+            raws.append(raw._replace(stop=before))
+        raws.append(RawUnit("paragraph", announced.start, raw.stop, announced.start))
+    return raws
+
+
+class _Announcing:
+    def __init__(self, lines: Lines, ends: dict[int, RawUnit]) -> None:
+        self._lines = lines
+        self._text = lines.text
+        self._ends = ends
+
+    def by(self, raw: RawUnit, first: int) -> RawUnit | None:
+        """What the last line of a paragraph announces, with that line."""
+        lines = self._lines
+        last = first if raw.stop <= lines.starts[first + 1] else lines.of(raw.stop - 1)
+        number = lines.behind(last)
+        block = self._ends.get(number)
+        if block is None or block.start < raw.stop:
+            return None
+        low = max(lines.starts[last], raw.start)
+        if introduces(self._text[low : raw.stop]) or (number == last + 1 and self._is_title(low, raw, first, block)):
+            before = sentence_ends(self._text, low, raw.stop, ())
+            several = block.kind == "paragraph" or block.kind in _SEVERAL
+            stop = self._behind_the_like(block) if several else block.stop
+            return RawUnit("introduced", before[-1] if before else low, stop, block.start)
+        if block.kind == "paragraph" and self._is_row(block.start):
+            found = introduction(self._text, raw.start, raw.stop)
+            if found is not None and self._is_row(found[1]):
+                return RawUnit("introduced", found[0], self._behind_the_like(block), found[1])
+        return None
+
+    def _is_title(self, low: int, raw: RawUnit, first: int, block: RawUnit) -> bool:
+        """Whether the last line of a paragraph, right above a list, is the title of it."""
+        if block.kind not in _HEADED or self._text[self._lines.starts[first] : raw.start].strip():
+            return False  # what an item says, its marker before it, is no title
+        above = self._text[raw.start : low].rstrip().rpartition("\n")[2]
+        return (not above or is_sentence(above)) and is_title(self._text[low : raw.stop])
+
+    def _behind_the_like(self, block: RawUnit) -> int:
+        """The end of the blocks that one line announces: quotes, say, or paragraphs of rows, as a map of files has several."""
+        stop = block.stop
+        while block.kind in _SEVERAL or self._is_row(block.start):
+            following = self._ends.get(self._lines.behind(self._lines.of(stop - 1)))
+            if following is None or following.kind != block.kind or not self._is_like(block, following):
+                break
+            block, stop = following, following.stop
+        return stop
+
+    def _is_like(self, block: RawUnit, other: RawUnit) -> bool:
+        if block.kind == "element":
+            one, another = self._text[block.start : block.body], self._text[other.start : other.body]
+            return tag_name(one) == tag_name(another)
+        return block.kind in _SEVERAL or self._is_row(other.start)
+
+    def _is_row(self, at: int) -> bool:
+        return ROW.match(self._lines.shown[self._lines.of(at)]) is not None

@@ -1,0 +1,206 @@
+"""Ranges of a text that are blocks: of Markdown, elements, data, sections."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from kvtool.text.structure.announced import with_introductions
+from kvtool.text.structure.data_values import data_in
+from kvtool.text.structure.lines import Lines
+from kvtool.text.structure.markdown_block import MarkdownBlock
+from kvtool.text.structure.markdown_blocks import markdown_blocks
+from kvtool.text.structure.marked_lines import CITED, mark_capitals, mark_cited
+from kvtool.text.structure.masking import Span
+from kvtool.text.structure.raw_unit import RawUnit
+from kvtool.text.structure.sections import Heading, sections_of
+from kvtool.text.structure.sentences import goes_on, is_sentence, words_in
+from kvtool.text.structure.tag_pairs import elements_in, tag_lines
+
+_SIGN = r"[ \t]*(?:>|(?:[-*+]|\d{1,9}[.)]|\[\d{1,3}\])(?=[ \t\r\n]|\Z))[ \t]*"
+_MARKER = re.compile(_SIGN)
+_FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
+_STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++\r?")
+_WORDS_OF_A_HEADING = 12
+"""Words of a line with a rule below it from which on that parts it from what follows."""
+_BREAK = "***"
+_RULES = frozenset("-=")
+
+
+class BlockRanges:
+    """Finds the ranges of blocks."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines = Lines(text)
+
+    def raws(self) -> list[RawUnit]:
+        """The ranges that may be units, down to paragraphs."""
+        text, lines = self._text, self._lines
+        data = data_in(text)
+        blocks = self._markdown(data)
+        fences = [self._span(block) for block in blocks if block.kind == "fence"]
+        data = [span for span in data if not any(low <= span[0] < high for low, high in _near(fences, span[0]))]
+        elements = elements_in(text, sorted([*fences, *data]))
+        raws = [RawUnit("data", *lines.whole(start, stop), start) for start, stop in data]
+        scopes: list[Span] = []
+        for element in elements:
+            start, stop = lines.whole(element.start, element.stop)
+            raws.append(RawUnit("element", start, stop, element.body))
+            if (
+                text.find("\n", element.start, element.stop) >= 0
+                and text[element.close : element.stop] == text[element.close : stop].rstrip()
+            ):
+                scopes.append((element.start, element.close))
+        begins = [lines.of(raw.start) for raw in raws]
+        headings: list[Heading] = []
+        others: list[MarkdownBlock] = []
+        for block in blocks:
+            kind, _, _, depth, _, mark = block
+            if kind == "heading" and not depth and not (mark in _RULES and self._is_ruled(block)):
+                headings.append(tuple.__new__(Heading, (*self._span(block), block.level)))
+            else:
+                others.append(block)
+        raws += sections_of(text, headings, scopes)
+        begins += [-1] * (len(raws) - len(begins))
+        others_raws, others_begin = self._of_markdown(others)
+        return with_introductions(lines, raws + others_raws, begins + others_begin)
+
+    def _markdown(self, data: Sequence[Span]) -> list[MarkdownBlock]:
+        """What Markdown sees, with tags as breaks and data as words; a fence that is never closed is none."""
+        starts, shown = self._lines.starts, self._lines.shown
+        lines = list(shown)
+        for start, _ in tag_lines(self._text):
+            number = self._lines.of(start)
+            lines[number] = _indent(lines[number]) + _BREAK
+        for number, line in enumerate(lines) if "{%" in self._text else ():
+            if "{%" in line and _STATEMENT_TAG.fullmatch(line):
+                lines[number] = _indent(line) + _BREAK
+        if "[" in self._text:
+            mark_cited(lines)
+        mark_capitals(lines)
+        for start, stop in data:
+            first, last = self._lines.of(start), self._lines.of(stop - 1)
+            if last > first:
+                lines[first] = shown[first][: start - starts[first]] + "x"
+                lines[first + 1 : last + 1] = ["x"] * (last - first)
+        blocks = markdown_blocks(lines)
+        fence = next((block for block in reversed(blocks) if block.kind == "fence"), None)
+        if fence is not None and not fence.depth and not self._is_closed(fence):
+            lines[fence.first] = "x"
+            blocks = markdown_blocks(lines)
+        return blocks
+
+    def _is_closed(self, fence: MarkdownBlock) -> bool:
+        return fence.stop - 1 > fence.first and _FENCE_END.match(self._lines.shown[fence.stop - 1]) is not None
+
+    def _span(self, block: MarkdownBlock) -> Span:
+        """The characters of a block's lines, blank ones at its end left out."""
+        _, first, behind, *_ = block
+        last = first if behind == first + 1 else self._lines.last_of(first, behind)
+        return self._lines.starts[first], self._lines.end(last)
+
+    def _is_ruled(self, block: MarkdownBlock) -> bool:
+        """Whether a heading with a rule below it is a paragraph."""
+        line = self._lines.shown[block.first]
+        return (
+            block.stop - block.first != 2
+            or (block.mark == "-" and is_sentence(line))
+            or words_in(line) > _WORDS_OF_A_HEADING
+        )
+
+    def _of_markdown(self, blocks: Sequence[MarkdownBlock]) -> tuple[list[RawUnit], list[int]]:
+        """The units of all blocks but headings of sections, and the lines on which they begin; -1 for items."""
+        text, lines, starts, bare = self._text, self._lines, self._lines.starts, self._lines.bare
+        new = tuple.__new__  # in half of the time of `RawUnit(…)`
+        raws: list[RawUnit] = []
+        begins: list[int] = []
+        cuts: list[tuple[int, int, int]] = []
+        """Of lists and quotes: start, where lines begin that are none of theirs, stop."""
+        marked = 0  # where the content of the last item begins, if it has one line
+        for kind, first, behind, depth, _, _ in blocks:
+            start = starts[first]
+            if kind == "paragraph" and start < marked:
+                continue  # all of that item
+            last = first if behind == first + 1 else lines.last_of(first, behind)
+            stop = starts[last] + len(bare[last])
+            if stop <= start or kind == "break":
+                continue
+            if kind == "heading" or kind == "paragraph":
+                begin = min(_markers(depth).match(text, start).end(), stop) if depth else start  # type: ignore[union-attr]  # it matches nothing, too
+                raws.append(new(RawUnit, ("paragraph", begin, stop, begin)))
+                begins.append(first)
+                continue
+            if kind == "item":
+                body = _markers(depth + 1).match(text, start).end()  # type: ignore[union-attr]  # it matches nothing, too
+                marked = body if behind == first + 1 else 0
+                raws.append(new(RawUnit, (kind, start, stop, min(body, stop))))
+                begins.append(-1)
+                continue
+            marked = 0
+            raws.append(new(RawUnit, (kind, start, stop, start)))
+            begins.append(first)
+            if last > first and not depth and kind != "fence":
+                cut = self._first_lazy_line(first, last)
+                if cut:
+                    cuts.append((start, cut, stop))
+                    raws.append(RawUnit("paragraph", cut, stop, cut))
+                    begins.append(lines.of(cut))
+        return [self._clipped(raw, cuts) for raw in raws] if cuts else raws, begins
+
+    def _first_lazy_line(self, block: int, last: int) -> int | None:
+        """Where lines begin at the end of a list or a quote that only Markdown takes for a part of its last item."""
+        shown = self._lines.shown
+        base = len(_indent(shown[block]))
+        if CITED.match(shown[block]) and (cited := self._below_cited(block, last + 1)) is not None:
+            return cited
+        first = last
+        while first > block and self._is_lazy(shown[first], base):
+            first -= 1
+        for number in range(first + 1, last + 1):
+            if not goes_on(shown[number - 1], shown[number]):
+                return self._lines.starts[number]
+        return None
+
+    def _below_cited(self, first: int, end: int) -> int | None:
+        """Where the lines of a list's last cited item end, if all others have as many lines; 0 where they have other ones."""
+        shown = [number for number in range(first, end) if self._lines.bare[number]]
+        at = [index for index, number in enumerate(shown) if CITED.match(self._lines.shown[number])]
+        sizes = {behind - index for index, behind in pairwise(at)}
+        if sizes <= {1}:
+            return None
+        last = at[-1] + max(sizes)
+        return self._lines.starts[shown[last]] if len(sizes) == 1 and last < len(shown) else 0
+
+    @staticmethod
+    def _is_lazy(line: str, base: int) -> bool:
+        return bool(line.strip()) and len(_indent(line)) <= base and _MARKER.match(line) is None
+
+    def _clipped(self, raw: RawUnit, cuts: Sequence[tuple[int, int, int]]) -> RawUnit:
+        index = bisect_right(cuts, raw.start, key=lambda cut: cut[0]) - 1
+        if index < 0:
+            return raw
+        _, cut, stop = cuts[index]
+        if not raw.start < cut < raw.stop <= stop:
+            return raw
+        end = len(self._text[raw.start : cut].rstrip()) + raw.start
+        return RawUnit(raw.kind, raw.start, end, min(raw.body, end))
+
+
+@lru_cache(maxsize=64)
+def _markers(depth: int) -> re.Pattern[str]:
+    """What stands before the content of a block that is `depth` quotes and items deep, or less of it."""
+    return re.compile(f"(?:{_SIGN}){{0,{depth}}}+")
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _near(spans: Sequence[Span], at: int) -> list[Span]:
+    """The last of these spans, in order, that begins at `at` or before."""
+    index = bisect_right(spans, at, key=lambda span: span[0])
+    return list(spans[index - 1 : index])
