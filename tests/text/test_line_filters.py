@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,3 +111,54 @@ def test_a_text_is_made_alike_once_for_all_of_its_differences(monkeypatch: pytes
     for _ in range(3):
         structure.structure_of("".join(text))
     assert len(seen) == 50
+
+
+_LINES = [
+    *("a", "1. b", "- c", "-", "1.", "\u2022 d", "a.", "(i) e", "regel 1 f", "a/b", "a/b: ", "a/b\xa0", "|-- g", "+"),
+    *("*\x0b", "* ", "M  h"),
+    *("-rw-r--r-- i", "modified", "On branch", "x,y,z", "k  l", "m\tn", "| o |", "---|---", "\u2502 p\u2502", "+--+"),
+    *("Wait, then", ") q", "r,"),
+    *("A line of more than thirty-two characters,", "and one in lower case that is longer than the sixty of a wrapped line"),
+]  # fmt: skip
+_several = st.lists(
+    st.builds(lambda indent, line: indent + line, st.sampled_from(["", " ", "\t"]), st.sampled_from(_LINES) | texts),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(_several)
+def test_what_stands_on_no_line_is_not_looked_for_on_each(parts: list[str]) -> None:
+    text = "\n".join(parts)
+    lines = prose._lines(text, 0, len(text), ())
+    shown = "\n".join(line.text for line in lines)
+    for kind, pattern in prose._LINES_OF.items():
+        assert prose._anywhere(kind).search(shown) or not any(pattern.match(line.text) for line in lines)
+    assert prose._IN_TABLES.search(shown) or not prose._tables(lines)
+
+
+@given(_several)
+def test_lines_without_a_solid_span_are_split_at_once(parts: list[str]) -> None:
+    text = "\n".join(parts)
+    for start in range(min(len(text), 3)):
+        assert prose._lines(text, start, len(text), ()) == list(prose._joined(text, start, len(text), ()))
+
+
+@given(_several)
+def test_a_line_goes_on_where_it_may(parts: list[str]) -> None:
+    for one, other in pairwise(parts):
+        shown = one.rstrip()
+        if sentences.goes_on(one, other):
+            assert sentences.may_go_on(shown, other)
+
+
+@given(st.lists(st.sampled_from(["a:", "b", "c d.", "  e:", "  f", "    g."]), min_size=2, max_size=12))
+def test_lines_of_one_indent_end_announcements_as_others_do(parts: list[str]) -> None:
+    """What lines announce ends where it would if their indents were looked at, and signs of an end for each line."""
+    lines = prose._lines("\n".join(parts), 0, sum(map(len, parts)) + len(parts) - 1, ())
+    announces = [sentences.introduces(line.text) for line in lines]
+    found = prose._Ends(lines, announces, any("." in line.text for line in lines))
+    whole = prose._Ends(lines, announces, True)
+    whole._find_indents()
+    for index in range(len(lines) - 1):
+        assert found.behind(index) == whole.behind(index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
@@ -38,19 +39,9 @@ ROW = re.compile(
     r"|[ \t]*(?:\.{0,2}/)?(?:[\w.@+-]{1,80}/){1,20}[\w.@+-]{0,80}[ \t]*:?[ \t\r]*\Z|[ \t]*[dl-](?:[rwxsStT-]{9})[ \t.@+]"
 )
 """A line of a tree of files, of what a version control system says of them, or a path by itself."""
-
-
-def _anywhere(pattern: re.Pattern[str]) -> re.Pattern[str]:
-    """What is found in several lines, none of which ends with white space, if a pattern matches one of them."""
-    return re.compile(f"^(?:{pattern.pattern.replace(_END, '$')})", pattern.flags | re.MULTILINE)
-
-
+_LISTS: tuple[tuple[UnitKind, re.Pattern[str]], ...] = (("numbered", _NUMBERED), ("list", _BULLET))
+_LINES_OF: dict[UnitKind, re.Pattern[str]] = {**dict(_LISTS), "rows": ROW}
 _END = r"\Z"
-_ANY_NUMBERED, _ANY_BULLET, _ANY_ROW = map(_anywhere, (_NUMBERED, _BULLET, ROW))
-_LISTS: tuple[tuple[UnitKind, re.Pattern[str], re.Pattern[str]], ...] = (
-    ("numbered", _NUMBERED, _ANY_NUMBERED),
-    ("list", _BULLET, _ANY_BULLET),
-)
 _FRAMED = re.compile(
     r"[ \t]*(?:\+[-=+:]+\+|[┌├└╔╠╚╟┏┣┗╭╰][─═━┄┬┴┼╦╩╬┳┻╋╤╧╪╥╨╫]+[┐┤┘╗╣╝╢┓┫┛╮╯]|\|[^\n]*\||│[^\n]*│|║[^\n]*║|┃[^\n]*┃)[ \t\r]*\Z"
 )
@@ -96,8 +87,8 @@ def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) ->
         raws.append(RawUnit("table", lines[first].start, lines[last - 1].stop, lines[first].start))
         raws += [RawUnit("row", line.start, line.stop, line.start) for line in lines[first:last]]
     runs = [*taken]
-    for kind, pattern, anywhere in _LISTS:
-        if not anywhere.search(shown):
+    for kind, pattern in _LISTS:
+        if not _anywhere(kind).search(shown):
             continue
         for first, last, marks in _marked(lines, pattern, runs):
             runs.append((first, last))
@@ -106,7 +97,7 @@ def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) ->
                 RawUnit("item", lines[low].start, lines[high - 1].stop, lines[low].start + marked)
                 for low, high, marked in marks
             ]
-    for first, last in _rows(lines, runs) if _ANY_ROW.search(shown) else ():
+    for first, last in _rows(lines, runs) if _anywhere("rows").search(shown) else ():
         runs.append((first, last))
         raws.append(RawUnit("rows", lines[first].start, lines[last - 1].stop, lines[first].start))
     runs.sort()
@@ -114,6 +105,13 @@ def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) ->
     in_table = {index for first, last in taken for index in range(first, last)}
     raws += _statements(text, lines, in_table, {raw.start: raw.body for raw in raws if raw.kind == "item"}, solid)
     return raws
+
+
+@lru_cache(maxsize=len(_LINES_OF))
+def _anywhere(kind: UnitKind) -> re.Pattern[str]:
+    """What is found in several lines, none of which ends with white space, if the pattern of a kind matches one of them."""
+    pattern = _LINES_OF[kind]
+    return re.compile(f"^(?:{pattern.pattern.replace(_END, '$')})", pattern.flags | re.MULTILINE)
 
 
 def _lines(text: str, start: int, stop: int, solid: Sequence[Span]) -> list[_Line]:

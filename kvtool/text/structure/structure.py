@@ -98,7 +98,7 @@ class Structure:
     def _read(self, unit: TextUnit, values: Sequence[Span] = ()) -> TextUnit:
         """A paragraph with what it is made of; what stands in it as one piece is in one of its sentences."""
         if not unit.children and (one := line_of_one(self.text, unit.start, unit.stop)) is not None:
-            return TextUnit("paragraph", unit.start, unit.stop, unit.start, one)
+            return unit_of("paragraph", unit.start, unit.stop, unit.start, one)
         inside = [RawUnit(*below[:4]) for child in unit.children for below in _all_in(child)]
         solid = {*self._solid_in(unit.start, unit.stop), *values, *((each.start, each.stop) for each in inside)}
         raws = prose_units(self.text, unit.start, unit.stop, sorted(solid))
