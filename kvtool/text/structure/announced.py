@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.text.structure.lines import Lines
+from kvtool.text.structure.placed_lines import PlacedLines
 from kvtool.text.structure.prose import ROW, introduction
 from kvtool.text.structure.raw_unit import RawUnit
 from kvtool.text.structure.sentences import introduces, is_sentence, is_title, sentence_ends
@@ -16,7 +16,7 @@ _HEADED = frozenset({"list", "numbered", "data", "fence"})
 """Units that may stand below a title."""
 
 
-def with_introductions(lines: Lines, found: Sequence[RawUnit], begins: Sequence[int]) -> list[RawUnit]:
+def with_introductions(lines: PlacedLines, found: Sequence[RawUnit], begins: Sequence[int]) -> list[RawUnit]:
     """Paragraphs that end with an announcement of the block behind them, or with rows that go on there, are parted there.
 
     `begins` are the lines on which the ranges begin; -1 for a section and an item, which no line announces.
@@ -41,7 +41,7 @@ def with_introductions(lines: Lines, found: Sequence[RawUnit], begins: Sequence[
 
 
 class _Announcing:
-    def __init__(self, lines: Lines, ends: dict[int, RawUnit]) -> None:
+    def __init__(self, lines: PlacedLines, ends: dict[int, RawUnit]) -> None:
         self._lines = lines
         self._text = lines.text
         self._ends = ends

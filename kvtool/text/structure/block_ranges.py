@@ -10,11 +10,11 @@ from itertools import pairwise
 
 from kvtool.text.structure.announced import with_introductions
 from kvtool.text.structure.data_values import data_in
-from kvtool.text.structure.lines import Lines
 from kvtool.text.structure.markdown_block import MarkdownBlock
 from kvtool.text.structure.markdown_blocks import markdown_blocks
 from kvtool.text.structure.marked_lines import CITED, mark_capitals, mark_cited
 from kvtool.text.structure.masking import Span
+from kvtool.text.structure.placed_lines import PlacedLines
 from kvtool.text.structure.raw_unit import RawUnit
 from kvtool.text.structure.sections import Heading, sections_of
 from kvtool.text.structure.sentences import goes_on, is_sentence, words_in
@@ -35,7 +35,7 @@ class BlockRanges:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._lines = Lines(text)
+        self._lines = PlacedLines(text)
 
     def raws(self) -> list[RawUnit]:
         """The ranges that may be units, down to paragraphs."""

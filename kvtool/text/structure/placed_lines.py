@@ -8,7 +8,7 @@ from itertools import accumulate
 from kvtool.text.structure.masking import Span
 
 
-class Lines:
+class PlacedLines:
     """The lines of a text: `shown` with spaces for carriage returns, `bare` without white space at their ends.
 
     Line n begins at `starts[n]`; there is one start more than there are lines.
