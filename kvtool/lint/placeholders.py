@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv104 import USER
 from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.codes.kv107 import FLAG
@@ -88,8 +89,12 @@ _SAYS_WHAT_OF = _words(
     "name names id ids description descriptions desc type value values json xml yaml str string text key keys"
 )
 """Words that say what is told of a thing, whatever it is."""
+_CONVERSATIONS = _words("history context conversation chat transcript dialogue memory thread turns")
+"""What requests go on with: messages that are added to it stand late. `messages` may hold no more than a system prompt."""
 _GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
 """What a conversation adds to, whosever it is."""
+_SETTINGS = _words("config configuration cfg conf settings options opts")
+"""Names of objects that hold what a program is set up with, whatever each part of them is."""
 _LIMITS = _words("max min num number limit limits cap maximum minimum budget version")
 """Words of names for numbers that a program is set up with, at their beginning or end."""
 _ASKS_WHETHER = _words("is has was are should can needs")
@@ -97,6 +102,9 @@ _ASKS_WHETHER = _words("is has was are should can needs")
 _BY_PEOPLE = _words("user human original initial image given")
 """Whose prompt is one that is asked; all other prompts within a prompt are parts that a program puts together."""
 _WHOLE = _words("prompt prompts messages")
+_DONE_ON_REQUEST = "instruction"
+"""A name for a rule of a program, and for what somebody asked whose answer is judged."""
+_ANSWERED = _words("output outputs response responses answer answers completion completions prediction reply")
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 
@@ -113,6 +121,8 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
         return None
     kind = named_kind(name) or id_of(name)
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and kind is not None:
+        if kind not in (TIME, REQUEST_ID) and _is_setting(name):
+            return None
         if kind is USER and kind_of_name(words[-1]) is not USER and doubt_of(name) == "use":
             return OTHER, "use"  # `user_goal`: it is what the user wants, not who that is
         if kind is not COUNTER or sure_kind(name) is COUNTER:
@@ -136,6 +146,8 @@ def asked(name: str, spot: TemplatePlace) -> Hole | None:
 @lru_cache(maxsize=4096)
 def is_settled(name: str) -> bool:
     """Whether a name says that its value is the same in all requests of a deployment, or stands late in a conversation."""
+    if name == _DONE_ON_REQUEST:
+        return False
     words = words_of(name)
     if name.endswith("__"):
         return True  # what Python gives things itself: `__doc__`, `__name__`
@@ -150,6 +162,12 @@ def is_settled(name: str) -> bool:
 
 def _is_limit(words: list[str]) -> bool:
     return not _LIMITS.isdisjoint((*words[:1], *words[-1:]))
+
+
+def _is_setting(name: str) -> bool:
+    """Whether it is a part of an object that is named for settings: `config.tenant_label`, `self.settings.region`."""
+    owners = name.rpartition(".")[0].split(".")
+    return any(words_of(owner)[-1:] and words_of(owner)[-1] in _SETTINGS for owner in owners)
 
 
 def _is_documentation(words: list[str]) -> bool:
@@ -199,6 +217,21 @@ def says_whole_prompt(name: str) -> bool:
 def is_set_up(name: str) -> bool:
     """Whether a name holds a word for a part of a program, which code mostly sets up once: `agent_name`, `tool_descriptions`."""
     return not _OF_CODE.isdisjoint(words_of(name))
+
+
+def names_a_conversation(name: str) -> bool:
+    """Whether a name is one for the messages that were exchanged so far."""
+    return not _CONVERSATIONS.isdisjoint([word for word in words_of(name) if word not in _WHOLE][-1:])
+
+
+def may_be_asked(name: str) -> bool:
+    """Whether a value may be what somebody asked, though it may be a rule of a program, too: an `instruction`."""
+    return name.strip("`") == _DONE_ON_REQUEST
+
+
+def is_answered(name: str, behind: str) -> bool:
+    """Whether a value is what somebody asked, where an answer is given behind it."""
+    return may_be_asked(name) and not _ANSWERED.isdisjoint(words_of(behind))
 
 
 def names_a_part(name: str) -> bool:

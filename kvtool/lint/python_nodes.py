@@ -9,12 +9,12 @@ from dataclasses import replace
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv106 import ENVIRONMENT
-from kvtool.lint.placeholders import is_set_up, names_a_part
+from kvtool.lint.placeholders import is_set_up, may_be_asked, names_a_part
 from kvtool.lint.python_changes import changed, placed
 from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import Items, Literal, Mapped, Message, Param, Piece, Value, pieces_of, text_of
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
-from kvtool.lint.volatile import HOST
+from kvtool.lint.volatile import HOST, RANDOM
 
 
 def without_holes(value: Value) -> Value:
@@ -138,13 +138,17 @@ def is_tool(node: ast.ClassDef) -> bool:
 
 
 def leading(value: Iterable[Piece], *, dates: bool = False) -> list[Hole]:
-    """The clocks and ids in what stands in front of a whole conversation; with `dates`, what is new once a day, too."""
+    """The clocks and ids in what stands in front of a whole conversation; with `dates`, what is new once a day, too.
+
+    What is chosen by chance is one of a few: conversations share what it stands in front of.
+    """
     return [
         replace(piece, leads=True, minor=piece.kind is DATE)
         for piece in pieces_of(tuple(value), 400)
         if isinstance(piece, Hole)
         and piece.certain
         and not piece.order
+        and piece.kind is not RANDOM
         and piece.kind.code in (TIME.code, REQUEST_ID.code)
         and (dates or piece.kind is not DATE)
     ]
@@ -159,8 +163,10 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Hole):
-            hidden = node.spot.path != path or (late and not node.certain)
-            hidden = hidden or (node.doubt == "open" and (unnamed or weak or is_set_up(node.what)))
+            hidden = node.hidden or node.spot.path != path or (late and not node.certain)
+            hidden = hidden or (
+                node.doubt == "open" and (unnamed or weak or (is_set_up(node.what) and not may_be_asked(node.what)))
+            )
             by_name = not node.certain and not node.doubt and node.kind.code not in (TIME.code, REQUEST_ID.code)
             capped = not node.certain or node.kind in (DATE, HOST) or node.kind.code == ENVIRONMENT.code
             result.append(

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.codes.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
-from kvtool.lint.placeholders import is_set_up, names_a_part, says_whole_prompt
+from kvtool.lint.own_lines import asked_about
+from kvtool.lint.placeholders import is_answered, is_set_up, names_a_part, says_whole_prompt
 from kvtool.lint.python_sources import sure_kind
 from kvtool.lint.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
 from kvtool.lint.skeleton import Behind, Filled, Found, Hole, Node, TemplatePlace, holes, leaves
-from kvtool.lint.volatile import JSON_KEYS
+from kvtool.lint.volatile import HOST, JSON_KEYS
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
 
@@ -108,6 +109,7 @@ def _of_prompt(
     given = list(nodes)
     marked = with_hidden(given)
     every = holes(marked, count)
+    around = asked_about(marked)
     was_hidden = {id(leaf) for leaf in leaves(marked) if isinstance(leaf, Hole) and leaf.hidden} - {
         id(after)
         for before, after in zip(leaves(given), leaves(marked), strict=True)
@@ -117,6 +119,7 @@ def _of_prompt(
     covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
     later = {(found.hole.spot, doubtful) for found in covered for doubtful in (False, True)}
     founds = _given_beside(founds, enough)
+    founds = [found for found in founds if found.hole.doubt != "open" or id(found.hole) in around]
     later |= {(other.hole.spot, doubtful) for found in founds for other in found.others for doubtful in (False, True)}
     ending = next((number for number, found in enumerate(founds) if often(found.hole)), None)
     if ending is not None:
@@ -143,14 +146,16 @@ def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[
         (
             number
             for number, one in enumerate(founds[:last])
-            if one.hole.doubt == "open" and not is_set_up(one.hole.what)
+            if one.hole.doubt == "open"
+            and (is_answered(one.hole.what, founds[last].hole.what) or not is_set_up(one.hole.what))
         ),
         None,
     )
     if first is None or any(often(found.hole) for found in founds[:first]):
         return founds
     between = founds[first].behind.tokens - founds[last].behind.tokens
-    if between >= _LEAST_BETWEEN and enough(founds[last]):
+    answered = is_answered(founds[first].hole.what, founds[last].hole.what)
+    if between >= _LEAST_BETWEEN and enough(founds[last]) and not answered:
         return founds
     told = replace(founds[first], hole=replace(founds[first].hole, doubt="use"), others=(founds[last],))
     return [*founds[:first], told, *founds[last + 1 :]]
@@ -194,6 +199,8 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
         return (always or min(behind.tokens, 2 * behind.sure) >= enough) and 3 * behind.movable >= 2 * enough
     if not _is_sure(hole):
         return behind.movable >= max(least, named)
+    if hole.order or hole.kind is HOST:
+        least = max(least, named)  # one machine, or one process, has the same in all of its requests
     return (behind.sure if hole.order else behind.tokens) >= least
 
 

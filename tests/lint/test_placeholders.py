@@ -103,9 +103,9 @@ def test_what_is_asked_is_a_warning_at_most_and_counted() -> None:
 
 
 def test_what_nothing_tells_of_is_one_finding_of_a_file() -> None:
-    text = "".join(f"{{{{ {name} }}}} and\n" for name in ("company_name", "product", "audience", "weather", "brand"))
-    (found,) = jinja(f"You work for {text}{RULES}")
-    assert (found.code, found.severity, found.line, found.column) == ("KV201", "info", 1, 14)
+    text = "".join(f"{{{{ {name} }}}}\n" for name in ("company_name", "product", "audience", "weather", "brand"))
+    (found,) = jinja(f"You work for these:\n{text}{RULES}")
+    assert (found.code, found.severity, found.line, found.column) == ("KV201", "info", 2, 1)
     assert found.message.startswith("`company_name`, `product`, `audience`, `weather` and 1 more stand before up to 3")
     assert "if they differ from request to request" in found.message
     assert jinja("{{ product }}" + "x" * 60) == []
@@ -171,3 +171,14 @@ def test_a_counter_by_its_name_alone_is_no_error() -> None:
     (clock,) = jinja("It is {{ now }}. " + rules)
     assert (counter.code, counter.severity) == ("KV105", "warning")
     assert (clock.code, clock.severity) == ("KV101", "error")
+
+
+def test_a_part_of_the_settings_is_no_user_and_no_folder() -> None:
+    for name in ("config.tenant_label", "self.settings.user_name", "cfg.work_dir"):
+        assert placeholder(name, SPOT) is None
+    told = placeholder("config.current_date", SPOT)
+    assert told is not None  # a clock is one wherever it is kept
+    assert told.kind.code == "KV101"
+    told = placeholder("session.user_name", SPOT)
+    assert told is not None
+    assert told.kind.code == "KV104"
