@@ -192,6 +192,13 @@ def filling(value: Value, filled: Filled | None) -> Value:
     return changed(value, change)
 
 
+def given_into(value: Value, filled: Filled) -> Value:
+    """What callers give, with the placeholder of an f-string that they fill by it; what varies by itself is told where it is."""
+    return tuple(
+        replace(piece, fills=filled) if isinstance(piece, Param) and piece.fills is None else piece for piece in value
+    )
+
+
 def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "", held: bool = False) -> Value:
     """What varies, told at the place where it is put; what stands within text of its own keeps its place.
 

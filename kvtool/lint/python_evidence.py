@@ -241,17 +241,28 @@ _LATE = re.compile(
     r"|previous loop|(?:failed|did not pass|fails) (?:[a-z-]{1,20} ){0,2}(?:validation|to parse|parsing)|could not be parsed"
     r"|(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
     r"|(?:the|these) (?:above|previous|preceding|earlier) messages|messages above|recall (?:that )?we are (?:working|solving)"
+    r"|as a reminder"
     r"|try again|(?:is|was|are|were) (?:not valid|invalid)|validation error|error (?:message|occurred)|rejected because)\b"
     r"|correcting the error",
     re.IGNORECASE,
 )
 _BEGINNING = 600
+_ABOVE = re.compile(
+    r"\b(?:passages?|documents?|messages|conversation|dialogue|discussion|text|context|code|answers?|responses?|results?|outputs?"
+    r"|information|history|articles?|examples?) (?:given |provided |shown |listed )?above\b",
+    re.IGNORECASE,
+)
+"""What a text points back to."""
+_FIRST_WORDS = 160
+"""Characters of constant text, within which nothing can be pointed back to that is a part of it."""
 
 
 @lru_cache(maxsize=2048)
 def reads_as_reply(text: str) -> bool:
     """Whether a text answers what a model wrote before: it stands late in a conversation, or in the second of two tries."""
-    return _LATE.search(text[:_BEGINNING]) is not None and _IS.search(text[:_BEGINNING]) is None
+    if _IS.search(text[:_BEGINNING]) is not None:
+        return False
+    return _LATE.search(text[:_BEGINNING]) is not None or _ABOVE.search(text[:_FIRST_WORDS]) is not None
 
 
 @lru_cache(maxsize=2048)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from kvtool.lint.python_call_values import Calls
-from kvtool.lint.python_changes import holes_of, is_given, with_hole
+from kvtool.lint.python_changes import given_into, holes_of, is_given, with_hole
 from kvtool.lint.python_evidence import Evidence
 from kvtool.lint.python_filling import filled_text, percent_filled
 from kvtool.lint.python_nodes import held
@@ -21,13 +21,14 @@ from kvtool.lint.python_values import (
     Many,
     Mapped,
     Message,
+    Param,
     Piece,
     Value,
     cut,
     either,
     text_of,
 )
-from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
 from kvtool.lint.volatile import of_unknown, unordered
 from kvtool.lint.work_budget import spend
 
@@ -112,7 +113,10 @@ class Expressions(Calls):
                 pattern = part.format_spec.values[0]
                 if isinstance(pattern, ast.Constant):
                     value = self.refine(value, "strftime", str(pattern.value))
-            yield from held(value, spot, dotted(part.value))
+            put = held(value, spot, dotted(part.value))
+            if any(isinstance(piece, Param) for piece in put):
+                put = given_into(put, Filled(spot, node.lineno, node.end_lineno or node.lineno))
+            yield from put
 
     def _of_binop(self, node: ast.BinOp) -> Value:
         if isinstance(node.op, ast.Mod):
@@ -157,7 +161,8 @@ class Expressions(Calls):
             >= _LEAST
         ):
             values = [self.put(term) if is_given(value) else value for term, value in zip(terms, values, strict=True)]
-        return self.added(values)
+        behind = values[-1]
+        return self.added([self.goes_on(term, value, behind) for term, value in zip(terms, values, strict=True)])
 
     @staticmethod
     def _any_of(value: Value) -> Value:
@@ -195,7 +200,11 @@ class Expressions(Calls):
         return value
 
     def _of_list(self, node: ast.List) -> Value:
-        return (Items(tuple(self._element(element) for element in node.elts[:MOST_ELEMENTS])),)
+        values = [self._element(element) for element in node.elts[:MOST_ELEMENTS]]
+        for number, element in enumerate(node.elts[:MOST_ELEMENTS]):
+            if isinstance(element, ast.Starred):
+                values[number] = self.goes_on(element.value, values[number], *values)
+        return (Items(tuple(values)),)
 
     def _of_tuple(self, node: ast.Tuple) -> Value:
         if len(node.elts) == 2 and isinstance(first := node.elts[0], ast.Constant) and first.value in _ROLES:

@@ -9,13 +9,14 @@ import ast
 import re
 from dataclasses import replace
 
-from kvtool.lint.placeholders import asked, is_settled, names_a_part
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.lint.placeholders import asked, is_settled, names_a_conversation, names_a_part
 from kvtool.lint.python_changes import is_given, with_hole
 from kvtool.lint.python_evidence import Evidence, call_sends
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps
 from kvtool.lint.python_syntax import dotted
-from kvtool.lint.python_values import Many, Param, Value, pieces_of, varies, ways
+from kvtool.lint.python_values import Items, Many, Message, Param, Value, pieces_of, varies, ways
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _ASKED_OF_OBJECTS = frozenset(
@@ -61,6 +62,18 @@ class ValueOrigins(Names):
             return value
         hole = self.asked_of(node)
         return with_hole(value, hole) if value or hole is None else (hole,)
+
+    def goes_on(self, node: ast.expr, value: Value, *others: Value) -> Value:
+        """A conversation of which nothing is known but its name: messages behind it are new in each request anyway.
+
+        `others` hold messages: the list that it is put into, or what is added to it.
+        """
+        messages = any(isinstance(one, Message) for other in others for one in pieces_of(other, _FIRST))
+        name = dotted(node) or _called(node)
+        if not messages or not is_given(value) or not names_a_conversation(name):
+            return value
+        hole = Hole(self.source.spot_of(node), OTHER, f"`{name}`", doubt="use", hidden=True)
+        return (*value, Items(((hole,),)))
 
     def is_given(self, node: ast.expr) -> bool:
         return self.in_function and bool(self._given_name(node, _DEEPEST))
@@ -133,6 +146,12 @@ class ValueOrigins(Names):
         if call_sends(name or last) is Evidence.ASKED or _WEB.search(name) or _ANSWERS.search(last):
             return last
         return ""
+
+
+def _called(node: ast.expr) -> str:
+    """The last name of what is called; empty for anything else."""
+    root = _root(node)
+    return root.func.attr if isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) else ""
 
 
 def _key_asked_for(call: ast.Call) -> str:

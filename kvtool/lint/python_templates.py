@@ -199,6 +199,7 @@ class _Scope(Flow):
                 before = self.variable(statement.target, name)
             if is_given(value) and any(isinstance(piece, str | Literal) for piece in before):
                 value = self.put(statement.value)
+            value = self.goes_on(statement.value, value, before)
             self._set(name, self.added([before, value]))
 
     def _do_return(self, statement: ast.Return) -> None:
@@ -258,10 +259,13 @@ class _Scope(Flow):
             pairs = [pair for piece in (*known, *value) if isinstance(piece, Mapped) for pair in piece.pairs]
             self._set(name, (Mapped(tuple(pairs)),))
             return True
+        if method == "extend":
+            value = self.goes_on(node.args[0], value, known)
         if method not in ("extend", "update"):
             value = (Items((value,)),)
         elif not any(isinstance(piece, Items) for piece in value):
             value = (Items((value,)),) if value else ()
+        known = self.goes_on(node.func.value, known, value) if method != "insert" else known
         first = method == "insert" and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
         self._set(name, self.added([value, known] if first else [known, value]))
         return True

@@ -151,3 +151,31 @@ def test_a_function_that_nothing_calls_is_not_told_and_one_with_a_decorator_is(p
 def test_what_a_call_fills_goes_through_the_cache() -> None:
     filled = Filled(TemplatePlace("a.py", 3, 4, 5), 2, 9)
     assert JudgedText.unpacked(JudgedText(fills={0: filled}).packed()) == JudgedText(fills={0: filled})
+
+
+MAKER = """
+def tide_prompt(names):
+    return f'''You read what ships report.
+
+{names}
+
+%s'''
+"""
+SAMPLES = """
+import random
+from pkg.texts.prompts import tide_prompt
+
+def {name}(client, ships):
+    some = random.sample([ship.name for ship in ships], 3)
+    return client.chat.completions.create(model="m", messages=[{{"role": "user", "content": tide_prompt(some)}}])
+"""
+
+
+def test_calls_of_one_function_that_put_the_same_into_its_text_are_one_finding(package: Lint) -> None:
+    write("pkg/texts/prompts.py", MAKER % RULES)
+    write("pkg/run/ask.py", SAMPLES.format(name="ask"))
+    assert told(package, "pkg") == [("pkg/run/ask.py", 6, "KV102")]  # one call alone is told where it is made
+    write("pkg/run/again.py", SAMPLES.format(name="again"))
+    (found,) = json.loads(package("pkg")[1])["findings"]
+    assert (found["path"], found["line"], found["code"]) == ("pkg/texts/prompts.py", 5, "KV102")
+    assert found["message"].endswith("; filled at pkg/run/again.py:6 and pkg/run/ask.py:6")
