@@ -178,14 +178,15 @@ def holes_of(value: Value) -> Value:
 
 def filling(value: Value, filled: Filled | None) -> Value:
     """What is put into a placeholder of another file's template, which is the innermost that says so."""
-    if filled is None:
+    if filled is None or (filled.bare and any(isinstance(piece, Literal | str) for piece in pieces_of(value))):
         return value
 
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole):
-            return (piece if piece.fills is not None else replace(piece, fills=filled),)
+            own = piece.fills is not None or (filled.bare and not piece.certain)
+            return (piece if own else replace(piece, fills=filled),)
         if isinstance(piece, Param):
-            hole = piece.hole and replace(piece.hole, fills=piece.hole.fills or filled)
+            hole = piece.hole and replace(piece.hole, fills=piece.hole.fills or (None if filled.bare else filled))
             return (replace(piece, hole=hole, fills=piece.fills or filled),)
         return None
 

@@ -115,7 +115,7 @@ class Expressions(Calls):
                     value = self.refine(value, "strftime", str(pattern.value))
             put = held(value, spot, dotted(part.value))
             if any(isinstance(piece, Param) for piece in put):
-                put = given_into(put, Filled(spot, node.lineno, node.end_lineno or node.lineno))
+                put = given_into(put, Filled(spot, node.lineno, node.end_lineno or node.lineno, bare=True))
             yield from put
 
     def _of_binop(self, node: ast.BinOp) -> Value:

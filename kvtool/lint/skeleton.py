@@ -22,11 +22,15 @@ class TemplatePlace:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The placeholder of another file's template that a value is put into, and the lines of that template."""
+    """The placeholder of another file's template that a value is put into, and the lines of that template.
+
+    `bare`: only a value that is seen to vary, and has no text of its own around it, is told there.
+    """
 
     spot: TemplatePlace
     first: int
     last: int
+    bare: bool = False
 
 
 Doubt = Literal["", "use", "open"]

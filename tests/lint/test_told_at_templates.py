@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.lint.judged_text import JudgedText
-from kvtool.lint.skeleton import Filled, TemplatePlace
+from kvtool.lint.python_changes import filling
+from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
 from tests.files import write
 
 Lint = Callable[..., tuple[int, str, str]]
@@ -179,3 +182,14 @@ def test_calls_of_one_function_that_put_the_same_into_its_text_are_one_finding(p
     (found,) = json.loads(package("pkg")[1])["findings"]
     assert (found["path"], found["line"], found["code"]) == ("pkg/texts/prompts.py", 5, "KV102")
     assert found["message"].endswith("; filled at pkg/run/again.py:6 and pkg/run/ask.py:6")
+
+
+def test_what_has_text_of_its_own_is_not_told_at_the_f_string_that_a_call_puts_it_into() -> None:
+    spot = TemplatePlace("prompts.py", 5, 1, 7)
+    into = Filled(spot, 3, 9, bare=True)
+    clock = Hole(TemplatePlace("ask.py", 2, 1, 4), TIME, "call `now()`", certain=True)
+    (alone,) = filling((clock,), into)
+    assert isinstance(alone, Hole)
+    assert alone.fills == into
+    for value in ((clock, "Answer only from the tide table."), (replace(clock, certain=False, doubt="use"),)):
+        assert filling(value, into) == value
