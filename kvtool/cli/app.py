@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from kvtool.cli.completion import asked
+from kvtool.cli.file_arguments import check_file_names
 from kvtool.cli.listed import DEBUG
 from kvtool.cli.root_help import told_at_once
 from kvtool.errors import ProblemsError, as_error
@@ -58,6 +59,7 @@ def _invoke(arguments: Sequence[str]) -> int:
         return complete(_made())  # it changes what it is given
     if len(arguments) < 2 and told_at_once(*arguments):
         return 0
+    check_file_names(arguments)
     import typer
 
     try:
