@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.cli.optimize import parse_tiers
 from kvtool.config.lint_options import Probing, Selecting, Walking
-from kvtool.config.option import Argument, Option, only
+from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.run_options import Reading, Rendering, Serving
 from kvtool.config.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError, all_in_one
@@ -69,6 +69,7 @@ class LintCommand(Command):
         from kvtool.config.loading import read_config, selected
 
         check_piped("lint", self.inputs)
+        check_values(self.probing)
         from kvtool.lint.linting import lint
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.report.outputs import check_outputs

@@ -9,7 +9,7 @@ from kvtool.errors import KvtoolError
 
 _LEAST_SAMPLE = 1e-6
 _SHORTEST, _LONGEST = 0.1, 86_400.0
-"""Seconds between two looks."""
+"""Seconds between two looks, and the longest that anything is waited for."""
 
 
 def at_least_one(flag: str, value: int) -> None:
@@ -67,8 +67,9 @@ def seconds(flag: str, value: float) -> None:
 
 
 def some_seconds(flag: str, value: float) -> None:
-    if not 0.0 < value < inf:
-        raise KvtoolError(f"{flag} is a number of seconds above 0, not {value:g}")
+    if not 0.0 < value <= _LONGEST:
+        hint = f"{_LONGEST:.0f} is a day" if _LONGEST < value < inf else None
+        raise KvtoolError(f"{flag} is a number of seconds above 0, not {value:g}", hint=hint)
 
 
 def some_times(flag: str, value: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from kvtool.config import bounds
 from kvtool.config.option import Option
 from kvtool.results.choices import Severity
 
@@ -69,4 +70,4 @@ class Probing:
     probe: Annotated[
         str | None, Option("RUN a prompt builder, 'python build.py' or module:function, many times.", "SPEC")
     ] = None
-    probe_timeout: Annotated[float, Option("For each run of the probe.", "SECONDS")] = 30.0
+    probe_timeout: Annotated[float, Option("For each run of the probe.", "SECONDS", check=bounds.some_seconds)] = 30.0

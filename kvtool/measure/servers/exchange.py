@@ -7,7 +7,7 @@ from typing import Any
 
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.record import RecordError
-from kvtool.workload.logs.usage import usage_in_answer
+from kvtool.workload.logs.usage import usage_in_answer, without_counts
 
 ANSWERED = 200
 _MOST_IDS = 1 << 22
@@ -73,8 +73,11 @@ class Exchange:
         return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
 
     def as_record(self) -> dict[str, Any]:
-        """As a log has it: what the prompt and the answer are read from."""
-        return {"endpoint": self.endpoint, "body": self.body, "response": self.response}
+        """As a log has it: what the prompt and the answer are read from, without counts that cannot be."""
+        response = self.response
+        if response is not None and self.usage is None:
+            response = without_counts(response)
+        return {"endpoint": self.endpoint, "body": self.body, "response": response}
 
 
 def _ids(value: object) -> list[int] | None:

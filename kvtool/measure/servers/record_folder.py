@@ -25,8 +25,8 @@ class RecordFolder:
             self.path.mkdir(mode=_OPEN_TO_ONE, parents=True, exist_ok=True)
             if any(self.path.iterdir()):
                 raise KvtoolError(f"--record {path}: the folder is not empty", hint="give a new one")
-        except OSError as error:
-            raise KvtoolError(f"--record {path}: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # the latter of a null character
+            raise KvtoolError(f"--record {path}: {getattr(error, 'strerror', None) or error}") from None
 
     def keep(self, name: str, data: bytes) -> None:
         """A file, compressed where its name ends in .gz."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -146,6 +147,8 @@ class Sender:
             try:
                 seconds = float(response.headers.get("retry-after", "1"))
             except ValueError:
+                seconds = 1.0
+            if math.isnan(seconds):
                 seconds = 1.0
             self._not_before = self.now + min(max(seconds, 0.0), _LONGEST_WAIT)
 

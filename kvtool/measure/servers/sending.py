@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from kvtool.errors import KvtoolError
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.http_get import ServerError
 from kvtool.measure.servers.request_body import to_send
 from kvtool.measure.servers.sender import Sender
 from kvtool.workload.drive import NO_ANSWER
@@ -51,7 +51,10 @@ class Sending:
         self.sent = Sent()
 
     async def all_of(self, conversations: Iterator[Conversation]) -> None:
-        """Until all are over, or the server is not to be had; ServerError where the first request already says so."""
+        """Until all are over, or one cannot be sent: the server is not to be had, or its answer makes no next turn.
+
+        KvtoolError where no request was answered before.
+        """
         async with self._sender:
             try:
                 if self._use_arrivals:
@@ -63,7 +66,7 @@ class Sending:
                     async with asyncio.TaskGroup() as group:
                         for _ in range(self._at_once):
                             group.create_task(self._one_after_another(conversations))
-            except* ServerError as errors:
+            except* KvtoolError as errors:
                 error = next(iter(_leaves(errors)))
                 if not any(each.answered for each in self.sent.exchanges):
                     raise error from None
@@ -96,7 +99,7 @@ class Sending:
         return Output(text) if exchange.answered else NO_ANSWER
 
 
-def _leaves(errors: BaseExceptionGroup[ServerError]) -> Iterator[ServerError]:
+def _leaves(errors: BaseExceptionGroup[KvtoolError]) -> Iterator[KvtoolError]:
     for each in errors.exceptions:
         if isinstance(each, BaseExceptionGroup):
             yield from _leaves(each)

@@ -70,6 +70,7 @@ def server_address(url: str) -> ServerAddress:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
+        (host or "").encode("idna")  # as it is looked up: each part of a name has 1 to 63 characters
     except ValueError as error:
         raise KvtoolError(f"no URL of a server: {error}", hint=_EXAMPLE) from error
     if not host or any(character.isspace() or not character.isprintable() for character in url):

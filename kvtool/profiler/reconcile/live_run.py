@@ -233,6 +233,7 @@ class LiveRun:
 
     def _send(self, progress: Progress, planned: Planned, at_once: int) -> Sent:
         plan = self.opened.planned.plan
+        at_once = min(at_once, planned.requests)
         progress.stage("sending", planned.requests)
         sending = Sending(
             Sender(self.address, self._how, timeout=self.options.timeout, at_once=at_once),

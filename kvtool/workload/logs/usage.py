@@ -65,6 +65,12 @@ def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     return merged
 
 
+def without_counts(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer without all that it says of its tokens."""
+    said = {*_USAGES, "timings", *_OLLAMA}
+    return {name: value for name, value in answer.items() if name not in said}
+
+
 def _timings(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     """llama.cpp: `cache_n` tokens of a prompt were there, and `prompt_n` were computed."""
     timings = answer.get("timings")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import ssl
 import subprocess
@@ -20,11 +21,15 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 
+import httpx
 import msgspec
 
 from kvtool.measure.servers.kv_events import MAX_PAYLOAD, StoredBlocks
+from kvtool.measure.servers.request_body import SentAs
+from kvtool.measure.servers.sender import Sender
+from kvtool.measure.servers.server_address import server_address
 from tests.measure.servers.fake_publisher import FakePublisher
-from tests.measure.servers.fake_vllm import KEY, FakeHandler, FakeVllm, fake_vllm, sent
+from tests.measure.servers.fake_vllm import KEY, FakeHandler, FakeVllm, fake_vllm, sent, stream
 from tests.measure.servers.local_server import running
 from tests.measure.servers.published import payload
 from tests.profiler.made_sessions import MadeSession, made_session
@@ -272,3 +277,70 @@ def test_a_server_that_is_busy_is_given_the_time_that_it_asks_for(
     assert (document["answered"], document["refused"]) == (11, 1)
     assert moments[6] - moments[5] >= 1  # waited as long as asked; more may be
     assert len(server.prompts) == 12
+
+
+@pytest.mark.parametrize("count", [-5, 10**400, "5", 1.5, [1]])
+def test_a_count_that_cannot_be_costs_no_other_answer(
+    count: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = made_session()
+
+    def miscounts(handler: FakeHandler, number: int) -> bool:
+        if number == 2:
+            row = session.rows[number]
+            usage = {**row["response"]["usage"], "prompt_tokens": count}
+            stream(handler, {**row, "response": {**row["response"], "usage": usage}})
+        return number == 2
+
+    with fake_vllm(session, miscounts) as server:
+        code, document, err = replayed(capsys, server.url, session, tmp_path, "--record", str(tmp_path / "kept"))
+    assert document is not None, err
+    assert (code, document["answered"], document["agree"]) == (1, 12, 11)
+
+
+def test_no_more_is_sent_at_once_than_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = made_session()
+    with fake_vllm(session) as server:
+        _, document, _ = replayed(capsys, server.url, session, tmp_path, "--concurrency", str(2**70))
+    assert document is not None
+    assert document["answered"] == 12
+
+
+SESSION = """\
+version: 1
+groups:
+  - name: g
+    sessions: {count: 1, turns: 3, output_tokens: 4}
+    messages: [{role: system, text: be kind}, {role: user, text: hello}]
+"""
+REFUSING = """\
+{% for m in messages %}{% if 'x x' in m.content %}{{ raise_exception('not so') }}{% endif %}{{ m.content }}
+{% endfor %}"""
+
+
+def test_an_answer_that_makes_no_next_turn_ends_the_sending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "w.yaml").write_text(SESSION)
+    (tmp_path / "t.jinja").write_text(REFUSING)
+    session = made_session()
+
+    def answers(handler: FakeHandler, _: int) -> bool:
+        stream(handler, session.rows[0])
+        return True
+
+    with fake_vllm(session, answers) as server:
+        code, document, _ = sent(
+            capsys, server.url, str(tmp_path / "w.yaml"), "--chat-template", str(tmp_path / "t.jinja")
+        )
+    assert document is not None
+    assert (code, document["answered"]) == (1, 1)
+    assert "not so" in document["stopped"]
+
+
+@pytest.mark.parametrize("seconds", ["nan", "-inf", "soon"])
+def test_a_wait_that_is_no_number_of_seconds_is_not_waited(seconds: str) -> None:
+    sender = Sender(
+        server_address("http://127.0.0.1:1"), SentAs("m", salt=None, token_ids=True), timeout=1.0, at_once=1
+    )
+    sender._check(httpx.Response(429, headers={"retry-after": seconds}))
+    assert not math.isnan(sender._not_before)
+    assert sender._not_before - sender.now <= 1.0

@@ -253,6 +253,7 @@ def test_a_url_is_taken_as_users_write_it(url: str, root: str) -> None:
     "url",
     [
         *("localhost:8000", "ftp://h", "http://", "http://h:x", "http://h:99999", "http://a b/", "http://h/\x1b[2J"),
+        *("http://a..b/", f"http://{'a' * 64}.example/"),
         *(f"http://u:{KEY}@h/", f"http://h/metrics?key={KEY}", f"http://h/#{KEY}", "http://[::1/"),
     ],
 )
