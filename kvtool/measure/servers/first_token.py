@@ -11,6 +11,7 @@ from kvtool.measure.servers.http_get import ServerError
 from kvtool.measure.servers.request_body import COMPLETIONS, SentAs, ToSend
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.server_address import ServerAddress
+from kvtool.measure.servers.whole_loop import run_whole
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -54,7 +55,7 @@ class FirstTokenTimer:
     def first_token(self, tokens: Sequence[int]) -> FirstToken:
         """One token is generated. ServerError where there is none; the prompt is sent once, whatever comes of it."""
         body = {"model": self._model, "prompt": list(tokens), "max_tokens": 1, "temperature": 0}
-        return self._runner.run(self._timed(ToSend(COMPLETIONS, body)))
+        return run_whole(self._runner.run, self._timed(ToSend(COMPLETIONS, body)))
 
     async def _timed(self, request: ToSend) -> FirstToken:
         await self._sender.connect()  # the connection is there before the clock runs

@@ -10,6 +10,8 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.request_body import to_send
 from kvtool.measure.servers.sender import Sender
+from kvtool.measure.servers.whole_loop import run_whole
+from kvtool.text.terminal.ended import EndedError
 from kvtool.workload.drive import NO_ANSWER
 from kvtool.workload.turn import Conversation, Output, Turn
 
@@ -24,6 +26,8 @@ class Sent:
     exchanges: list[Exchange] = field(default_factory=list)
     stopped: str | None = None
     interrupted: bool = False
+    ended: EndedError | None = None
+    """What is to be raised once all of it is kept, where the process is ended from outside."""
 
 
 class Sending:
@@ -108,10 +112,13 @@ def _leaves(errors: BaseExceptionGroup[KvtoolError]) -> Iterator[KvtoolError]:
 
 
 def send_all(sending: Sending, conversations: Iterator[Conversation]) -> Sent:
-    """Ctrl-C ends it: connections are closed, and what was answered until then is there."""
+    """Ctrl-C and other signals end it: connections are closed, and what was answered until then is there."""
     try:
-        asyncio.run(sending.all_of(conversations))
+        run_whole(asyncio.run, sending.all_of(conversations))
     except KeyboardInterrupt:
         sending.sent.interrupted = True
+    except EndedError as error:
+        sending.sent.interrupted = True
+        sending.sent.ended = error
     sending.sent.exchanges.sort(key=lambda each: (each.sent or 0.0, each.number))
     return sending.sent

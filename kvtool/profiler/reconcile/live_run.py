@@ -159,7 +159,7 @@ class LiveRun:
     def observed(
         self, progress: Progress, planned: Planned, record: RecordFolder | None, blind: Blind | None = None
     ) -> ObservedRun:
-        """Send it. Ctrl-C ends the sending, not what comes after it. With `blind` the record has no text."""
+        """Send it. Ctrl-C ends the sending, not what comes after it; another signal ends what comes after the record. With `blind` the record has no text."""
         plan = self.opened.planned.plan
         at_once = plan.concurrency or (plan.engine.max_num_seqs if plan.use_arrivals else 1)
         with HttpGet(self.address, timeout=self.options.timeout) as connection:
@@ -179,9 +179,10 @@ class LiveRun:
             answered = sum(
                 each.usage.prompt or 0 for each in sent.exchanges if each.answered and each.usage is not None
             )
-            counted = self._counted(connection, before, answered)
+            counted = None if sent.ended else self._counted(connection, before, answered)
             if record is not None:
-                self._scrape(connection, record, METRICS_AFTER)
+                if sent.ended is None:
+                    self._scrape(connection, record, METRICS_AFTER)
                 meta: dict[str, object] = {
                     "start_unix": began,
                     "concurrency": at_once,
@@ -189,6 +190,10 @@ class LiveRun:
                     "salted": self.options.salt,
                 }
                 self._keep_run(record, sent.exchanges, batches, meta, blind)
+            if sent.ended is not None:
+                raise sent.ended
+            if sent.interrupted and not any(each.answered for each in sent.exchanges):
+                raise KeyboardInterrupt
         return ObservedRun(
             sent.exchanges,
             self.facts,

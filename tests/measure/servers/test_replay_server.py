@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,42 @@ def test_ctrl_c_leaves_what_was_answered(
     assert (code, document["partial"], document["answered"], document["agree"]) == (130, True, 5, 5)
     assert len(server.prompts) == 6
     assert wait_for(lambda: server.open_ == 0)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_process_that_is_ended_keeps_what_was_answered_and_prints_no_traceback(
+    number: signal.Signals, code: int, session: MadeSession, workload: str, tmp_path: Path
+) -> None:
+    process: list[subprocess.Popen[str]] = []
+
+    def ends(handler: FakeHandler, at: int) -> bool:
+        if at == 5:
+            process[0].send_signal(number)
+            handler.closing.wait(60)
+        return at == 5
+
+    program = f"import signal\nsignal.signal({int(number)}, signal.SIG_DFL)\nfrom kvtool.__main__ import main\nmain()"
+    kept = tmp_path / "kept"
+    with fake_vllm(session, ends) as server:
+        command = [sys.executable, "-c", program, "replay", workload, "--server", server.url, "-y", "-q"]
+        process.append(
+            subprocess.Popen([*command, "--record", str(kept)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        out, err = process[0].communicate(timeout=120)
+    assert (process[0].returncode, out, err) == (code, "", "kvtool: ended from outside\n")
+    with gzip.open(kept / "requests.jsonl.gz", "rt") as lines:
+        assert len(list(lines)) == 5
+    assert run(["replay", "--recorded", str(kept), "--json"]) == 0
+
+
+def test_ctrl_c_before_an_answer_is_no_mistake(session: MadeSession, workload: str) -> None:
+    def stops(handler: FakeHandler, _: int) -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        handler.closing.wait(60)
+        return True
+
+    with fake_vllm(session, stops) as server, pytest.raises(KeyboardInterrupt):
+        run(["replay", workload, "--server", server.url, "--yes", "-q"])
 
 
 @pytest.mark.parametrize(
