@@ -160,6 +160,7 @@ HOSTILE: dict[str, str] = {
     "fold": "{{ 'a'|center(60000000)|upper|lower|upper|lower|title }}",
     "map map": LISTS + "{{ [ns.s]|map('map','string')|map('list')|list }}",
     "map in": "{% set l=range(99999)|list %}{{ range(99999)|select('in', l)|list|length }}",
+    "maketrans": "{{ ''.maketrans('x'*60000000, 'y'*60000000)|length }}",
     "map replace": "{{ (['a'*1000]*10000)|map('replace','a','b'*60000)|list|length }}",
     "map center": "{{ range(99999)|map('center', 100000)|list|length }}",
     "map indent": "{{ range(99999)|map('string')|map('indent', 100000, true)|list|length }}",

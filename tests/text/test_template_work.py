@@ -160,3 +160,30 @@ def test_a_template_changes_nothing_that_is_not_its_own() -> None:
     with pytest.raises(KvtoolError, match="unsafe"):
         compile_template("{% set x = dict.update(m, {'role': 'system'}) %}", chat=False).render({"m": message})
     assert message == {"role": "user"}
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "place"),
+    [
+        ("one\n{{ 1e999 }}", "a number that is too large", "p.md:2:1"),
+        (f"one\n{{{{ {'9' * 5000} }}}}", "a number of more than 4,300 digits", "p.md:2:1"),
+        (f"one\n{{{{ 0x{'f' * 5000} }}}}", "a number of more than 4,300 digits", "p.md:2:1"),
+        (f"{{{{ 1 }}}}\n{{{{ {'(' * 3000}1{')' * 3000} }}}}", "nested too deeply", "p.md:2:1"),
+        (f"{{{{ 1 }}}}\n\n{'{% if 1 %}' * 3000}{'{% endif %}' * 3000}", "nested too deeply", "p.md:3:1"),
+    ],
+)
+@pytest.mark.parametrize("chat", [False, True])
+def test_what_cannot_be_compiled_is_told_where_it_stands(source: str, said: str, place: str, chat: bool) -> None:
+    with pytest.raises(KvtoolError, match=said) as caught:
+        compile_template(source, chat=chat, origin=Origin("p.md"))
+    assert str(caught.value.place) == place
+
+
+def test_a_long_name_does_not_make_a_long_message() -> None:
+    with pytest.raises(KvtoolError) as caught:
+        compile_template("{{ " + "a" * 1_000_000 + " b }}", chat=False, origin=Origin("p.md"))
+    assert len(caught.value.message) < 2_000
+
+
+def test_the_largest_number_that_is_computed_may_be_written() -> None:
+    assert compile_template("{{ 1e308 > 1 }}{{ 0x" + "f" * 3500 + " > 1 }}", chat=False).render({}) == "TrueTrue"

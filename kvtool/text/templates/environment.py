@@ -27,7 +27,7 @@ from kvtool.text.templates.format_prices import (
     price_strftime,
 )
 from kvtool.text.templates.key_prices import price_keys
-from kvtool.text.templates.method_prices import price_method, price_replace
+from kvtool.text.templates.method_prices import price_method, price_replace, price_table
 from kvtool.text.templates.parsed_environment import ParsedEnvironment
 from kvtool.text.templates.traced_json import traced_json
 from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, Work, size_of, width_of
@@ -282,6 +282,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
             return tuple(map(self._pairs, args))
         if getattr(function, "__name__", "") == "fromkeys" and args:
             return price_keys(self, args[0]), *args[1:]
+        if getattr(function, "__name__", "") == "maketrans":
+            price_table(self, args)
         for name, value in (*enumerate(args), *kwargs.items()):
             if name not in _HIDDEN:
                 self.plain(value)

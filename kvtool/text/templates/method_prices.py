@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from markupsafe import Markup
 
 from kvtool.text.templates.format_prices import ESCAPES
-from kvtool.text.templates.work import MARK, Work, size_of, width_of
+from kvtool.text.templates.work import BYTES_OF_STEP, MARK, Work, size_of, width_of
 from kvtool.text.traced import Traced
 
 Args = tuple[Any, ...]
@@ -19,6 +20,7 @@ _WIDE_SPACES = ("\u1680", *map(chr, range(0x2000, 0x200B)), "\u2028", "\u2029", 
 _BREAKS = ("\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 _PIECE = 16
 _TRACED_PIECE = 60
+_ENTRY = 12
 _LINEAR_CODECS = frozenset(
     {"utf8", "ascii", "latin1", "iso88591", "utf16", "utf16le", "utf16be", "utf32", "utf32le", "utf32be"}
 )
@@ -207,6 +209,15 @@ def _translate(work: Work, text: str | bytes, args: Args, _kwargs: Kwargs) -> No
         longest = max((len(value) for value in table if isinstance(value, str)), default=1)
     work.spend(8 * len(text))
     work.build(4 * len(text) * max(longest, 1) if longest > 1 else size_of(text))
+
+
+def price_table(work: Work, args: Args) -> None:
+    """Pay for `maketrans`: an entry for each character, and each of them looked up."""
+    for value in args:
+        work.plain(value)
+    longest = max((len(value) for value in args if isinstance(value, str | bytes | Mapping)), default=0)
+    work.spend(_ENTRY * longest)
+    work.build(_ENTRY * BYTES_OF_STEP * min(longest, sys.maxunicode))
 
 
 def _expand_tabs(work: Work, text: str | bytes, args: Args, kwargs: Kwargs) -> None:

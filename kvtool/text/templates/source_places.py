@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isinf
 from typing import Any
 
 from jinja2 import nodes
+from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import Token, TokenStream
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -15,6 +18,9 @@ from kvtool.text.traced import Mark, Origin, Traced
 from kvtool.text.traced_places import TracedPlaces
 
 _NEWLINE = re.compile("\n")
+_BEGINS = frozenset({"variable_begin", "block_begin"})
+_ENDS = frozenset({"variable_end", "block_end"})
+_LONG_NUMBER = f"a number of more than {sys.int_info.default_max_str_digits:,} digits"
 
 
 class LocatedEnvironment(ImmutableSandboxedEnvironment):
@@ -49,7 +55,7 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
             if kind == "data":
                 yield Token(line, "data", self._places.part(start, at))
                 continue
-            for token in self.lexer.wrap([(line, kind, value)], name, filename):
+            for token in self._wrapped(line, kind, value):
                 if kind == "variable_begin":
                     opened = (start, None)
                 elif kind == "variable_end" and opened and opened[1]:
@@ -57,6 +63,30 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
                 elif opened and opened[1] is None:
                     opened = (opened[0], token)
                 yield token
+
+    def _wrapped(self, line: int, kind: str, value: str) -> list[Token]:
+        """The token as Jinja reads it; TemplateSyntaxError for a number that no template could compute either."""
+        try:
+            tokens = list(self.lexer.wrap([(line, kind, value)]))
+            number: object = tokens[0].value if tokens else None
+            if isinstance(number, int):
+                str(number)  # as it stands in the code that Jinja makes
+        except ValueError:  # it has more digits than Python reads or writes
+            raise TemplateSyntaxError(_LONG_NUMBER, line) from None
+        if isinstance(number, float) and isinf(number):
+            raise TemplateSyntaxError("a number that is too large", line)
+        return tokens
+
+    @property
+    def line_of_most_code(self) -> int:
+        """Where the tag begins that has most words and marks, the first of them: what is nested deepest, as a rule."""
+        begin, most, line = 0, 0, 1
+        for at, token in enumerate(self._tokens):
+            if token.type in _BEGINS:
+                begin = at
+            elif token.type in _ENDS and at - begin > most:
+                most, line = at - begin, self._tokens[begin].lineno
+        return line
 
     def span_of(self, token: Token) -> tuple[int, int] | None:
         """Start and end in the source of the `{{ … }}` whose expression begins with this token; given once."""

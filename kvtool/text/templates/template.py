@@ -43,6 +43,11 @@ def compile_template(
     return TracedTemplate(source, chat=chat, clock=clock)
 
 
+def _shortened(message: str) -> str:
+    """What Jinja says may quote the template."""
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …"
+
+
 def _undeclared(tree: nodes.Template, environment: TracedEnvironment) -> frozenset[str]:
     """The names that a template takes from outside: `meta.find_undeclared_variables`, which would compute what is constant."""
     names = meta.TrackingCodeGenerator(environment)
@@ -72,11 +77,12 @@ class TracedTemplate:
             code = self._environment.compile(tree, filename="<template>")
             self._template = Template.from_code(self._environment, code, self._environment.make_globals(None))
         except TemplateSyntaxError as error:
-            raise KvtoolError(f"template: {error.message}", place=self._place(error.lineno)) from error
+            raise KvtoolError(f"template: {_shortened(str(error.message))}", place=self._place(error.lineno)) from error
         except TemplateError as error:
             raise KvtoolError(f"template: {error}", place=self._place(1)) from error
         except (RecursionError, SyntaxError, MemoryError, ValueError, OverflowError) as error:
-            raise KvtoolError("template: nested too deeply or too large to compile", place=self._place(1)) from error
+            place = self._place(self._environment.line_of_most_code)
+            raise KvtoolError("template: nested too deeply or too large to compile", place=place) from error
 
     def render(self, variables: Mapping[str, object], steps: int = MAX_WORK) -> Traced:
         """The text for these variables. Raises KvtoolError, with the place in the template, on every failure; one is that it
@@ -118,9 +124,7 @@ class TracedTemplate:
         message = message.replace("kvtool.text.traced.Traced object", "str object").replace(
             "'Traced' object", "'str' object"
         )
-        if len(message) > _LONGEST_MESSAGE:
-            message = f"{message[:_LONGEST_MESSAGE]} …"
-        return KvtoolError(f"template: {message}", hint=hint, place=self._place(line, near))
+        return KvtoolError(f"template: {_shortened(message)}", hint=hint, place=self._place(line, near))
 
     def _line(self, traceback: TracebackType | None) -> int:
         """The line of the template that was running."""
