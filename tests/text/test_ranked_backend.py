@@ -254,6 +254,15 @@ class TestCache:
         assert isinstance(open_backend(self.files(spec))[0], RankedBackend)
         assert kept.read_bytes() == whole
 
+    def test_a_pipe_in_its_place_is_not_waited_for(self, spec: str, folder: Path) -> None:
+        open_backend(self.files(spec))
+        (kept,) = folder.iterdir()
+        whole = kept.read_bytes()
+        kept.unlink()
+        os.mkfifo(kept)
+        assert isinstance(open_backend(self.files(spec))[0], RankedBackend)
+        assert kept.read_bytes() == whole
+
     def test_what_is_not_by_ranks_is_not_tried_again(
         self, spec: str, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

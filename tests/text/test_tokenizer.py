@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -411,6 +412,22 @@ class TestConversionCache:
         (cached,) = (tmp_path / "cache" / "tokenizers").iterdir()
         whole = cached.read_bytes()
         cached.write_bytes(damage)
+        load_tokenizer(None)
+        assert len(conversions) == 2
+        assert cached.read_bytes() == whole
+
+    @pytest.mark.parametrize("device", [None, "/dev/zero"])
+    def test_a_cache_without_an_end_is_replaced(
+        self, conversions: list[str], tmp_path: Path, device: str | None
+    ) -> None:
+        load_tokenizer(None)
+        (cached,) = (tmp_path / "cache" / "tokenizers").iterdir()
+        whole = cached.read_bytes()
+        cached.unlink()
+        if device is None:
+            os.mkfifo(cached)
+        else:
+            cached.symlink_to(device)
         load_tokenizer(None)
         assert len(conversions) == 2
         assert cached.read_bytes() == whole

@@ -14,7 +14,7 @@ import numpy as np
 from kvtool.text.tokens.backend import Backend, LibraryBackend
 from kvtool.text.tokens.ranked_backend import RankedBackend
 from kvtool.text.tokens.ranked_vocabulary import RankedVocabulary
-from kvtool.text.tokens.tokenizer_files import TokenizerFiles, cache_folder, write_atomically
+from kvtool.text.tokens.tokenizer_files import TokenizerFiles, cache_folder, read_kept, write_atomically
 
 _LAYOUT = 1
 """Part of the names of files: to be raised when the proof or what it writes changes."""
@@ -38,7 +38,7 @@ def open_backend(files: TokenizerFiles) -> tuple[Backend, Mapping[str, object]]:
     path = _path(files.digest)
     kept = b""
     with suppress(OSError):
-        kept = path.read_bytes()
+        kept = read_kept(path)
         os.utime(path)  # those that are used are kept
     vocabulary = RankedVocabulary.of_bytes(kept)
     if vocabulary is None:

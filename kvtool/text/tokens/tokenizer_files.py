@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EINVAL
 from functools import cached_property
 from pathlib import Path
 
@@ -203,7 +206,7 @@ def _converted(name: str, digest: str, convert: Callable[[], bytes], named: Mapp
 def _kept_conversion(digest: str, convert: Callable[[], bytes]) -> bytes:
     cache = _conversion(digest)
     with suppress(OSError):
-        data = cache.read_bytes()
+        data = read_kept(cache)
         if _parsed(data) is not None:  # not cut off
             return data
     data = convert()
@@ -221,6 +224,14 @@ def _parsed(data: bytes) -> Mapping[str, object] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def read_kept(path: Path) -> bytes:
+    """What a file of the cache holds; OSError, too, for what is no ordinary file: a pipe or a device may have no end."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(EINVAL, "no ordinary file")
+        return file.read()
 
 
 def write_atomically(path: Path, data: bytes) -> None:

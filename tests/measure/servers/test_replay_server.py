@@ -284,7 +284,9 @@ def test_a_process_that_is_ended_keeps_what_was_answered_and_prints_no_traceback
     with fake_vllm(session, ends) as server:
         command = [sys.executable, "-c", program, "replay", workload, "--server", server.url, "-y", "-q"]
         process.append(
-            subprocess.Popen([*command, "--record", str(kept)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [*command, "--record", str(kept)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
         )
         out, err = process[0].communicate(timeout=120)
     assert (process[0].returncode, out, err) == (code, "", "kvtool: ended from outside\n")
