@@ -159,7 +159,10 @@ class LiveRun:
     def observed(
         self, progress: Progress, planned: Planned, record: RecordFolder | None, blind: Blind | None = None
     ) -> ObservedRun:
-        """Send it. Ctrl-C ends the sending, not what comes after it; another signal ends what comes after the record. With `blind` the record has no text."""
+        """Send it. Ctrl-C ends the sending, not what comes after it; another signal ends what comes after the record.
+
+        With `blind` the record has no text.
+        """
         plan = self.opened.planned.plan
         at_once = plan.concurrency or (plan.engine.max_num_seqs if plan.use_arrivals else 1)
         with HttpGet(self.address, timeout=self.options.timeout) as connection:
