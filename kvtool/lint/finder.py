@@ -10,6 +10,7 @@ from kvtool.config.layers import merged
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.agent_profiles import WrittenIn, without_profiles
+from kvtool.lint.data_blocks import with_data
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.found_files import template_belief
@@ -98,7 +99,7 @@ class Finder:
         else:
             note = _NO_HOLES
         if one.kind != "python":
-            prompts = [without_profiles(nodes, WrittenIn(one.path, one.text)) for nodes in prompts]
+            prompts = [without_profiles(with_data(nodes), WrittenIn(one.path, one.text)) for nodes in prompts]
         if one.found and one.kind != "python" and one.style != DATA and prompts:
             how = template_belief(one, prompts)
             if how is Belief.NO:

@@ -200,13 +200,18 @@ def doubt_of(name: str) -> Doubt:
         return "use" if words[-2] in _DESCRIBED else "open"
     if words[-1] == "prompt" and len(words) > 1:
         return "use" if words[-2] in _ASKED or words[-2] in _BY_PEOPLE else "open"
-    return "use" if words[-1] in _ASKED or _is_one_after_another(words) else "open"
+    return "use" if words[-1] in _ASKED or _is_one_after_another(words) or _is_to_be(words) else "open"
 
 
 def _is_one_after_another(words: list[str]) -> bool:
     """Whether a name says that there was another one before, and is none of a part of a program."""
     parts = _OF_A_PROGRAM | _SET_UP | _OF_CODE
     return len(words) > 1 and words[0] in _ONE_AFTER_ANOTHER and parts.isdisjoint(words[1:])
+
+
+def _is_to_be(words: list[str]) -> bool:
+    """Whether a name says what is to be done with a thing that is asked about: `text_to_process`, `documents_to_rank`."""
+    return "to" in words[1:-1] and words[words.index("to", 1) - 1] in _ASKED
 
 
 def says_whole_prompt(name: str) -> bool:

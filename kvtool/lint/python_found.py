@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kvtool.lint.agent_profiles import WrittenIn, without_profiles
 from kvtool.lint.clock_labels import with_clocks
+from kvtool.lint.data_blocks import with_data
 from kvtool.lint.python_evidence import Belief, Evidence, belief, reads_as_reply, speaks_of_models
 from kvtool.lint.python_nodes import judged, key_of
 from kvtool.lint.python_package import Module
@@ -47,7 +48,7 @@ class ToldTexts:
             return
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text)
-        settled = without_profiles(with_clocks(nodes), WrittenIn(module.path, module.source.text))
+        settled = without_profiles(with_data(with_clocks(nodes)), WrittenIn(module.path, module.source.text))
         found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late, path=module.path)
 
     def _speaks(self, module: Module) -> bool:

@@ -206,6 +206,9 @@ def _label(text: str) -> str:
 
 
 _FORMAT = re.compile(r"\{([A-Za-z_]\w{0,99})(?:[.\[][^{}\n]{0,100})?(?:![rsa])?(?::[^{}\n]{0,60})?\}")
+_NUMBERED = re.compile(r"(?<![\w\\\])}{.*+?$^_])\{0\}")
+"""What shows that a text is filled by position; `\\d{0}` and `x_{0}` are something else."""
+_FORMAT_NUMBERED = re.compile(r"\{([A-Za-z_]\w{0,99}|\d{1,2})(?:[.\[][^{}\n]{0,100})?(?:![rsa])?(?::[^{}\n]{0,60})?\}")
 _DOLLAR = re.compile(r"\$(?:([A-Za-z_]\w{0,99})|\{([A-Za-z_]\w{0,99})\})")
 JINJA_MARK = re.compile(r"\{\{-?\s{0,8}[A-Za-z_(]|\{[%#]")
 
@@ -214,14 +217,16 @@ def style_of(text: str) -> str:
     """How placeholders are written in a text: `jinja`, `format`, `dollar`, or `` where it has none."""
     if JINJA_MARK.search(text):
         return "jinja"
-    if _FORMAT.search(text):
+    if _FORMAT.search(text) or _NUMBERED.search(text):
         return "format"
     return "dollar" if _DOLLAR.search(text) else ""
 
 
 def placeholders(text: str, style: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and name of each `{name}` or `$name`; doubled braces and dollars are text."""
-    pattern = _FORMAT if style == "format" else _DOLLAR
+    """Start, end and name of each `{name}` or `$name`; doubled braces and dollars are text. By position the name is a number."""
+    pattern = _DOLLAR
+    if style == "format":
+        pattern = _FORMAT_NUMBERED if _NUMBERED.search(text) else _FORMAT
     mark = "{" if style == "format" else "$"
     for match in pattern.finditer(text):
         doubled = 0

@@ -14,6 +14,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.data_blocks import label_before
 from kvtool.lint.placeholders import doubt_of, placeholder, section, unnamed
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
@@ -30,6 +31,8 @@ _OWN_NAMES = frozenset(
 )
 """Names that Jinja, or who made templates of it, brings along."""
 _TAG = re.compile(r"\{%[-+]?\s{0,80}(\w{1,40})[^%\n]{0,200}")
+_CHAIN = re.compile(r"\{([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,60}){1,6})[}:!]")
+"""A placeholder of an attribute: `{state.question}`."""
 _DOLLAR = re.compile(r"\$\{\s{0,8}[A-Za-z_]\w{0,99}")
 """What shows, where there are no double braces, that variables are written as `${name}`."""
 _CHAT_ONLY = re.compile(r"\b(?:add_generation_prompt|bos_token|eos_token|raise_exception|strftime_now)\b")
@@ -51,7 +54,11 @@ def traced_template(text: Traced, style: str) -> list[Node]:
     def hole(start: int, stop: int, name: str) -> Node | None:
         if is_quoted(plain, start, stop, quoted):
             return None
-        return placeholder(name, places.at(start, stop))
+        if name.isdigit():
+            name = label_before(plain, start)
+        elif (chain := _CHAIN.match(plain, start)) is not None:
+            name = chain[1]
+        return placeholder(name, places.at(start, stop)) if name else None
 
     return text_nodes(plain, style, hole)
 

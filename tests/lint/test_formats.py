@@ -38,6 +38,11 @@ SAMPLES: dict[str, tuple[str, str, str]] = {
         f'[review]\nlevel = 3\nuser = """\nReview this: [[{{{{ diff }}}}]]\n{RULES}"""\nsystem = """You review code."""\n',
         "KV201",
     ),
+    "prompts.toml": (
+        "TOML",
+        f'[prompts]\nname = "a"\nsummary = """\nSOURCE CODE: [[{{0}}]]\n{RULES}"""\n',
+        "KV201",
+    ),
     "saved.yaml": (
         "LangChain",
         f"_type: prompt\ninput_variables: [question]\ntemplate: 'Say it: [[{{question}}]] {RULES}'\n",
@@ -92,6 +97,11 @@ SAMPLES: dict[str, tuple[str, str, str]] = {
         "messages",
         f"- role: system\n  content: \"It's [[{{{{ now }}}}]] \\\n    o'clock. {RULES}\"\n- role: user\n  content: '{{{{ q }}}}'\n",
         "KV101",
+    ),
+    "decide_agent.yaml": (
+        "texts with placeholders",
+        f"prompts:\n  user:\n    rules: '{RULES}'\n  system:\n    memory: |\n      It was so:\n      [[{{_memory.read}}]]\n",
+        "KV201",
     ),
     "own.yaml": (
         "texts with placeholders",
@@ -277,6 +287,16 @@ def test_texts_with_placeholders_in_json(lint: Lint) -> None:
     findings = document(lint, "texts.json")["findings"]
     assert [(one["code"], one["line"]) for one in findings] == [("KV101", 5)]
     assert read_prompts("locale.json", json.dumps({"hello": {"text": "Hello {name}, you have {n} messages."}})) is None
+
+
+def test_a_request_in_sections_is_one_prompt() -> None:
+    texts = {"user": {"what": "Question:\n{question}\n", "how": RULES}, "system": {"who": "You decide."}}
+    read = read_prompts("some.yaml", yaml.safe_dump(texts))
+    assert read is not None
+    (prompt,) = read.prompts
+    assert [str.__str__(part.text) for part in prompt] == ["You decide.", RULES, "Question:\n{question}\n"]  # as dumped
+    assert read_prompts("some.yaml", yaml.safe_dump({"system": {"os": "{name}"}, "user": "me"})) is None
+    assert read_prompts("some.yaml", yaml.safe_dump({"user": texts["user"]})) is None
 
 
 # Places

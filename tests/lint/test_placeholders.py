@@ -36,7 +36,7 @@ def jinja(text: str) -> list[Finding]:
         (
             (
                 "past_triples previous_code last_code_generated current_status text_input_for_titles"
-                " joined_abstracts paper_abstract section_description step_description user_docs candidates"
+                " text_to_process joined_abstracts paper_abstract section_description step_description user_docs candidates"
             ),
             ("KV201",),
             "use",

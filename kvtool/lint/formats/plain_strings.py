@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, found_style
+from kvtool.lint.formats.role_sections import role_sections
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 
 PROMPT_WORD = re.compile(r"prompt|instruction|persona|backstory", re.IGNORECASE)
@@ -17,7 +18,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _CODE = re.compile(
     r"^\s{0,80}(?:#!|\$ |set -|export |if \[|for \w+ in |SELECT |def |import |function |const |let )", re.MULTILINE
 )
-_LEAST_WORDS = 30
+LEAST_WORDS = 30
 _SURE_WORDS = 60
 
 
@@ -34,17 +35,26 @@ def read_plain_strings(file: DataFile) -> HeldPrompts | None:
         seen.add(id(node))
         if isinstance(node, Mapping):
             below = below or PROMPT_WORD.search(key) is not None
+            sections = role_sections(node)
+            if sections and _are_prompt(sections, key):
+                found.append(tuple(file.part(one, None) for one in sections))
+                continue
             waiting += reversed([(value, name, below) for name, value in node.values.items()])
         elif isinstance(node, Sequence):
             waiting += reversed([(item, key, below) for item in node.items])
         elif isinstance(node, Scalar) and node.kind == "str":
-            words = _LEAST_WORDS if named or below or PROMPT_WORD.search(key) else _SURE_WORDS
-            if key.lower() not in _SCRIPT_KEYS and _is_prompt(node.value, words, key):
+            words = LEAST_WORDS if named or below or PROMPT_WORD.search(key) else _SURE_WORDS
+            if key.lower() not in _SCRIPT_KEYS and is_prompt(node.value, words, key):
                 found.append((file.part(node, None),))
     return HeldPrompts(tuple(found)) if found else None
 
 
-def _is_prompt(text: str, words: int, key: str) -> bool:
+def _are_prompt(sections: list[Scalar], key: str) -> bool:
+    """Whether the sections of a request, one of them with a placeholder, are natural language."""
+    return is_prompt("\n".join(one.value for one in sections), LEAST_WORDS, f"{key} prompt")
+
+
+def is_prompt(text: str, words: int, key: str) -> bool:
     """Natural language of so many words with a placeholder in it, and no code. Elsewhere its key has to fit, too."""
     code = _CODE.match(text) if _INSTRUCTIONS.search(key) else _CODE.search(text)  # what instructs may show code
     if not found_style(text) or code or text.count("\n") + 1 > 4 * text.count(" "):

@@ -20,7 +20,6 @@ from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, Promp
 from kvtool.lint.formats.promptfoo_prompts import read_promptfoo
 from kvtool.lint.formats.prompty_files import read_prompty
 from kvtool.lint.formats.semantic_kernel_prompts import read_semantic_kernel
-from kvtool.lint.formats.toml_prompts import KEYS as TOML_KEYS
 from kvtool.lint.formats.toml_prompts import read_toml_prompts
 from kvtool.lint.skeleton import Node
 from kvtool.lint.templates import jinja_template, traced_template
@@ -125,7 +124,7 @@ FORMATS: tuple[PromptFormat, ...] = (
     PromptFormat(
         "TOML",
         (".toml",),
-        re.compile(rf"\b(?:{'|'.join(TOML_KEYS)})[ \t]{{0,20}}=[ \t]{{0,20}}(?:\"\"\"|\'\'\')"),
+        re.compile(r"\b[\w-]{1,80}\"?[ \t]{0,20}=[ \t]{0,20}(?:\"\"\"|\'\'\')"),
         read_toml_prompts,
         '[review]\nsystem = """You review code …"""\nuser = """{{ diff }} …"""',
     ),

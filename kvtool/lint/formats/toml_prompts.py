@@ -1,15 +1,19 @@
-"""Prompts in TOML: strings of several lines under keys such as `system`, `user` or `prompt`, with Jinja or `{name}` in them."""
+"""Prompts in TOML: strings of several lines under keys such as `system`, `user` or `prompt`, with Jinja or `{name}` in them.
+
+Under any other key a text is one by itself where the key, its table or the file is named for prompts.
+"""
 
 from __future__ import annotations
 
 import re
 
+from kvtool.lint.formats.plain_strings import LEAST_WORDS, PROMPT_WORD, is_prompt
 from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText, found_style
 
 KEYS = ("system", "system_prompt", "instructions", "prompt", "user", "user_prompt", "template")
 """In the order in which a request has them."""
-_TABLE = re.compile(r"^[ \t]{0,20}\[{1,2}[^\]\n]{1,200}\]", re.MULTILINE)
-_STRING = re.compile(rf"^[ \t]{{0,20}}({'|'.join(KEYS)})[ \t]{{0,20}}=[ \t]{{0,20}}(\"\"\"|''')", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]{0,20}\[{1,2}([^\]\n]{1,200})\]", re.MULTILINE)
+_STRING = re.compile(r"^[ \t]{0,20}\"?([\w-]{1,80})\"?[ \t]{0,20}=[ \t]{0,20}(\"\"\"|''')", re.MULTILINE)
 
 
 def read_toml_prompts(file: DataFile) -> HeldPrompts | None:
@@ -21,19 +25,28 @@ def read_toml_prompts(file: DataFile) -> HeldPrompts | None:
     except (ValueError, RecursionError):  # also a number of thousands of digits
         return None
     tables: dict[int, dict[str, PromptText]] = {}
-    starts = [table.start() for table in _TABLE.finditer(file.text)]
+    heads = list(_TABLE.finditer(file.text))
+    named = PROMPT_WORD.search(file.path) is not None
+    others: list[Prompt] = []
     at = 0
     while (found := _STRING.search(file.text, at)) is not None:
         stop = file.text.find(found[2], found.end())
         if stop < 0:
             break
         at = stop + len(found[2])
-        style = found_style(file.text[found.end() : stop])
-        table = sum(start <= found.start() for start in starts)
-        tables.setdefault(table, {})[found[1]] = PromptText(file.whole(found.end(), stop), style, strict=False)
+        text = file.text[found.end() : stop]
+        one = PromptText(file.whole(found.end(), stop), found_style(text), strict=False)
+        table = sum(head.start() <= found.start() for head in heads)
+        if found[1] in KEYS:
+            tables.setdefault(table, {})[found[1]] = one
+        elif (
+            named or PROMPT_WORD.search(found[1]) or (table and PROMPT_WORD.search(heads[table - 1][1]))
+        ) and is_prompt(text, LEAST_WORDS, f"{found[1]} prompt"):
+            others.append((one,))
     prompts: list[Prompt] = [
         tuple(texts[key] for key in KEYS if key in texts)
         for texts in tables.values()
         if any(text.style for text in texts.values())
     ]
+    prompts += others
     return HeldPrompts(tuple(prompts)) if prompts else None

@@ -1,0 +1,72 @@
+"""What stands where data stands in a prompt is another in each request: behind a label, in a block below a heading or in tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvtool.lint.data_blocks import label_before, with_data
+from kvtool.lint.templates import text_template
+from kvtool.results.finding import Finding
+from tests.lint.found import made_findings, static_findings
+
+RULES = "Use the words as they are written there, keep their order, and say nothing that is not among them. " * 3
+
+
+def found(text: str) -> list[Finding]:
+    nodes = with_data(text_template("a.md", text + RULES, "format"))
+    return static_findings("a.md", text + RULES, [nodes], len, block_size=16, least=16)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Below are the markers of each cluster:\n\n{actual_markers_all}\n\n",
+        "## Human comments\n\n{human_block}\n",
+        "**Company**\n{company}\n",
+        "<markers>\n{markers_all}\n</markers>\n",
+        "Company: {company}\n",
+        "- **My information:** {personal_information}\n",
+        "\u4ee5\u4e0b\u662f\u5019\u9009\u4eba\uff1a\n{profile}\n",
+        "Markers:\n```\n{markers_all}\n```\n",
+    ],
+)
+def test_a_block_of_data_is_another_in_each_request(text: str) -> None:
+    (one,) = found(text)
+    assert (one.code, one.severity) == ("KV201", "warning")
+    assert "by its use" in one.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You work for {company} and are kind.\n",
+        "Write as {company} would:\n",
+        "Available tools:\n{listed}\n",
+        "Follow these rules:\n{given_rules}\n",
+        "Answer in this format:\n{layout}\n",
+        "Below are the tools:\n{tool_list}\n",
+        "Company: {company} is the one that you work for.\n",
+        "{brand}\n",
+    ],
+)
+def test_what_a_program_is_set_up_with_and_what_stands_in_a_sentence_is_not(text: str) -> None:
+    assert all("by its use" not in one.message for one in found(text))
+
+
+def test_python_too() -> None:
+    code = (
+        "def annotation_prompt(markers_all, tone):\n"
+        '    return f"""You annotate cells, and write in a {tone} way.\n\nBelow are the markers:\n\n{markers_all}\n\n'
+        f'{RULES}"""\n'
+    )
+    (one,) = made_findings(code)
+    assert (one.code, one.line) == ("KV201", 6)
+
+
+def test_a_place_that_is_filled_by_position_has_the_name_of_its_label() -> None:
+    text = f"PROJECT: {{1}}\n\nSOURCE CODE: {{0}}\n\n{RULES}"
+    assert label_before(text, text.index("{0}")) == "SOURCE_CODE"
+    (one,) = found(text)
+    assert one.message.startswith("`PROJECT`")
+    assert found(f"Say {{0}} {RULES}") == []  # which nothing tells of
+    assert found(f"Match: \\d{{0}}\nCode: x_{{1}}\n{RULES}") == []
