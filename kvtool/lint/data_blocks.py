@@ -10,9 +10,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kvtool.lint.placeholders import is_set_up, is_settled, words_of
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, leaves
 
 _AROUND = 240
+_NO_RECORDS = frozenset(("self", "cls", "args", "os", "state"))
+"""What holds all that a program knows, not one thing."""
+_LEAST_PARTS = 3
+_LABEL = 120
 _MARKS = "`'\"*_~=-<>[](){}|# \t"
 _BLOCK = re.compile(
     r"(?:[:\uff1a]|#{1,6}[^\n]{1,80}|\*\*[^\n]{1,80}\*\*|<[\w /-]{1,60}>|\[[\w /-]{1,60}\]|[-=]{3,}[^\n]{0,60})$"
@@ -23,12 +27,54 @@ _FIELD = re.compile(
     r"[ \t]*[`'\"<\[(]{0,4}$"
 )
 """A label at the beginning of a line, and nothing between it and what follows: `Company: `."""
+_OF_A_DEPLOYMENT = frozenset(("purpose", "choices", "options", "scenario"))
+"""Words for what one program asks with in all of its requests, as long as it is not asked for another purpose."""
+_SET_UP = _OF_A_DEPLOYMENT | frozenset(
+    [
+        "schema",
+        "schemas",
+        "format",
+        "formats",
+        "policy",
+        "policies",
+        "persona",
+        "style",
+        "tone",
+        "example",
+        "examples",
+        "preamble",
+        "config",
+        "settings",
+        "capabilities",
+        "labels",
+        "definitions",
+        "available",
+        "allowed",
+        "supported",
+        "permitted",
+    ]
+)
+"""Words for what a program is set up with, in the line before a block."""
 _ENDS = re.compile(r"[ \t]*[`'\"*>\])]{0,4}[.,;]?[ \t]*(?:\n|$)|[ \t]*</")
 
 
 def with_data(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes, where a placeholder of which nothing else tells is another in each request if it stands as data does."""
-    return _told(list(nodes), "", "")
+    """The nodes, where a placeholder of which nothing else tells is another in each request if it stands as data does.
+
+    So is what a prompt takes apart: an object of which it says several things.
+    """
+    given = list(nodes)
+    return _told(given, "", "", _records(given))
+
+
+def _records(nodes: Iterable[Node]) -> frozenset[str]:
+    """The objects of which a text holds several attributes: `order` of `{order.id}`, `{order.sum}` and `{order.day}`."""
+    parts: dict[str, set[str]] = {}
+    for leaf in leaves(nodes):
+        root, dot, rest = leaf.what.strip("`").partition(".") if isinstance(leaf, Hole) else ("", "", "")
+        if dot and root not in _NO_RECORDS and not _says_set_up(root):
+            parts.setdefault(root, set()).add(rest)
+    return frozenset(root for root, told in parts.items() if len(told) >= _LEAST_PARTS)
 
 
 def label_before(text: str, at: int) -> str:
@@ -37,20 +83,22 @@ def label_before(text: str, at: int) -> str:
     return "_".join(field[1].split()) if field is not None else ""
 
 
-def _told(nodes: list[Node], before: str, behind: str) -> list[Node]:
+def _told(nodes: list[Node], before: str, behind: str, records: frozenset[str]) -> list[Node]:
     result: list[Node] = []
     for number, node in enumerate(nodes):
         following = nodes[number + 1] if number + 1 < len(nodes) else behind
         after = following if isinstance(following, str) else "\n"
         if isinstance(node, Hole):
-            data = node.doubt == "open" and _is_data(node.what.strip("`"), before, after)
-            result.append(replace(node, doubt="use") if data else node)
+            name = node.what.strip("`")
+            data = node.doubt == "open" and (name.partition(".")[0] in records or _is_data(name, before, after))
+            if data or not node.faint:
+                result.append(replace(node, doubt="use", faint=False) if data else node)
             before = ""
         elif isinstance(node, Choice):
-            result.append(Choice(tuple(tuple(_told(list(branch), before, after)) for branch in node.branches)))
+            result.append(Choice(tuple(tuple(_told(list(branch), before, after, records)) for branch in node.branches)))
             before = ""
         elif isinstance(node, Repeat):
-            result.append(node)
+            result.append(Repeat(_settled(node.body)))
             before = ""
         else:
             result.append(node)
@@ -58,8 +106,21 @@ def _told(nodes: list[Node], before: str, behind: str) -> list[Node]:
     return result
 
 
+def _settled(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """What a loop repeats, without what counts only where it is seen to be data."""
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Choice):
+            result.append(Choice(tuple(map(_settled, node.branches))))
+        elif isinstance(node, Repeat):
+            result.append(Repeat(_settled(node.body)))
+        elif not (isinstance(node, Hole) and node.faint):
+            result.append(node)
+    return tuple(result)
+
+
 def _is_data(name: str, before: str, after: str) -> bool:
-    if is_set_up(name) or is_settled(name) or _ENDS.match(after) is None:
+    if _says_set_up(name) or _ENDS.match(after) is None:
         return False
     line = before.rpartition("\n")[2]
     field = _FIELD.match(line)
@@ -71,11 +132,15 @@ def _is_data(name: str, before: str, after: str) -> bool:
     while lines and not lines[-1].strip(_MARKS):
         lines.pop()
     label = lines[-1].rstrip() if lines else ""
-    if not _BLOCK.search(label):
-        return False
-    return not _says_set_up(label)
+    return _BLOCK.search(label) is not None and not _names_set_up(label)
+
+
+def _names_set_up(label: str) -> bool:
+    """Whether the line before a block names what a program is set up with; other words of a sentence say nothing of it."""
+    return is_set_up(label[-_LABEL:]) or not _SET_UP.isdisjoint(words_of(label[-_LABEL:]))
 
 
 def _says_set_up(label: str) -> bool:
-    words = " ".join(words_of(label[-120:]))
-    return is_set_up(words) or is_settled(words)
+    words = words_of(label[-_LABEL:])
+    said = " ".join(words)
+    return is_set_up(said) or is_settled(said) or not _OF_A_DEPLOYMENT.isdisjoint(words)

@@ -289,6 +289,9 @@ class Calls(KnownCalls):
                 pieces.append(Either(tuple(self.as_text(one, argument) for one in piece.branches)))
             else:
                 pieces.append(piece)
+        if value and not pieces and self.in_function:
+            hole = asked(dotted(argument), self.source.spot_of(argument))  # a list of what nothing is known of
+            pieces += [hole] if hole is not None and hole.doubt == "use" else []
         return cut(pieces)
 
     def _other_call(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value:

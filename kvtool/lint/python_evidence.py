@@ -232,6 +232,7 @@ _STATEMENT = re.compile(
 _DEFINES = re.compile(r"^(?:import \w|from [\w.]+ import |(?:async )?def \w+\(|class \w*[(:]|@\w)", re.MULTILINE)
 _LEAST_DEFINES = 4
 """Lines that import or define something, from which on a text without fences is the source of a module."""
+_FENCED = re.compile(r"```[^`]{0,8000}```")
 _MEANT = re.compile(r"[\u0400-\u04ff\u0590-\u06ff\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
@@ -272,6 +273,8 @@ def reads_as(text: str) -> int:
     sentences = sum(1 for _ in _SENTENCE.finditer(text)) + len(_MEANT.findall(text)) // 12
     asks = len({found[0].lower() for found in _ASKS.finditer(text)})
     who = _IS.search(text) is not None
+    if asks and "```" in text:
+        text = _FENCED.sub("\n", text)  # a text that asks for something shows what is wanted
     lines = [line for line in text.splitlines() if line.strip()]
     code = sum(1 for line in lines if _CODE_LINE.match(line[:300]))
     script = _SCRIPT.search(text) is not None

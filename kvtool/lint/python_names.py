@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from kvtool.lint.python_assigned import Assigned
 from kvtool.lint.python_changes import backwards, placed
-from kvtool.lint.python_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt, name_says_system
+from kvtool.lint.python_evidence import (
+    Belief,
+    Evidence,
+    belief,
+    file_says_prompt,
+    name_says_prompt,
+    name_says_system,
+    speaks_of_models,
+)
 from kvtool.lint.python_package import ClassCode, Imported, Module
 from kvtool.lint.python_sources import DATE, id_of, sure_kind
 from kvtool.lint.python_syntax import dotted
@@ -118,7 +126,9 @@ class Names(ABC):
             return value
         evidence = Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING
         evidence = max(evidence, Evidence.FILE if file_says_prompt(one.source.path) else Evidence.NOTHING)
-        return value if belief(evidence, one.text) is not Belief.NO else (replace(one, told=False),)
+        how = belief(evidence, one.text)
+        silent = evidence is Evidence.NOTHING and how is Belief.WEAK and not speaks_of_models(one.source.text)
+        return (replace(one, told=False),) if silent or how is Belief.NO else value
 
     def _base(self, name: str) -> tuple[Value | None, str]:
         """The value of the longest beginning of a chain that is known, and what is left of it; None: of its first name, too."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvtool.lint.data_blocks import label_before, with_data
+from kvtool.lint.python_evidence import reads_as
 from kvtool.lint.templates import text_template
 from kvtool.results.finding import Finding
 from tests.lint.found import made_findings, static_findings
@@ -70,3 +71,49 @@ def test_a_place_that_is_filled_by_position_has_the_name_of_its_label() -> None:
     assert one.message.startswith("`PROJECT`")
     assert found(f"Say {{0}} {RULES}") == []  # which nothing tells of
     assert found(f"Match: \\d{{0}}\nCode: x_{{1}}\n{RULES}") == []
+
+
+def test_an_object_that_a_prompt_takes_apart_is_one_thing_of_many() -> None:
+    text = "Document the model {model.label}. It is {model.layer} and of {model.owner}. "
+    (one,) = found(text)
+    assert one.message.startswith("`model.label` (another text in each request")
+    for other in ("{model.label} and {model.layer}. ", "{self.a} {self.b} {self.c}. ", "{tool.a} {tool.b} {tool.c}. "):
+        assert all("by its use" not in one.message for one in found(f"Document it for {other}"))
+
+
+def test_what_a_function_computed_is_told_where_it_stands_as_data_only() -> None:
+    code = (
+        "import json\n"
+        "def rule_prompt(pairs):\n"
+        "    picked = [one.left for one in pairs]\n"
+        '    return f"""You write rules for pairs.\n\nPairs that were seen:\n{json.dumps(picked, indent=2)}\n\n'
+        f'{RULES}"""\n'
+    )
+    (one,) = made_findings(code)
+    assert (one.code, one.line) == ("KV201", 7)
+    assert one.message.startswith("`picked`")
+    assert made_findings(code.replace("Pairs that were seen:\n", "You know ")) == []
+    assert made_findings(code.replace("Pairs that were seen:", "Allowed pairs:")) == []
+
+
+def test_a_list_of_unknown_texts_that_is_joined_has_its_name() -> None:
+    code = (
+        "def split(client, pages):\n"
+        "    all_texts = []\n"
+        "    for page in pages:\n"
+        "        all_texts.append(page.read())\n"
+        f"    messages = [{{'role': 'user', 'content': '\\n'.join(all_texts) + '\\n\\n' + {RULES!r}}}]\n"
+        "    return client.chat.completions.create(messages=messages)\n"
+    )
+    (one,) = made_findings(code)
+    assert (one.code, one.line) == ("KV201", 5)
+    assert made_findings(code.replace("all_texts", "all_tools")) == []
+
+
+def test_code_that_a_prompt_shows_in_fences_is_no_code() -> None:
+    shown = "\n".join(f"<p class='{number}'>" for number in range(20))
+    text = (
+        f"Act as an expert. Your task is to list what is there. You should say it at once. {RULES}\n```\n{shown}\n```\n"
+    )
+    assert reads_as(text) > 0
+    assert reads_as(shown) < 0
