@@ -27,7 +27,9 @@ _FIELD = re.compile(
     r"[ \t]*[`'\"<\[(]{0,4}$"
 )
 """A label at the beginning of a line, and nothing between it and what follows: `Company: `."""
-_OF_A_DEPLOYMENT = frozenset(("purpose", "choices", "options", "scenario"))
+_OF_A_DEPLOYMENT = frozenset(
+    ("purpose", "choices", "options", "scenario", "criteria", "criterion", "rubric", "constraints")
+)
 """Words for what one program asks with in all of its requests, as long as it is not asked for another purpose."""
 _SET_UP = _OF_A_DEPLOYMENT | frozenset(
     [

@@ -1,6 +1,7 @@
 """Prompts in TOML: strings of several lines under keys such as `system`, `user` or `prompt`, with Jinja or `{name}` in them.
 
-Under any other key a text is one by itself where the key, its table or the file is named for prompts.
+Under any other key a text is one by itself where the key, its table or the file is named for prompts; a key with `_` in front is
+one that is laid aside.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, Promp
 KEYS = ("system", "system_prompt", "instructions", "prompt", "user", "user_prompt", "template")
 """In the order in which a request has them."""
 _TABLE = re.compile(r"^[ \t]{0,20}\[{1,2}([^\]\n]{1,200})\]", re.MULTILINE)
-_STRING = re.compile(r"^[ \t]{0,20}\"?([\w-]{1,80})\"?[ \t]{0,20}=[ \t]{0,20}(\"\"\"|''')", re.MULTILINE)
+_STRING = re.compile(r"^[ \t]{0,20}\"?([A-Za-z][\w-]{0,80})\"?[ \t]{0,20}=[ \t]{0,20}(\"\"\"|''')", re.MULTILINE)
 
 
 def read_toml_prompts(file: DataFile) -> HeldPrompts | None:
