@@ -201,7 +201,7 @@ def test_what_a_function_that_asks_is_given_varies_by_the_call(tmp_path: Path) -
     assert (found.code, "`parcels` (another text in each request, by its use)" in found.message) == ("KV201", True)
     for number, name in enumerate(["tool_names", "language", "agent_name", "max_parcels", "items_per_page", "schema"]):
         assert program(tmp_path / f"b{number}", form.replace("WHAT", name)) == [], name
-    build = "def build_prompt(parcels):\n    return f'Sort these:\\n{parcels}\\n{RULES}'\n"
+    build = "def build_prompt(parcels):\n    return f'Sort the {parcels} of today. {RULES}'\n"
     assert [one.severity for one in program(tmp_path / "c", build)] == ["info"]
 
 

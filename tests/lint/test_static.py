@@ -173,6 +173,7 @@ def test_placeholders_of_both_kinds() -> None:
     assert [text[start:stop] for start, stop, _ in placeholders(text, "format")] == [
         "{now}",
         "{user.name!r:>10}",
+        "{0}",
         "{question}",
     ]
     text = "$now $$now ${user} $5 $$$day"
