@@ -93,32 +93,18 @@ def _told(nodes: list[Node], before: str, behind: str, records: frozenset[str]) 
         if isinstance(node, Hole):
             name = node.what.strip("`")
             data = node.doubt == "open" and (name.partition(".")[0] in records or _is_data(name, before, after))
-            if data or not node.faint:
-                result.append(replace(node, doubt="use", faint=False) if data else node)
+            result.append(replace(node, doubt="use") if data else node)
             before = ""
         elif isinstance(node, Choice):
             result.append(Choice(tuple(tuple(_told(list(branch), before, after, records)) for branch in node.branches)))
             before = ""
         elif isinstance(node, Repeat):
-            result.append(Repeat(_settled(node.body)))
+            result.append(node)
             before = ""
         else:
             result.append(node)
             before = f"{before}{node}"[-_AROUND:]
     return result
-
-
-def _settled(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """What a loop repeats, without what counts only where it is seen to be data."""
-    result: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Choice):
-            result.append(Choice(tuple(map(_settled, node.branches))))
-        elif isinstance(node, Repeat):
-            result.append(Repeat(_settled(node.body)))
-        elif not (isinstance(node, Hole) and node.faint):
-            result.append(node)
-    return tuple(result)
 
 
 def _is_data(name: str, before: str, after: str) -> bool:

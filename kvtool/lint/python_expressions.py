@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.lint.python_call_values import Calls
 from kvtool.lint.python_changes import given_into, holes_of, is_given, with_hole
 from kvtool.lint.python_evidence import Evidence
@@ -98,7 +97,6 @@ class Expressions(Calls):
             value = self.of_loop(self.as_text(self.value_of(part.value), part.value), part.value)
             hole = self.asked_of(part.value) if is_given(value) else None
             value = with_hole(value, hole) if value or hole is None else (hole,)
-            value = value or self._faint(part.value)
             if not value:
                 continue
             if spots is None:
@@ -119,16 +117,6 @@ class Expressions(Calls):
             if any(isinstance(piece, Param) for piece in put):
                 put = given_into(put, Filled(spot, node.lineno, node.end_lineno or node.lineno, bare=True))
             yield from put
-
-    def _faint(self, node: ast.expr) -> Value:
-        """What a function puts into a text that it computed itself, of which nothing else is known: `{json.dumps(samples)}`."""
-        root, name = node, ""
-        while isinstance(root, ast.Call) and len(root.args) >= 1 and not isinstance(root.func, ast.Name):
-            root = root.args[0]
-        name = dotted(root)
-        if not self.in_function or not name or self.values.get(name.partition(".")[0]) is None:
-            return ()
-        return (Hole(self.source.spot_of(node), OTHER, f"`{name}`", doubt="open", faint=True),)
 
     def _of_binop(self, node: ast.BinOp) -> Value:
         if isinstance(node.op, ast.Mod):

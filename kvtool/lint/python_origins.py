@@ -50,11 +50,7 @@ class ValueOrigins(Names):
 
     def of_loop(self, value: Value, node: ast.expr) -> Value:
         """What a loop over something unknown wrote, which a name says is another in each request: `formatted_notes`."""
-        if (
-            not self.in_function
-            or varies(value, faintly=False)
-            or not any(isinstance(one, Many) for one in pieces_of(value, _FIRST))
-        ):
+        if not self.in_function or varies(value) or not any(isinstance(one, Many) for one in pieces_of(value, _FIRST)):
             return value
         hole = asked(dotted(node).removeprefix("self."), self.source.spot_of(node))
         return (hole, *value) if hole is not None and hole.doubt == "use" else value

@@ -260,10 +260,10 @@ def has_fields(value: Value) -> bool:
     return marked and written >= _LEAST_TEMPLATE
 
 
-def varies(value: Value, *, faintly: bool = True) -> bool:
-    """Whether anything in it may be told; not `faintly`: by what is known of it, not only by where it stands."""
+def varies(value: Value) -> bool:
+    """Whether anything in it may be told."""
     for piece in pieces_of(value):
-        if isinstance(piece, Callee) or (isinstance(piece, Hole) and (faintly or not piece.faint)):
+        if isinstance(piece, Hole | Callee):
             return True
         if isinstance(piece, Param) and piece.hole is not None:
             return True

@@ -45,8 +45,7 @@ class Hole:
     same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
     warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: where its value comes into being, if
     that is not where it is told. `hidden`: it is not told: it costs nothing more, or another file tells it. `given`: callers of the
-    function that puts it in give it. `fills`: the placeholder that it is put into, where that stands in another file. `faint`: of
-    its value nothing is known at all: it counts where the text around it says that it is data.
+    function that puts it in give it. `fills`: the placeholder that it is put into, where that stands in another file.
     """
 
     spot: TemplatePlace
@@ -64,7 +63,6 @@ class Hole:
     hidden: bool = False
     given: bool = False
     fills: Filled | None = None
-    faint: bool = False
 
     def at(self, spot: TemplatePlace) -> Hole:
         """The same value, told at another place."""

@@ -81,21 +81,6 @@ def test_an_object_that_a_prompt_takes_apart_is_one_thing_of_many() -> None:
         assert all("by its use" not in one.message for one in found(f"Document it for {other}"))
 
 
-def test_what_a_function_computed_is_told_where_it_stands_as_data_only() -> None:
-    code = (
-        "import json\n"
-        "def rule_prompt(pairs):\n"
-        "    picked = [one.left for one in pairs]\n"
-        '    return f"""You write rules for pairs.\n\nPairs that were seen:\n{json.dumps(picked, indent=2)}\n\n'
-        f'{RULES}"""\n'
-    )
-    (one,) = made_findings(code)
-    assert (one.code, one.line) == ("KV201", 7)
-    assert one.message.startswith("`picked`")
-    assert made_findings(code.replace("Pairs that were seen:\n", "You know ")) == []
-    assert made_findings(code.replace("Pairs that were seen:", "Allowed pairs:")) == []
-
-
 def test_a_list_of_unknown_texts_that_is_joined_has_its_name() -> None:
     code = (
         "def split(client, pages):\n"
