@@ -242,7 +242,7 @@ def test_what_the_command_line_may_not_say(lint: Lint, desk: str) -> None:
     refused(lint, "standard input cannot be edited", "-", "--fix")
     refused(lint, "--undo names the patch of what --fix writes", desk, "--undo", "u.patch")
     refused(lint, "--undo w.yaml is an input", desk, "--fix", "--undo", desk)
-    refused(lint, "--probe-timeout must be more than 0", "--probe", "true", "--probe-timeout", "0")
+    refused(lint, "--probe-timeout is a number of seconds above 0, not 0", "--probe", "true", "--probe-timeout", "0")
 
 
 def test_files_that_cannot_be_written(lint: Lint, desk: str, monkeypatch: pytest.MonkeyPatch) -> None:

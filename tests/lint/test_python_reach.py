@@ -100,14 +100,15 @@ def test_what_says_nothing_is_left_alone(name: str) -> None:
         ("Today's date is ", "date", "KV101"),
         ("For context, the current time: ", "time", "KV101"),
         ("\u5f53\u524d\u65f6\u95f4\u662f\uff1a", "time", "KV101"),
-        ("The letter is of the ", "date", "KV201"),
-        ("Today's date is ", "book", "KV201"),
-        ("Today ", "book", "KV201"),
+        ("The letter is of the ", "date", ""),
+        ("Today's date is ", "question", "KV201"),
+        ("Today ", "question", "KV201"),
     ],
 )
 def test_words_before_a_placeholder_say_that_it_is_a_clock(before: str, name: str, code: str) -> None:
-    text = f"WRITER_PROMPT = {f'You are a librarian. {before}{{{name}}}. '!r} + RULES\n"
-    assert [one.split()[0] for one in told(text)] == [code]
+    prompt = f"You are a librarian.\n{before}{{{name}}}\n"
+    text = f"WRITER_PROMPT = {prompt!r} + RULES\n"
+    assert "".join(one.split()[0] for one in told(text)) == code
 
 
 BEFORE_IT = {
@@ -120,7 +121,7 @@ BEFORE_IT = {
 @pytest.mark.parametrize("way", BEFORE_IT)
 def test_functions_know_what_is_assigned_behind_a_branch_of_their_module(way: str) -> None:
     text = (
-        "RULE_TEXT = RULES\ndef go(entry):\n    prompt = f'You are a keeper. Entry: {entry}. {RULE_TEXT}'\n"
+        "RULE_TEXT = RULES\ndef go(entry):\n    prompt = f'You are a keeper.\\nEntry: {entry}\\n{RULE_TEXT}'\n"
         "    return llm.invoke([{'role': 'system', 'content': prompt}])\n"
     )
     assert told(BEFORE_IT[way] + text) == told(text) != []
