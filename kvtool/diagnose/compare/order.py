@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.compare.example_words import heads_of_examples
 from kvtool.diagnose.compare.multiset import parted
 from kvtool.diagnose.compare.tools import is_tool
 from kvtool.diagnose.compare.units import Unit
@@ -73,6 +74,7 @@ _LEAST_MOVED = 32
 _SHORT_ITEM = 4
 """Words of an item, on average, up to which a list on one line is one of names and not of documents."""
 _MAX_HULL = 65_536
+_LINES_OF_AN_EXAMPLE = 24
 
 
 class Moved(NamedTuple):
@@ -146,6 +148,9 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
         return EXAMPLES_REORDERED
     found = _EXAMPLE.findall(hull)
     lines = sum(1 for each in hull.split("\n") if each.strip())
+    heads = heads_of_examples(hull)
+    if heads >= 2 and _LINES_OF_AN_EXAMPLE * heads >= lines:
+        return EXAMPLES_REORDERED
     if len(found) >= 2 and 12 * len(found) >= lines:
         return EXAMPLES_REORDERED
     if is_short_list(text, start, stop):
