@@ -15,9 +15,12 @@ NO_SYSTEM = "system prompt and tools are not in the file"
 NO_TOOLS = "tools are not in the file"
 LOST = "earlier messages are not in the file"
 _MARK = re.compile(
-    r"(?:\.\.\.|…) ?[\[(<]?truncated\b[^\n]{0,40}$|[\[(<]truncated\b[^\n\])>]{0,40}[\])>]$|\w…$", re.IGNORECASE
+    r"(?:\.\.\.|…) ?[\[(<]?truncated\b[^\n]{0,40}$|[\[(<]truncated\b[^\n\])>]{0,40}[\])>]$", re.IGNORECASE
 )
+_ELLIPSIS = re.compile(r"\w…$")
 _LEAST_CUT = 8
+_LEAST_OF_LOGGERS = 48
+"""Characters of a text that a logger ends with an ellipsis and nothing else: people end shorter ones so, too."""
 _TAIL = 64
 _TOKENS_OF_ASCII, _TOKENS_OF_OTHER = 0.4, 1.5
 """More tokens a character than any prompt of some length has."""
@@ -70,7 +73,8 @@ def kind_of_part(kind: str) -> str:
 
 def why_incomplete(texts: Sequence[str], prompt_tokens: int | None, *, uncounted: bool) -> str | None:
     """Why these texts cannot be the whole prompt; None where nothing says so. Beside parts without text tokens tell nothing."""
-    if any(is_cut(text) for text in texts):
+    longest = max(map(len, texts), default=0)
+    if any(is_cut(text, longest=len(text) == longest) for text in texts):
         return CUT
     if prompt_tokens is None or uncounted:
         return None
@@ -82,12 +86,14 @@ def why_incomplete(texts: Sequence[str], prompt_tokens: int | None, *, uncounted
     return FEWER if prompt_tokens > _FAR * most and prompt_tokens > most + _MORE else None
 
 
-def is_cut(text: str) -> bool:
-    """Whether a text ends as loggers end what they cut."""
+def is_cut(text: str, *, longest: bool = True) -> bool:
+    """Whether a text ends as loggers end what they cut; `longest` of a prompt's, as what is cut at some length is no shorter."""
     if len(text) < _LEAST_CUT:
         return False
     tail = str.__str__(text)[-_TAIL:].rstrip()
-    return tail[-1:] in ("…", ")", "]", ">", "d", "D") and _MARK.search(tail) is not None
+    if tail[-1:] == "…":
+        return longest and len(text) >= _LEAST_OF_LOGGERS and _ELLIPSIS.search(tail) is not None
+    return tail[-1:] in (")", "]", ">", "d", "D") and _MARK.search(tail) is not None
 
 
 def texts_of(messages: Iterable[Message]) -> list[str]:

@@ -191,6 +191,22 @@ def test_a_prompt_that_was_cut_is_told(tmp_path: Path, end: str) -> None:
     assert "1 of 2 prompts are not whole in the log (its text is cut)" in source.outcome.notes
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "“Gel!” dedi, sonra sustu…",
+        "J'attends depuis lundi, et toujours rien…",
+        "Ich weiß es auch nicht mehr so genau, es war im Frühling oder im Sommer…",
+    ],
+)
+def test_what_a_user_ends_in_an_ellipsis_is_whole(tmp_path: Path, said: str) -> None:
+    record = chat(0)
+    record["request"]["messages"][0]["content"] = SYSTEM * 2
+    record["request"]["messages"][1]["content"] = said
+    rows, _ = read(write(tmp_path / "log.jsonl", [record, chat(1)]))
+    assert "incomplete" not in rows[0]
+
+
 def test_far_more_tokens_than_text_are_told(tmp_path: Path) -> None:
     rows, _ = read(write(tmp_path / "log.jsonl", [chat(0, sent=4_000), chat(1, sent=110)]))
     assert rows[0]["incomplete"] == "its text is too short for the tokens reported"
