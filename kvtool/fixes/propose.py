@@ -34,14 +34,13 @@ from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.inline_order import InlineOrder
 from kvtool.fixes.meant_order import AS_MEANT, is_meant
-from kvtool.fixes.movable_unit import Movable
 from kvtool.fixes.move import destination, move_targets
 from kvtool.fixes.move_target import MoveTarget, places_at, target_of, value_in
+from kvtool.fixes.moved_noun import moved_noun
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.one_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.one_role import OneRole
 from kvtool.fixes.part_order import PARTS_LAST, parts_last
-from kvtool.fixes.parted_text import units_held
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
@@ -49,7 +48,6 @@ from kvtool.fixes.tool_definitions import TOOLS_PART, FirstDefinitions
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
-from kvtool.text.structure.text_unit import UnitKind
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
@@ -66,22 +64,6 @@ _ROLE_COUNTS = "a role says how much its text counts: evaluate before and after"
 _PICTURE_FIRST = "some models answer better with images first: evaluate before and after"
 _AN_APPLICATION = "it stands in a user message: only what an application writes there can move"
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
-
-_NOUNS: dict[UnitKind, str] = {
-    "statement": "line",
-    "item": "line",
-    "paragraph": "paragraph",
-    "section": "section",
-    "element": "element",
-    "introduced": "block with its introduction",
-    "list": "list",
-    "numbered": "list",
-    "table": "table",
-    "fence": "code block",
-    "data": "data",
-    "quote": "quote",
-}
-"""What is moved, in words."""
 
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
@@ -164,7 +146,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     target = target_of(cause, samples)
     if is_asked(cause, target, samples):
         return [_advice(cause, ASKED, "P3", BEFORE_IT)]
-    noun, refusal = _moved(target, samples)
+    noun, refusal = moved_noun(target, samples)
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     looks = (_AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
@@ -185,21 +167,6 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         fixes.insert(0, within)
     named = [] if refusal is None else [_named_once(cause, target, refusal, near)]
     return [*fixes, *(named or _layouts(cause, samples))]
-
-
-def _moved(target: MoveTarget, samples: Sequence[Turn]) -> tuple[str, str | None]:
-    """What moves with the values, in words, as the first sample tells it that has any; and why a unit of the first few cannot."""
-    noun = refusal = None
-    for number, turn in enumerate(samples):
-        if noun is not None and (refusal is not None or number >= _LOOKED_AT):
-            break
-        for at in texts_of(turn):
-            for unit in units_held(at.text, target, at.role):
-                if isinstance(unit, Movable):
-                    noun = noun or _NOUNS.get(unit.kind, "block")
-                elif number < _LOOKED_AT:
-                    refusal = refusal or unit
-    return noun or "line", refusal
 
 
 def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
@@ -346,7 +313,11 @@ def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str)
 def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     what = "cut the history on a stride: let it grow to one and a half times of what is kept now, then cut it at once"
-    return [_fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history", in_order=True)]
+    said = "cut the history rarely and much: on a stride, so that the turns in between share a prefix"
+    return [
+        _fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history", in_order=True),
+        _advice(cause, "cut-rarely", "P3", said),
+    ]
 
 
 def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

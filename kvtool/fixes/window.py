@@ -27,7 +27,7 @@ class StrideWindow:
     """Puts the messages back that an application dropped from the front, until the history is longer than the window by a stride.
 
     The window is what the application sends, measured in characters. Then everything it dropped goes at once. Remembers the last
-    turn of each of at most 1,024 sessions.
+    turn of each of at most 1,024 sessions; where a log names none, the turn before.
     """
 
     def __init__(self, stride: float = STRIDE) -> None:
@@ -35,14 +35,14 @@ class StrideWindow:
         self._sessions: OrderedDict[tuple[str, str], _History] = OrderedDict()
 
     def __call__(self, turn: Turn) -> Turn:
-        if turn.session is None or not turn.messages:
+        if not turn.messages:
             return turn
         head = next(
             (at for at, message in enumerate(turn.messages) if role_of(message) not in ("system", "developer")),
             len(turn.messages),
         )
         tail = turn.messages[head:]
-        key = (turn.group, turn.session)
+        key = (turn.group, turn.session or "")
         before = self._sessions.pop(key, None) or _History()
         dropped = _dropped(before.kept, tail)
         back = [] if dropped is None else [*before.back, *before.kept[:dropped]]

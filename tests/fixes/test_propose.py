@@ -223,7 +223,7 @@ def test_orders() -> None:
 def test_a_window_and_advice() -> None:
     said = [logged(f"u{n}", n, "user") for n in range(9)]
     samples = [Turn("g", messages=said[n : n + 4], session="s") for n in range(5)]
-    assert list(proposed(WINDOW, samples)) == ["stride"]
+    assert list(proposed(WINDOW, samples)) == ["stride", "cut-rarely"]
     advised = proposed(HISTORY_EDITED, samples)
     assert [fix.can_be_tried for fix in advised.values()] == [False]
     for code in ("KV122", "KV124", "KV103"):
