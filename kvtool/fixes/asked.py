@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - letters of other alphabets are meant
 """What a prompt asks: text that differs in nearly every request, with no more than a few fixed words behind it."""
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Sequence
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.fixes.move_target import MoveTarget, places_at, value_in
-from kvtool.fixes.turn_texts import TextAt, texts_of
+from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.structure.sentences import words_in
-from kvtool.text.traced import Traced
+from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
 
 ASKED = "asked"
@@ -30,6 +31,17 @@ _WORDS_OF_A_QUESTION = 3
 _LONGEST_CUE = 40
 _HEADS = re.compile(r"#{1,6}[ \t]+[^\n]*[^\W_]\W*|<[A-Za-z][\w.:-]*>|<\|[\w-]+\|>|\[/INST\]")
 """A heading, an opening tag or a mark of a chat template that nothing stands behind."""
+_QUESTION = re.compile(
+    r"^[\W_]{0,6}(?:(?:user(?:'s)?|customer(?:'s)?|my|the|new)[ _-])?"
+    r"(?:question|query|ask(?:ed)?|search|frage|anfrage|requête|pregunta|consulta|pergunta|domanda|richiesta|vraag|fråga|spørgsmål"
+    r"|spørsmål|kysymys|küsimus|pytanie|zapytanie|otázka|dotaz|vprašanje|pitanje|питање|вопрос|питання|запит|въпрос|ερώτηση"
+    r"|întrebare|kérdés|soru|sual|câu hỏi|pertanyaan|soalan|swali|سؤال|السؤال|پرسش|שאלה|प्रश्न|सवाल|প্রশ্ন|கேள்வி|ప్రశ్న"
+    r"|คำถาม|问题|問題|提问|質問|질문)"
+    r"[^\W_]{0,4}(?:[ _-]\w{1,16})?[ \t*_]{0,3}[:\uff1a]"
+    r"|[?\uff1f\u061f\u037e][\s\"'»”’)]*$",
+    re.IGNORECASE,
+)
+"""A line that is called a question, or ends as one."""
 
 
 def cue_begin(text: str) -> int:
@@ -59,15 +71,20 @@ def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> b
     lines = Counter(line for at, _ in looked for line in dict.fromkeys(str.__str__(at.text).split("\n")))
     found: list[tuple[str, list[str], int]] = []
     values: list[str] = []
+    questions = 0
     for at, words in looked:
         text = Traced(at.text)
         place = next(iter(places_at(text, target)), None)
         if place is not None:
             start, stop = value_in(text, *place, target)
             values.append(text[start:stop])
+            low, high = line_around(text, start)
+            questions += _QUESTION.search(str.__getitem__(text, slice(low, high))) is not None
             found.append((*_behind(text, stop), words))
     if not nearly_all_differ(values):
         return False
+    if cause.slot.logged and role_of_part(cause.slot.part) == "user" and questions >= _NEARLY_ALL * len(values):
+        return True
     rests = Counter(rest for rest, _, _ in found)
     asked = 0
     for rest, behind, words in found:

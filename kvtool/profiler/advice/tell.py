@@ -11,7 +11,6 @@ from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.kv107 import KV107
 from kvtool.diagnose.codes.kv201 import KV201
-from kvtool.diagnose.detectors import PART
 from kvtool.diagnose.findings import (
     CLAIM,
     WORTH_TELLING,
@@ -23,8 +22,8 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
-from kvtool.fixes.turn_texts import role_of_part
-from kvtool.profiler.advice.advisor import Advice, KeptFix, StuckCause
+from kvtool.profiler.advice.advisor import Advice, KeptFix
+from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
 from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.pair_command import PairCommand
@@ -41,19 +40,6 @@ _OF_THE_CAUSE = (
     *("tokens_lost", "points", "share_tokens", "confidence", "example", "ttft_seconds"),
 )
 """Fields of a finding that say what is in the way; the others say what is done about it."""
-_PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
-_MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
-_HOSTED_SHORT = (
-    "moving its line to the end wins nothing under the provider's rules (measured by running again): requests of {tokens:,} tokens"
-    " are shorter than what hosted models begin to cache at, often {least:,}"
-)
-_OFTEN_LEAST = 1024
-"""Tokens that most providers cache from."""
-_WINS_NOTHING = "wins nothing in this run (measured by running again)"
-_SAID = (
-    "it is {what} of {article} {role} message, which is not for an application to rewrite: put what is shared before it"
-)
-_NOT_TRIED = "no fix of it could be tried: send the same each time, or what differs behind what is shared"
 
 
 class Teller:
@@ -99,8 +85,8 @@ class Teller:
                 group,
                 place=place_of(cause, self._locate, self._path),
                 block_size=block_size,
-                severity="info" if stuck.asked else self._severity(cause, group),
-                fix=self._left_to_do(stuck, group),
+                severity="info" if stuck.asked or ends_its_message(stuck) else self._severity(cause, group),
+                fix=left_to_do(stuck, group, self._plan),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
         return one_at_a_place([finding for finding in found if finding is not None])
@@ -209,32 +195,6 @@ class Teller:
                 "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost),
             }
         )
-
-    def _left_to_do(self, stuck: StuckCause, group: GroupTotals) -> str:
-        """The same as for an engine, but where a hosted model caches nothing that is so short."""
-        moved = stuck.tried is not None and stuck.tried.key.startswith("move")
-        tokens = group.prompt_tokens // max(group.requests, 1)
-        if moved and self._plan.cache is not None and self._plan.cache.hosted and tokens < _OFTEN_LEAST:
-            return _HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST)
-        return _left_to_do(stuck)
-
-
-def _left_to_do(stuck: StuckCause) -> str:
-    """What a person may do about a cause that no fix removed; what was not run is not said to be measured."""
-    if stuck.tried is None and (stuck.asked or not stuck.advice) and (role := _said_by(stuck.cause)):
-        what = "an image or a file" if stuck.cause.kind.key == PART else "text"
-        return _SAID.format(what=what, article="an" if role == "assistant" else "a", role=role)
-    if stuck.tried is None:
-        return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)
-    if stuck.tried.key.startswith("move"):
-        return _MOVED
-    return f"{stuck.tried.what}: {_WINS_NOTHING}"
-
-
-def _said_by(cause: SlotCause) -> str:
-    """The role of a logged message that is no application's text; empty for other text."""
-    role = role_of_part(cause.slot.part)
-    return role if cause.slot.logged and not cause.structural and role in ("user", "assistant", "tool") else ""
 
 
 def led_by_a_loss(
