@@ -259,9 +259,11 @@ class Namer:
             return None
         if change.kind.code not in _IN_VARIABLES:
             return change
-        in_variable = any(self._sources.variables(own.start, own.stop)) or (
-            self._is_donors(theirs) and any(self._donor_sources.variables(theirs.start, theirs.stop))
-        )
+        held = [*self._sources.variables(own.start, own.stop)]
+        if self._is_donors(theirs):
+            held += self._donor_sources.variables(theirs.start, theirs.stop)
+        # what a chat template makes of the messages around a change, such as the id of a call, is no part of it
+        in_variable = any(each.origin.part != "chat template" for each in held)
         return None if in_variable else change
 
     def _covering(self, own: PromptSide, theirs: PromptSide | None) -> Change | None:

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.codes import wins
+from kvtool.diagnose.codes.kv141 import KV141
+from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.diagnose.codes.kv202 import KV202
 from kvtool.diagnose.codes.kv203 import KV203
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
+
+_CUT = (KV141.code, KV143.code)
 
 
 def check_counted_once(findings: Iterable[Finding], groups: Iterable[GroupTotals]) -> None:
@@ -29,7 +33,8 @@ def check_counted_once(findings: Iterable[Finding], groups: Iterable[GroupTotals
 def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: Iterable[GroupTotals]) -> list[Finding]:
     """The causes and what the run explains, without what says no more where a cause of the same group is told.
 
-    Text at another place (KV202) is of that where a cause has such tokens itself, or leaves too few of them. What a fix was tried
+    Text at another place (KV202) is of that where a cause has such tokens itself, or leaves too few of them, or where a history
+    was cut: what stands behind the cut is elsewhere then. What a fix was tried
     for without a count of its own, as of a chat template, has the tokens that the fix won, as far as no other finding has them.
     """
     groups = list(groups)
@@ -54,7 +59,7 @@ def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: 
     def says_more(finding: Finding) -> bool:
         of_group = codes.get(finding.group, set())
         if finding.code == KV202.code:
-            taken = any("displaced" in wins(code) for code in of_group)
+            taken = any("displaced" in wins(code) or code in _CUT for code in of_group)
             return not taken and finding.tokens_lost <= left[finding.group]
         return finding.code != KV203.code or not of_group
 
