@@ -25,6 +25,7 @@ from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
 from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.move_target import places_of
+from kvtool.fixes.one_delimiter import DELIMITER
 from kvtool.fixes.turn_texts import lines_with_places, texts_of
 from kvtool.text.json_text import json_in
 from kvtool.text.message import Message, role_of
@@ -46,6 +47,7 @@ NAMED_ONCE = "refer:"
 """How the key of a fix begins that is advice in words: its trial cuts values that no edit of a file can name elsewhere."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+_LETTERS = re.compile(r"([^\W_]+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LABEL_NUMBER = re.compile(
     r"\A((?:#{1,6} |\*\*|- |<)?[\[(]?(?:[^\W\d]{1,20}(?: |=|\s#)?)?(?:[^\W\d]{1,10}=[\"']?)?)\d{1,6}(?!\d)"
@@ -78,11 +80,26 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
         return _moved_only(fix, before, after)
     if fix.key.startswith(NAMED_ONCE):
         return _values_cut(before, after)
+    if fix.key.startswith(DELIMITER):
+        return _one_word_held(before, after)
     if fix.key.startswith(STEADY_TOOLS):
         return _tools_redefined(before, after)
     if fix.code in _P3:
         return _P3[fix.code](before, after)
     return _value_left_out(fix, before, after)
+
+
+def _one_word_held(before: Turn, after: Turn) -> str | None:
+    """One word is another one wherever it stands, and nothing else differs."""
+    if _places(before) != _places(after) or _shells(before) != _shells(after):
+        return "the messages are not the same"
+    held: set[tuple[str, str]] = set()
+    for old, new in zip(texts_of(before), texts_of(after), strict=True):
+        words, others = (_LETTERS.split(str.__str__(each.text)) for each in (old, new))
+        if len(words) != len(others):
+            return "more than a delimiter changed"
+        held |= {(one, other) for one, other in zip(words, others, strict=True) if one != other}
+    return None if len(held) <= 1 else "more than a delimiter changed"
 
 
 def _same_content(before: Turn, after: Turn) -> bool:

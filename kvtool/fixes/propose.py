@@ -38,9 +38,11 @@ from kvtool.fixes.move import destination, move_targets
 from kvtool.fixes.move_target import MoveTarget, places_at, target_of, value_in
 from kvtool.fixes.moved_noun import moved_noun
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
+from kvtool.fixes.one_delimiter import DELIMITER, IT_IS_KNOWN, ONE_DELIMITER, OneDelimiter
 from kvtool.fixes.one_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.one_role import OneRole
 from kvtool.fixes.part_order import PARTS_LAST, parts_last
+from kvtool.fixes.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
@@ -81,6 +83,8 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> li
         return [_advice(cause, NEW_VERSION, "P3", COSTS_ONCE)]
     in_definition = cause.slot.part == TOOLS_PART and not cause.structural
     fixes = _definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
+    if (passages := PassagesLast.learn(cause, samples)) is not None:
+        fixes = [_fix(cause, PASSAGES[:-1], "P2", MOVE_PASSAGES, lambda: passages, shared=passages.role)]
     if cause.origin is not None and cause.origin.stable:
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
     if block_size > 1 and cause.kind.code == KV122.code:
@@ -146,6 +150,8 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     target = target_of(cause, samples)
     if is_asked(cause, target, samples):
         return [_advice(cause, ASKED, "P3", BEFORE_IT)]
+    if (delimiter := OneDelimiter.learn(cause, target, samples)) is not None:
+        return [_fix(cause, DELIMITER[:-1], "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
     noun, refusal = moved_noun(target, samples)
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
@@ -198,7 +204,8 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """Behind the shared text, or left out; what a user asked with is not left out."""
     fixes = _value(cause, samples)
     target = target_of(cause, samples)
-    if role_of_part(cause.slot.part) == "user" or is_asked(cause, target, samples):
+    marked = bool(fixes) and fixes[0].key.startswith(DELIMITER)
+    if marked or role_of_part(cause.slot.part) == "user" or is_asked(cause, target, samples):
         return fixes
     what = "leave the value out of the prompt (metadata of the request can carry it)"
     looks: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
+from kvtool.fixes.passages_last import PASSAGES
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
 from kvtool.profiler.advice.run_trials import carried
@@ -67,7 +68,8 @@ class Teller:
             closed |= {(name, cause.slot) for cause in (*too, *small)}
             along = [self._goes_along(cause, group, steps, together) for cause in (*too, *small)]
             told = with_the_like(
-                *led_by_a_loss(self._of_steps(group, steps, together), along[: len(too)], along[len(too) :])
+                *led_by_a_loss(self._of_steps(group, steps, together), along[: len(too)], along[len(too) :]),
+                of_passages=any(step.fix.key.startswith(PASSAGES) for step in steps),
             )
             if small and told:
                 severity = severity_in_run(told[0].tokens_lost, group.requests, group.prompt_tokens)
@@ -129,6 +131,8 @@ class Teller:
             )
             if finding is not None:
                 finding = finding.model_copy(update=carried(step.fix))
+                if step.fix.key.startswith(PASSAGES):
+                    finding = _of_passages(finding)
                 found.append(self._priced(finding, first or step.cause, group))
         return found
 
@@ -239,10 +243,19 @@ def _with_cause_of(finding: Finding, other: Finding) -> Finding:
     return finding.model_copy(update={name: getattr(other, name) for name in _OF_THE_CAUSE})
 
 
-def with_the_like(steps: Sequence[Finding | None], along: Sequence[Finding | None]) -> list[Finding]:
+def _of_passages(finding: Finding) -> Finding:
+    """The finding of whatever differs first in passages, told of these: their numbers and their order are not what varies."""
+    _, claim, rest = finding.message.partition(f" {CLAIM}")
+    return finding.model_copy(update={"code": KV201.code, "message": f"text of passages{claim}{rest}"})
+
+
+def with_the_like(
+    steps: Sequence[Finding | None], along: Sequence[Finding | None], *, of_passages: bool = False
+) -> list[Finding]:
     """The findings of fixes, and what these mend beside them: of one code in one logged message as one, for it is one loss.
 
-    So is what no name says more of on a line that is told. The first of them has the tokens of all, and says how many go with it.
+    So is what no name says more of on a line that is told, and all that differs in a message whose passages are
+    moved. The first of them has the tokens of all, and says how many go with it.
     """
     told: list[Finding] = []
     first: dict[object, int] = {}
@@ -260,6 +273,8 @@ def with_the_like(steps: Sequence[Finding | None], along: Sequence[Finding | Non
         at = next((first[key] for key in known if key in first), None)
         if at is None and finding.code in _UNNAMED:
             at = next((number for number, step in enumerate(told) if _lost_nothing(step, finding)), None)
+        if at is None and of_passages:
+            at = next((number for number, step in enumerate(told) if _in_one_message(step, finding)), None)
         if at is None:
             at = len(told)
             told.append(finding)
@@ -276,8 +291,12 @@ def with_the_like(steps: Sequence[Finding | None], along: Sequence[Finding | Non
 
 def _lost_nothing(step: Finding, finding: Finding) -> bool:
     """Whether a fix mends in its message what its own cause is not to blame for: the loss that it mends is the other one."""
+    return not step.tokens_lost and _in_one_message(step, finding)
+
+
+def _in_one_message(step: Finding, finding: Finding) -> bool:
     one, other = step.logged, finding.logged
-    return not step.tokens_lost and one is not None and other is not None and one.part == other.part
+    return one is not None and other is not None and one.part == other.part
 
 
 def _alike(finding: Finding) -> list[object]:

@@ -1,0 +1,98 @@
+# ruff: noqa: RUF001 - signs of other scripts are meant
+"""Passages that were looked up for a request and stand before instructions are one loss, and move as one block."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kvtool import profile
+from kvtool.results.finding import Finding
+
+RULES = "\n\n".join(
+    f"How to do matter {n}\nTell the reader what to do about matter {n}, and whom to write to. Never more than {n + 2} lines."
+    for n in range(14)
+)
+
+
+class Said(NamedTuple):
+    persona: str
+    introduction: str
+    passage: str
+
+
+SAID = {
+    "German": Said(
+        "Du gibst Auskunft für den Mieterverein.",
+        "Fundstellen zu dieser Frage:",
+        "- Absatz {}. Wer im Haus {} wohnt, meldet Schäden binnen {} Tagen bei der Verwaltung.",
+    ),
+    "Polish": Said(
+        "Odpowiadasz w imieniu biblioteki.",
+        "Fragmenty regulaminu:",
+        "- Paragraf {}. Kto korzysta z sali {}, oddaje klucze w ciągu {} godzin w portierni.",
+    ),
+    "Japanese": Said(
+        "あなたは図書館の案内係です。", "この質問に関する規則：", "- 第{}条。{}号室を使う人は{}時間以内に鍵を返します。"
+    ),
+    "Turkish": Said(
+        "Kütüphane adına yanıt verirsin.",
+        "## Bulunan bölümler",
+        "Madde {}. {} numaralı salonu kullanan kişi anahtarı {} saat içinde geri verir.",
+    ),
+}
+
+
+def _findings(folder: Path, texts: list[str]) -> list[Finding]:
+    log = folder / "log.jsonl"
+    records = [
+        {
+            "messages": [
+                {"role": "system", "content": text},
+                {"role": "user", "content": f"What now, {n * 7919 % 1000}?"},
+            ]
+        }
+        for n, text in enumerate(texts)
+    ]
+    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return [each for each in profile(log).findings if each.code not in ("KV204", "KV202")]
+
+
+def _passages(said: Said, seed: int) -> str:
+    chosen = random.Random(seed).sample(range(1, 40), 3)
+    return "\n".join(said.passage.format(n, n * 37 % 90 + 1, n * 13 % 20 + 2) for n in chosen)
+
+
+@pytest.mark.parametrize("language", SAID)
+def test_passages_move_behind_the_instructions_with_their_introduction(tmp_path: Path, language: str) -> None:
+    said = SAID[language]
+    end = f"## Rules\n{RULES}" if said.introduction.startswith("#") else RULES
+    texts = [f"{said.persona}\n\n{said.introduction}\n{_passages(said, seed)}\n\n{end}" for seed in range(14)]
+    told = _findings(tmp_path, texts)
+    assert [(each.code, each.tier) for each in told] == [("KV201", "P2")]
+    assert told[0].fix.startswith("move the passages with their introduction")
+    rerun = told[0].rerun
+    assert rerun is not None
+    assert rerun.group_after > rerun.group_before + 0.5
+
+
+def test_passages_behind_the_instructions_stay(tmp_path: Path) -> None:
+    said = SAID["German"]
+    texts = [f"{said.persona}\n\n{RULES}\n\n{said.introduction}\n{_passages(said, seed)}" for seed in range(14)]
+    assert not [each for each in _findings(tmp_path, texts) if each.rerun is not None]
+
+
+def test_the_same_passages_in_another_order_are_put_into_one(tmp_path: Path) -> None:
+    said = SAID["German"]
+    texts = []
+    for seed in range(14):
+        lines = _passages(said, 1).split("\n")
+        random.Random(seed).shuffle(lines)
+        texts.append(f"{said.persona}\n\n{said.introduction}\n" + "\n".join(lines) + f"\n\n{RULES}")
+    told = _findings(tmp_path, texts)
+    assert {each.code for each in told} == {"KV113"}
+    assert not [each for each in told if "passages with their introduction" in each.fix]
