@@ -12,6 +12,7 @@ from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.fixes.move_target import MoveTarget, places_at, value_in
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.structure.sentences import words_in
+from kvtool.text.structure.tag_name import TAG_NAME
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
 
@@ -29,7 +30,7 @@ _MOST_PART = 0.15
 """Constant words behind what is asked, and their part of all words of the prompt, for them to be its tail."""
 _WORDS_OF_A_QUESTION = 3
 _LONGEST_CUE = 40
-_HEADS = re.compile(r"#{1,6}[ \t]+[^\n]*[^\W_]\W*|<[A-Za-z][\w.:-]*>|<\|[\w-]+\|>|\[/INST\]")
+_HEADS = re.compile(rf"#{{1,6}}[ \t]+[^\n]*[^\W_]\W*|<{TAG_NAME}>|<\|[\w-]+\|>|\[/INST\]")
 """A heading, an opening tag or a mark of a chat template that nothing stands behind."""
 _QUESTION = re.compile(
     r"^[\W_]{0,6}(?:(?:user(?:'s)?|customer(?:'s)?|my|the|new)[ _-])?"

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-_TAG = re.compile(r"^[ \t]{0,8}<([A-Za-z][\w.-]{0,40})((?:[ \t][^<>\n]{0,300})?)>", re.MULTILINE)
+from kvtool.text.structure.tag_name import TAG_NAME
+
+_TAG = re.compile(rf"^[ \t]{{0,8}}<({TAG_NAME})((?:[ \t][^<>\n]{{0,300}})?)>", re.MULTILINE)
 _NUMBER = re.compile(r"(?:index|id|n|num|number|no)=[\"']?(\d{1,6})(?!\d)")
 _LABELS = (
     re.compile(r"^(?:#{1,6} |\*\*|- )?\[(\d{1,6})\]", re.MULTILINE),

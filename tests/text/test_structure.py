@@ -228,3 +228,27 @@ def test_a_paragraph_is_read_once_for_all_that_varies_in_it(monkeypatch: pytest.
     assert asked == [0]
     for start, stop in values[::7]:
         assert found.path(start, stop, values) == structure.Structure(text).path(start, stop, list(values))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("وقت", "09:16"),
+        ("نیم\u200cروز", "12:00"),
+        ("வாடிக்கையாளர்_2", "4418"),
+        ("ग्राहक", "राधा"),
+        ("Zeitpunkt·Übersicht", "9:31"),
+        ("時刻", "九時"),
+        ("xsl:param", "7"),
+    ],
+)
+def test_an_element_has_a_name_of_any_script(name: str, value: str) -> None:
+    element = f"<{name}>\n  <a>{value}</a>\n</{name}>"
+    text = f"<x>\nBe brief.\n</x>\n{element}\n<y>\nBe kind.\n</y>"
+    assert ("element", element) in around(text, value)
+
+
+def test_what_is_no_name_opens_no_element() -> None:
+    for name in ("2x", "-a", "\u0301e", "a b"[1:]):
+        text = f"One.\n<{name}>\n9:16\n</{name}>\nTwo."
+        assert all(kind != "element" for kind, _ in around(text, "9:16"))

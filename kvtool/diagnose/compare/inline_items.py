@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvtool.diagnose.compare.units import common_prefix
+from kvtool.text.structure.tag_name import TAG_NAME
 
 LONGEST_LINE = 16_384
 MOST_ITEMS = 400
@@ -20,7 +21,7 @@ _INTRO = re.compile(
     re.IGNORECASE,
 )
 """What may stand before the first item."""
-_ELEMENT = re.compile(r"[ \t,;]*(<([A-Za-z][\w.-]{0,40})(?:\s[^<>]{0,300})?(?:/>|>[^<]{0,2000}</\2>))")
+_ELEMENT = re.compile(rf"[ \t,;]*(<({TAG_NAME})(?:\s[^<>]{{0,300}})?(?:/>|>[^<]{{0,2000}}</\2>))")
 _SEPARATOR = re.compile(r"[;|,\u3001\uff0c\uff1b]|(?<=\s)[^\w\s()\[\]{}\"'`.!?:]{1,3}(?=\s)")
 """What parts items: a sign of lists, or any between spaces."""
 _FIRST = ";|,\u3001\uff0c\uff1b"

@@ -16,6 +16,7 @@ from kvtool.diagnose.compare.multiset import parted
 from kvtool.diagnose.compare.tools import is_tool
 from kvtool.diagnose.compare.units import Unit
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.text.structure.tag_name import TAG_NAME, TAG_START
 
 _EXAMPLE = re.compile(
     r"^\W{0,6}(?:(?:q|a|question|answer|input|output|user|assistant|human|ai|example|sample|shot|demonstration|label|class|sentiment|intent"
@@ -64,8 +65,8 @@ _LEADS = 4_096
 _ARROW = re.compile("[=-]>|[\u2192\u21d2\u27f6]")
 """What items of one list have in their middle: no line with it introduces the list."""
 _HEADING = re.compile(r"(#{1,6})[ \t]")
-_ELEMENT = re.compile(r"[ \t]*</?([A-Za-z][\w.-]{0,60})")
-_OPENS = re.compile(r"[ \t]*<[A-Za-z][^<>]{0,200}>[ \t\r]*")
+_ELEMENT = re.compile(rf"[ \t]*</?({TAG_NAME})")
+_OPENS = re.compile(rf"[ \t]*<{TAG_START}[^<>]{{0,200}}>[ \t\r]*")
 _BAR = "|"
 _BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")

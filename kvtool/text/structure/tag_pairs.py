@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
+from kvtool.text.structure.tag_name import TAG_NAME
 
-_TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]{0,60})((?:\s[^<>]{0,300})?)>|\[(/?)([A-Z][A-Z_]{1,40})\]")
+_TAG = re.compile(rf"<(/?)({TAG_NAME})((?:\s[^<>]{{0,300}})?)>|\[(/?)([A-Z][A-Z_]{{1,40}})\]")
 _ONLY_TAGS = re.compile(
-    r"^[ \t]*+((?:(?:</?[A-Za-z_][\w.:-]{0,60}(?:[^\S\n][^<>\n]{0,300})?>|\[/?[A-Z][A-Z_]{1,40}\])[ \t\r]*+)++)$",
+    rf"^[ \t]*+((?:(?:</?{TAG_NAME}(?:[^\S\n][^<>\n]{{0,300}})?>|\[/?[A-Z][A-Z_]{{1,40}}\])[ \t\r]*+)++)$",
     re.MULTILINE,
 )
 _EMPTY = frozenset({"br", "hr", "img", "input", "meta", "link"})
