@@ -29,6 +29,8 @@ MUST_BE_TOLD = 0.05
 """Share of a group's prompt tokens above which a loss is told whatever can be done about it."""
 _IN_SESSIONS = (KV115.code, KV142.code, KV143.code)
 _LONGEST = 40
+_MOST_POINTS = 4
+"""Code points of one text that are listed."""
 _WRITTEN_AROUND = 0.2
 """Part of a group's tokens that are shared and stand behind text of a user."""
 CLAIM = "stands before shared text"
@@ -156,7 +158,13 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
 
 
 def _quoted(spelled: str) -> str:
-    return spelled if spelled == NOTHING else f"`{sanitize(spelled[:_LONGEST])}`"
+    """What stands there; of many code points the first few, each whole, and how many more there are."""
+    if spelled == NOTHING:
+        return spelled
+    points = spelled.split(" ")
+    if len(points) > _MOST_POINTS and all(point.startswith("U+") for point in points):
+        return f"`{' '.join(points[:_MOST_POINTS])}` and {len(points) - _MOST_POINTS} more"
+    return f"`{sanitize(spelled[:_LONGEST])}`"
 
 
 def _logged(cause: SlotCause) -> LoggedPlace | None:

@@ -97,7 +97,7 @@ class OneForm:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of difference that it takes out, the mildest first."""
-        own = {"whitespace"} if self.indents else set()
+        own = {"whitespace"} if self.indents else {"space_kind"} if "tab" in self.steps else set()
         return tuple(kind for kind in COSMETIC_KINDS if kind in own.union(self.steps))
 
     def __call__(self, turn: Turn) -> Turn:

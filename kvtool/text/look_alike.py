@@ -19,6 +19,8 @@ _ARMENIAN = ("\u054d\u0555\u054f\u053c\u0585\u0578\u057d\u0570\u0581\u0566", "UO
 _TWINS = {ord(one): other for pair in (_CYRILLIC, _GREEK, _ARMENIAN) for one, other in zip(*pair, strict=True)}
 _NO_TWINS = dict.fromkeys(_TWINS)
 _HAS_TWIN = re.compile("[" + "".join(map(chr, _TWINS)) + "]")
+_NOT_LATIN = re.compile("[\u0370-\u052f\u0531-\u0587]")
+"""Letters of the scripts that have twins, whether or not they have one themselves."""
 _WORD = re.compile(r"[^\W\d_]+")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 _SCRIPTS = [
@@ -28,7 +30,7 @@ _SCRIPTS = [
 """Letters of a script, and its own for those of Latin that look like them."""
 
 _COMPATIBLE = re.compile(
-    "[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9d\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdff\ufe70-\ufefc"
+    "[\uff66-\uff9d][\uff9e\uff9f\u3099\u309a]?|[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdff\ufe70-\ufefc"
     "\u2100-\u214f\u2160-\u217f\U0001d400-\U0001d7ff]"
 )
 _SAME_MEANING = ("<wide>", "<narrow>", "<font>", "<compat>", "<initial>", "<medial>", "<final>", "<isolated>")
@@ -57,17 +59,26 @@ def in_one_script(text: str) -> list[tuple[int, int, str]]:
     """
     edits: list[tuple[int, int, str]] = []
     at = 0
-    while found := _HAS_TWIN.search(text, at):
+    while found := _NOT_LATIN.search(text, at):
         start = text.rfind("\n", at, found.start()) + 1 or at
         stop = text.find("\n", found.start())
         stop = len(text) if stop < 0 else stop
         rest = text[start:stop].translate(_NO_TWINS)
         latin = bool(_LATIN.search(rest)) and not any(letters.search(rest) for letters, _ in _SCRIPTS)
-        words = [word for word in _WORD.finditer(text, start, stop) if _HAS_TWIN.search(word[0])]
+        words = [word for word in _WORD.finditer(text, start, stop) if _may_mix(word[0])]
         plain = [(word.start(), word.end(), _in_one_script(word[0], latin=latin)) for word in words]
         edits += [edit for word, edit in zip(words, plain, strict=True) if word[0] != edit[2]]
         at = stop
     return edits
+
+
+def _may_mix(word: str) -> bool:
+    """Whether letters of a word may be taken for those of another script: it has a twin of a Latin one, or Latin beside others."""
+    if word.isascii():
+        return False
+    return _HAS_TWIN.search(word) is not None or (
+        _LATIN.search(word) is not None and _NOT_LATIN.search(word) is not None
+    )
 
 
 def _in_one_script(word: str, *, latin: bool) -> str:
@@ -89,11 +100,10 @@ def compatible(text: str) -> str:
 
 
 def _plain_letter(found: re.Match[str]) -> str:
-    sign = found[0]
-    tag = unicodedata.decomposition(sign).partition(" ")[0]
-    return (
-        unicodedata.normalize("NFKC", sign) if tag in _SAME_MEANING and unicodedata.category(sign)[0] in "LN" else sign
-    )
+    sign = found[0]  # with the mark of a voiced syllable, which half-width letters have behind them
+    tag = unicodedata.decomposition(sign[0]).partition(" ")[0]
+    plain = tag in _SAME_MEANING and unicodedata.category(sign[0])[0] in "LN"
+    return unicodedata.normalize("NFKC", sign) if plain else sign
 
 
 def compatible_letters(text: str) -> list[tuple[int, int, str]]:

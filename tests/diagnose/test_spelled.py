@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.diagnose.findings import _quoted
 from kvtool.diagnose.spelled import NOTHING, spelled
 
 
@@ -37,3 +38,9 @@ def test_what_differs_is_told_in_ascii(one: str, other: str) -> None:
     assert all(each.isascii() and each.isprintable() for each in told)
     assert (told == ("", "")) == (one == other)
     assert one == other or told[0] != told[1]
+
+
+def test_of_many_code_points_the_first_are_told_whole() -> None:
+    few, many = "U+041E U+0441 U+043C U+043E", "U+041E U+0441 U+043C U+043E U+0442 U+0440"
+    assert _quoted(few) == f"`{few}`"
+    assert _quoted(many) == f"`{few}` and 2 more"

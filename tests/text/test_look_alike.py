@@ -52,3 +52,18 @@ def test_what_is_replaced_looks_the_same(text: str) -> None:
     assert as_latin(once) == as_latin(text)
     assert len(once) == len(text)
     assert Traced(once) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        (
+            "\u043c\u0430\u0441\u0442e\u0440, Cpo\u043a\u0438",
+            "\u043c\u0430\u0441\u0442\u0435\u0440, \u0421\u0440\u043e\u043a\u0438",
+        ),
+        ("\u039ao\u03c3\u03bco\u03c2", "\u039a\u03bf\u03c3\u03bc\u03bf\u03c2"),
+        ("USB \u0438 PC", "USB \u0438 PC"),  # words of Latin alone
+    ],
+)
+def test_a_word_of_two_scripts_is_of_that_of_its_own_letters(text: str, want: str) -> None:
+    assert written(text) == want
