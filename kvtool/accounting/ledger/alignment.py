@@ -79,7 +79,9 @@ def attribute(alignment: DonorAlignment, rungs: tuple[Rung, ...]) -> list[Attrib
         height = RUNGS.index(rung)
         if height > worst:
             worst, owner = height, index
-        inside = worst < RUNGS.index("blocked")
+        inside = worst < RUNGS.index("blocked") or (
+            rung != "blocked" and not gap.run
+        )  # of these there is nothing behind them
         start, stop = max(gap.start if inside else gap.stop, alignment.known), gap.stop + gap.run
         if start < stop:
             found.append(Attributed(start, stop, RUNGS[worst], owner))

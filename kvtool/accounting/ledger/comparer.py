@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kvtool.accounting.ledger.alignment import MIN_RUN, DonorAlignment, Seen
 from kvtool.accounting.ledger.donors import DonorContent, Donors
+from kvtool.accounting.ledger.form_gaps import with_form_gaps
 from kvtool.accounting.ledger.gaps import find_gaps
 from kvtool.accounting.ledger.line_set import LineSet
 from kvtool.accounting.ledger.lines import Lines, split_lines
@@ -59,7 +60,7 @@ class Comparer:
         alignment = None
         if len(prompt) - match.length >= MIN_RUN:
             donor = self.donors.find(turn, content)
-            alignment = self._align(tree, match, prompt.ids, donor, newline)
+            alignment = self._align(tree, match, prompt, donor, newline)
         repeated = self._repeated(prompt.ids, match.length, output, newline) if self._with_lines else []
         self._count += 1
         whole = content.joined(DonorContent.of(output)) if len(output) else content
@@ -84,12 +85,14 @@ class Comparer:
 
     @staticmethod
     def _align(
-        tree: RadixTree, match: Match, ids: Ids, donor: Seen | None, newline: LineEnds | None
+        tree: RadixTree, match: Match, prompt: Prompt, donor: Seen | None, newline: LineEnds | None
     ) -> DonorAlignment | None:
         """A prompt against its donor or, where that has no text of its rest, against the latest content of the tree."""
-        known = match.length
+        ids, known = prompt.ids, match.length
         if donor is not None:
             gaps = find_gaps(ids, known, donor.ids, newline=newline)
+            if newline is not None:
+                gaps = with_form_gaps(gaps, prompt, known, donor)
             if gaps:
                 return DonorAlignment(known, gaps, donor.ids, donor)
         before = np.concatenate([ids[:known], tree.continuation(match, 2 * (len(ids) - known) + 4096)])

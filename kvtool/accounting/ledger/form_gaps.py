@@ -1,0 +1,138 @@
+"""What a prompt and its donor say alike in other characters: letters of another form share no token, so no alignment sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
+from typing import NamedTuple
+
+from kvtool.accounting.ledger.alignment import MIN_RUN, Gap, Seen
+from kvtool.text.align import align_items, common_prefix
+from kvtool.text.one_look import one_look
+from kvtool.text.tokens.prompt import Prompt
+
+_FEWEST = 32
+"""Tokens of a gap from which on it is looked into."""
+_SHORTEST = 24
+"""Characters of a line that shows by itself that two texts look alike."""
+_LOOKED_AT = 12
+"""Lines of a gap that are looked at first, and eight times as many of the donor's: most prompts have text of their own there."""
+_LONGEST = 400
+"""Characters of a line that are looked at first."""
+_SEEN = 80
+"""Characters of what such a line looks like that are compared."""
+_MOST = 400_000
+"""Characters of a gap that are read."""
+_MOST_STRETCHES = 8
+"""Of a gap; further ones are left to the tokens."""
+
+
+class _Line(NamedTuple):
+    start: int
+    stop: int
+    text: str
+
+
+def with_form_gaps(gaps: Sequence[Gap], prompt: Prompt, known: int, donor: Seen) -> tuple[Gap, ...]:
+    """The gaps of a prompt, with lines apart that look as lines of its donor do; behind the last one, too.
+
+    What looks alike is a gap of its own, without a run of tokens behind it.
+    """
+    theirs = donor.prompt
+    if len(prompt) - known < _FEWEST or prompt.char_starts is None or theirs.char_starts is None:
+        return tuple(gaps)
+    if not any(map(_may_have_forms, (prompt, theirs))):
+        return tuple(gaps)
+    found: list[Gap] = []
+    at = donor_at = gaps[0].start if gaps else common_prefix(prompt.ids, donor.ids)
+    for gap in gaps:
+        found += _parted(gap, _inside(gap, prompt, theirs, known))
+        at, donor_at = gap.stop + gap.run, gap.donor_stop + gap.run
+    rest = Gap(at, len(prompt), donor_at, len(theirs), 0)
+    inside = _inside(rest, prompt, theirs, known)
+    last = inside[-1] if inside else rest
+    return (
+        *found,
+        *_parted(rest._replace(stop=last.stop, donor_stop=last.donor_stop), inside)[: None if inside else 0],
+    )
+
+
+def _may_have_forms(prompt: Prompt) -> bool:
+    """Whether a prompt has characters that others may stand for, all through a line."""
+    text = str.__str__(prompt.text or "")
+    return not text.isascii() or "  " in text or "\t" in text
+
+
+def _parted(gap: Gap, inside: Sequence[Gap]) -> list[Gap]:
+    """A gap with what looks alike in it apart; what stands between is another text."""
+    if not inside:
+        return [gap]
+    parts: list[Gap] = []
+    at, donor_at = gap.start, gap.donor_start
+    for each in inside:
+        if (each.start, each.donor_start) != (at, donor_at):
+            parts.append(Gap(at, each.start, donor_at, each.donor_start, 0))
+        parts.append(each)
+        at, donor_at = each.stop, each.donor_stop
+    if (at, donor_at) == (gap.stop, gap.donor_stop):
+        parts[-1] = parts[-1]._replace(run=gap.run)
+    else:
+        parts.append(Gap(at, gap.stop, donor_at, gap.donor_stop, gap.run))
+    return parts
+
+
+def _inside(gap: Gap, prompt: Prompt, theirs: Prompt, known: int) -> list[Gap]:
+    """The stretches of lines within a gap that look alike, in order."""
+    begin, end = max(gap.start, known), min(gap.donor_stop, len(theirs))
+    if gap.stop - begin < _FEWEST or end - gap.donor_start < MIN_RUN:
+        return []
+    if not _may_look_alike(_lines(prompt, begin, gap.stop), _lines(theirs, gap.donor_start, end)):
+        return []
+    found: list[Gap] = []
+    mine, others = list(_lines(prompt, begin, gap.stop)), list(_lines(theirs, gap.donor_start, end))
+    numbers: dict[str, int] = {}
+    looks = [[numbers.setdefault(one_look(line.text), len(numbers)) for line in lines] for lines in (mine, others)]
+    for i, j, length in align_items(*looks):
+        if not length or len(found) == _MOST_STRETCHES:
+            continue
+        start = max(prompt.token_at(mine[i].start), gap.start)
+        stop = min(prompt.token_at(mine[i + length - 1].stop), gap.stop)
+        donor_start = max(theirs.token_at(others[j].start), gap.donor_start)
+        donor_stop = min(theirs.token_at(others[j + length - 1].stop), end)
+        if stop - start >= MIN_RUN and donor_stop > donor_start:
+            found.append(Gap(start, stop, donor_start, donor_stop, 0))
+    return found
+
+
+def _may_look_alike(mine: Iterator[_Line], others: Iterator[_Line]) -> bool:
+    """Whether one of the first lines of a text looks like one of another and is not the same."""
+    known = {_begin(text): text for text in _first(others, 8 * _LOOKED_AT)}
+    return any(known.get(_begin(text), text) != text for text in _first(mine, _LOOKED_AT))
+
+
+def _begin(text: str) -> str:
+    """What the beginning of a line looks like: as much of it as is there in every form."""
+    return one_look(text)[:_SEEN]
+
+
+def _first(lines: Iterator[_Line], most: int) -> list[str]:
+    return [line.text[:_LONGEST].strip() for line in islice(lines, 4 * most) if len(line.text) >= _SHORTEST][:most]
+
+
+def _lines(prompt: Prompt, token: int, stop: int) -> Iterator[_Line]:
+    """The lines that say anything, from the one on that a token stands on; what was written elsewhere is a line by itself."""
+    found, end = prompt.char_range(token), prompt.char_range(stop)
+    assert found is not None
+    assert end is not None
+    assert prompt.text is not None
+    text = str.__str__(prompt.text)
+    cuts = [0, *accumulate(length for length, _, _ in prompt.text.marks)]
+    start = max(text.rfind("\n", 0, found[0]) + 1, max((cut for cut in cuts if cut <= found[0]), default=0))
+    high = min(end[0], start + _MOST)
+    ends = [*(cut for cut in cuts if start < cut < high), high]
+    at = start
+    for cut in ends:
+        for line in text[at:cut].splitlines(keepends=True):
+            if not line.isspace():
+                yield _Line(at, at + len(line), line)
+            at += len(line)
