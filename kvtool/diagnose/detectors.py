@@ -19,6 +19,7 @@ from kvtool.diagnose.codes.kv105 import KV105
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv201 import KV201
 from kvtool.diagnose.dates.date_form import DateForm
+from kvtool.diagnose.dates.spoken import SpokenForm
 from kvtool.diagnose.difference_kind import DifferenceKind
 
 # Parts of patterns. `_B`, `_E`: not inside a longer word or number.
@@ -48,11 +49,6 @@ _ID_WORDS = (
 )
 _USER_WORDS = r"(?:user|usr|uid|tenant|customer|cust|cus|account|acct|org|member|employee)"
 
-_HOUR_WORD = "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|noon|midnight)"
-_SPOKEN = (
-    r"(?:(?:just|shortly|a little|soon)\s(?:after|before|past)|half\spast|(?:a\s)?quarter\s(?:past|to|after)"
-    r"|(?:five|ten|twenty|twenty-five)(?:\sminutes)?\s(?:past|to|after))"
-)
 _IDEOGRAPHIC = "[〇零一二三四五六七八九十廿卅元]"
 _IDEOGRAPHIC_DATE = rf"(?:{_IDEOGRAPHIC}{{1,6}}年)?{_IDEOGRAPHIC}{{1,3}}月{_IDEOGRAPHIC}{{1,3}}[日号號]"
 _IDEOGRAPHIC_CLOCK = (
@@ -93,7 +89,7 @@ class Form(Protocol):
 
 PART = "part"
 """The key of an image or a file, as the text of a prompt has it."""
-_TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
+_TABLE: list[tuple[str, str, CodeEntry, str | DateForm | SpokenForm]] = [
     # key, name, code, pattern; the first that covers the differing text wins, so the specific come first
     (PART, "image or file", KV201, r"(?<=<)[a-z][\w.-]{0,40}:[0-9a-f]{8}(?=>)"),  # as `part_text` writes it
     (
@@ -189,12 +185,7 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
         rf"{_B}(?:{_WEEKDAY},?\s)?(?:{_MONTH_NAME}\s{_DAY_NTH}|{_DAY_NTH}\s{_MONTH_NAME}){_E}",
     ),
     ("date", "date (ISO week)", KV101, rf"{_B}{_YEAR}-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?{_E}"),
-    (
-        "clock",
-        "clock time",
-        KV101,
-        rf"(?i:{_B}(?:{_SPOKEN}\s{_HOUR_WORD}|{_HOUR_WORD}\so.clock)(?:,?\son\sthe\s{_DAY_NTH}(?:\sof)?\s{_MONTH_NAME})?{_E})",
-    ),
+    ("clock", "clock time", KV101, SpokenForm(rf",?\son\sthe\s{_DAY_NTH}(?:\sof)?\s{_MONTH_NAME}")),
     ("date", "month and year", KV101, rf"{_B}{_MONTH_NAME},?\s{_YEAR}{_E}"),
     (
         "ip",

@@ -178,3 +178,41 @@ def test_hostile_rows_cost_what_they_are_long() -> None:
     for unit in ("de ", "1/", "3月", "日", "4 mars ", "1 de ", "9時", "มีนาคม", "٤/"):
         found = written_in(plain_signs(unit * 20_000))
         assert len(found) <= 20_000
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "whole"),
+    [
+        ("Es ist Viertel vor sieben am Donnerstagmorgen, und", "morgen", "Viertel vor sieben am Donnerstagmorgen"),
+        ("It is a quarter to two on Monday afternoon, and", "after", "a quarter to two on Monday afternoon"),
+        ("Il est dix heures moins le quart, mardi matin.", "matin", "dix heures moins le quart, mardi matin"),
+        ("Son las cinco y media de la tarde del lunes.", "tarde", "las cinco y media de la tarde del lunes"),
+        ("Het is half negen op vrijdagavond.", "avond", "half negen op vrijdagavond"),
+        ("Klockan är kvart i sju på torsdagsmorgonen.", "morgon", "kvart i sju på torsdagsmorgonen"),
+        ("Сейчас без десяти восемь утра, среда.", "утра", "без десяти восемь утра, среда"),
+        ("Kello on puoli yhdeksän torstaina aamulla.", "aamulla", "puoli yhdeksän torstaina aamulla"),
+        ("Kello on nyt 7.05, keskiviikkona 4.11. Halli", "05", "7.05, keskiviikkona 4.11"),
+        ("I dag er det fredag den 4.12. kl. 17.40.", "40", "fredag den 4.12. kl. 17.40"),
+        ("Es ist Dienstag, der 1.12., 9.55 Uhr.", "1.", "Dienstag, der 1.12., 9.55 Uhr"),
+        ("Oggi, martedì 1.12, ore 8.30, apre", "30", "martedì 1.12, ore 8.30"),
+    ],
+)
+def test_a_spoken_or_a_dotted_clock_is_one_with_its_day(text: str, part: str, whole: str) -> None:
+    start = text.index(part)
+    kind, low, high = classify_in(text, start, start + len(part))
+    assert (kind.code, text[low:high]) == (KV101.code, whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("Bring two or three copies of it.", "three"),
+        ("Es kostet am Donnerstag 7.50 Euro.", "7.50"),
+        ("Torstaina saa 6.50 euroa takaisin.", "6.50"),
+        ("The plan of chapter 12.30 holds.", "12.30"),
+        ("Version 26.11 is out.", "26.11"),
+    ],
+)
+def test_other_numbers_are_no_clock(text: str, part: str) -> None:
+    start = text.index(part)
+    assert classify_in(text, start, start + len(part))[0].code != KV101.code

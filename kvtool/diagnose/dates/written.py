@@ -20,6 +20,17 @@ Written = Literal["timestamp", "date", "clock", "weekday"]
 _TOKEN = re.compile(rf"\d++|{WORD.pattern}")
 _GAP = re.compile(r"[ \t,./()\-:'\u2013\u2019\u00b7\u060c\u3001\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]{0,4}")
 _BIDI = re.compile("[\u200e\u200f\u061c]")
+_DOTTED = re.compile(r"(?<![\d.])\d\d?[./] ?\d\d?(?!\d|[.,/]\d)")
+"""What may be a time or a day of a month, where a weekday or the word for a clock stands beside it."""
+_MEASURED = re.compile(
+    r" ?(?:[€$£%°]|(?:eur|euro|euroa|kr|kroner|kronor|sek|nok|dkk|chf|kg|km|cm|mm|m|l|dl|gb|mb"
+    r"|prosent\w{0,4}|prozent|percent)\b)",
+    re.IGNORECASE,
+)
+_CLOCK_WORDS = frozenset({"kl", "klo", "kello", "klockan", "klokka", "klokken", "ore", "uhr"})
+"""Words beside a time whose hours and minutes are parted by a full stop."""
+_ARTICLES = frozenset({"der", "dem", "il"})
+"""Articles between a weekday and its date that CLDR does not have."""
 _IN_NUMBERS = re.compile(r"\d ?[hH] ?\d|\d[/.-] ?\d\d?[/.-] ?\d")
 _DIGIT = re.compile(r"\d")
 _SUFFIX = re.compile(r"[-+][A-Za-z]{1,8}[.\d]")
@@ -85,7 +96,14 @@ def may_hold(text: str, low: int, high: int) -> bool:
 
 def _has_telling_words(text: str) -> bool:
     """Whether a text in ASCII has three numbers of a date, hours with their sign, or a word that tells a date."""
-    return _IN_NUMBERS.search(text) is not None or not telling_words().isdisjoint(_ASCII_WORD.findall(text.lower()))
+    if _IN_NUMBERS.search(text) is not None:
+        return True
+    words = _ASCII_WORD.findall(text.lower())
+    if not telling_words().isdisjoint(words):
+        return True
+    return _DOTTED.search(text) is not None and any(
+        word in _CLOCK_WORDS or _inflected(calendar_words(), word) is not None for word in words
+    )
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -119,7 +137,9 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
 def _token(word: str, low: int) -> Token | None:
     said = word.lower() if word.isascii() else unicodedata.normalize("NFC", word).casefold()
     words = calendar_words()
-    sort = words.get(said) or _inflected(words, said)
+    sort = (
+        words.get(said) or _inflected(words, said) or ("joint" if said in _CLOCK_WORDS or said in _ARTICLES else None)
+    )
     if sort is None:
         return None
     letters = unicodedata.category(said[0]) != "Lo"
@@ -155,6 +175,7 @@ def _is_year(token: Token) -> bool:
 def _judged(text: str, row: list[Token]) -> list[WrittenAt]:
     """What a row says, without the words at its ends that join nothing."""
     first, last = 0, len(row)
+    clock = any(token.word in _CLOCK_WORDS for token in row)
     while (
         last
         and row[last - 1].sort in _JOINING
@@ -166,8 +187,11 @@ def _judged(text: str, row: list[Token]) -> list[WrittenAt]:
     row = row[first:last]
     if all(token.sort != "number" for token in row):
         return [WrittenAt("weekday", token.low, token.high) for token in row if _is_weekday(token)]
-    dated = _has_date(text, row)
+    dotted = list(_dotted(text, row))
+    on_a_day = any(token.sort == "weekday" and token.sure for token in row)
+    dated = _has_date(text, row) or (on_a_day and any(_is_day(*pair) for pair in dotted))
     timed = _has_hour(row) or (dated and _has_clock(text, row))
+    timed = timed or ((dated or on_a_day or clock) and any(_is_time(text, *pair) for pair in dotted))
     if not dated and not timed:
         return []
     low, high = row[0].low, row[-1].high
@@ -219,6 +243,24 @@ def _is_numeric(text: str, first: Token, second: Token, third: Token) -> bool:
     padded = widths == {2}
     within = 1 <= first.value <= 31 and min(first.value, second.value) <= 12
     return within and third.high - third.low == 2 and (padded or gaps[0] == "/")
+
+
+def _dotted(text: str, row: list[Token]) -> Iterator[tuple[Token, Token]]:
+    """Two numbers of one or two digits that a sign parts, and no third one: `6.16`, `26.11.`, `26/11`."""
+    for found in _DOTTED.finditer(text, row[0].low, row[-1].high):
+        pair = [token for token in row if found.start() <= token.low and token.high <= found.end()]
+        if len(pair) == 2 and _MEASURED.match(text, pair[1].high) is None:
+            yield pair[0], pair[1]
+
+
+def _is_day(one: Token, other: Token) -> bool:
+    """Whether two numbers may be a day and its month."""
+    return 1 <= one.value <= 31 and 1 <= other.value <= 12
+
+
+def _is_time(text: str, one: Token, other: Token) -> bool:
+    """Whether two numbers may be an hour and its minutes."""
+    return text[one.high : other.low] == "." and one.value <= 24 and other.value < 60 and other.high - other.low == 2
 
 
 def _has_clock(text: str, row: list[Token]) -> bool:
