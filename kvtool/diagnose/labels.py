@@ -41,7 +41,7 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
             "bugün şimdi الوقت التاريخ اليوم الآن زمان تاریخ امروز זמן תאריך היום שעה समय तारीख दिनांक आज",
             "সময় তারিখ আজ เวลา วันที่ วันนี้ giờ ngày waktu tanggal ώρα ημερομηνία σήμερα idő dátum aika",
             "päivämäärä tänään 时间 時間 日期 今天 现在 現在 时刻 時刻 日時 日付 今日 시간 날짜 오늘 시각",
-            "지금 일시",
+            "지금 일시 kello klo nyt klockan klokka uhr ore",
         ),
     ),
     (
@@ -64,6 +64,7 @@ _WORDS: tuple[tuple[DifferenceKind, tuple[str, ...]], ...] = (
         USER,
         (
             "nombre apellido apellidos nome cognome sobrenome naam voornaam achternaam navn namn nimi imię nazwisko jméno příjmení",
+            "பெயர் வாடிக்கையாளர் పేరు ಹೆಸರು പേര് नाव નામ ਨਾਮ نام სახელი անուն ឈ្មោះ အမည် ስም jina nume ime meno vardas nafn név ім'я",
             "prénom nom vorname nachname имя фамилия имени isim soyadı név όνομα الاسم نام שם नाम নাম ชื่อ tên nama 名前 이름",
             "paciente patiente alumno alumna élève schüler",
         ),
