@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, islice
+from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 from kvtool.accounting.ledger.alignment import MIN_RUN, Gap, Seen
@@ -16,11 +17,11 @@ _FEWEST = 32
 _SHORTEST = 24
 """Characters of a line that shows by itself that two texts look alike."""
 _LOOKED_AT = 12
-"""Lines of a gap that are looked at first, and eight times as many of the donor's: most prompts have text of their own there."""
-_LONGEST = 400
-"""Characters of a line that are looked at first."""
-_SEEN = 80
-"""Characters of what such a line looks like that are compared."""
+"""Lines of a gap that are looked at first, and four times as many of the donor's: most prompts have text of their own there."""
+_LONG = 200
+"""Characters of such a line, about."""
+_BEGIN, _SEEN = 80, 20
+"""Characters that each of them begins with, and those of what they look like: a letter may be four in another form."""
 _MOST = 400_000
 """Characters of a gap that are read."""
 _MOST_STRETCHES = 8
@@ -86,7 +87,7 @@ def _inside(gap: Gap, prompt: Prompt, theirs: Prompt, known: int) -> list[Gap]:
     begin, end = max(gap.start, known), min(gap.donor_stop, len(theirs))
     if gap.stop - begin < _FEWEST or end - gap.donor_start < MIN_RUN:
         return []
-    if not _may_look_alike(_lines(prompt, begin, gap.stop), _lines(theirs, gap.donor_start, end)):
+    if not _may_look_alike(prompt, begin, theirs, gap.donor_start):
         return []
     found: list[Gap] = []
     mine, others = list(_lines(prompt, begin, gap.stop)), list(_lines(theirs, gap.donor_start, end))
@@ -104,19 +105,27 @@ def _inside(gap: Gap, prompt: Prompt, theirs: Prompt, known: int) -> list[Gap]:
     return found
 
 
-def _may_look_alike(mine: Iterator[_Line], others: Iterator[_Line]) -> bool:
-    """Whether one of the first lines of a text looks like one of another and is not the same."""
-    known = {_begin(text): text for text in _first(others, 8 * _LOOKED_AT)}
-    return any(known.get(_begin(text), text) != text for text in _first(mine, _LOOKED_AT))
+def _may_look_alike(prompt: Prompt, token: int, theirs: Prompt, donor_token: int) -> bool:
+    """Whether one of the next lines of a prompt begins as one of its donor looks, in other characters."""
+    known = {_look(text): text[:_SEEN] for text in _next(theirs, donor_token, 4 * _LOOKED_AT)}
+    return any(known.get(_look(text), text[:_SEEN]) != text[:_SEEN] for text in _next(prompt, token, _LOOKED_AT))
 
 
-def _begin(text: str) -> str:
+@lru_cache(maxsize=2048)
+def _look(begin: str) -> str:
     """What the beginning of a line looks like: as much of it as is there in every form."""
-    return one_look(text)[:_SEEN]
+    return one_look(begin)[:_SEEN]
 
 
-def _first(lines: Iterator[_Line], most: int) -> list[str]:
-    return [line.text[:_LONGEST].strip() for line in islice(lines, 4 * most) if len(line.text) >= _SHORTEST][:most]
+def _next(prompt: Prompt, token: int, most: int) -> list[str]:
+    """The beginnings of the next lines of some length, found without encoding anything."""
+    at = prompt.char_before(token)
+    assert at is not None
+    assert prompt.text is not None
+    text = str.__str__(prompt.text)
+    start = text.rfind("\n", 0, at) + 1
+    near = text[start : start + most * _LONG].split("\n")
+    return [line[:_BEGIN].strip() for line in near if len(line) >= _SHORTEST][:most]
 
 
 def _lines(prompt: Prompt, token: int, stop: int) -> Iterator[_Line]:

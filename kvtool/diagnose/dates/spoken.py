@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 
@@ -133,7 +133,12 @@ class SpokenForm:
     pattern = r"\sspoken"
 
     def __init__(self, follow: str) -> None:
-        self._compiled = re.compile(rf"(?i:(?<!\w)(?:{_SPOKEN})(?:{follow})?(?!\w))")
+        self._follow = follow
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        """Made where the first hour is named: it is long."""
+        return re.compile(rf"(?i:(?<!\w)(?:{_SPOKEN})(?:{self._follow})?(?!\w))")
 
     def finditer(self, string: str, pos: int = 0, endpos: int = sys.maxsize, /) -> Iterator[re.Match[str]]:
         """Its matches in `string[pos:endpos]`, in order; most texts name no hour, and need not be searched."""
