@@ -31,6 +31,8 @@ _LEAST_KNOWN = 64
 """Tokens that could stand before what surely varies, from which on nothing is told of what may vary."""
 _LEAST_BETWEEN = 24
 """Tokens of constant text between two values, from which on they are not given side by side."""
+_EVIDENT_HALVES = 7
+"""Half blocks of constant text that must always stand behind what is another in each request; 5 of 8 parts must be movable."""
 _MOST_NAMES = 4
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 _BY_USE = "another text in each request, by its use"
@@ -195,6 +197,8 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
         return True
     if hole.doubt:
         enough = max(least, used)
+        if not hole.minor and _is_evident(behind, block_size):
+            return True
         always = behind.tokens == behind.sure >= max(least, min(used, named))
         return (always or min(behind.tokens, 2 * behind.sure) >= enough) and 3 * behind.movable >= 2 * enough
     if not _is_sure(hole):
@@ -202,6 +206,11 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
     if hole.order or hole.kind is HOST:
         least = max(least, named)  # one machine, or one process, has the same in all of its requests
     return (behind.sure if hole.order else behind.tokens) >= least
+
+
+def _is_evident(behind: Behind, block_size: int) -> bool:
+    """Whether enough text is always there, and enough of it more than labels, for what surely is another in each request."""
+    return 2 * behind.sure >= _EVIDENT_HALVES * block_size and 16 * behind.movable >= 5 * _EVIDENT_HALVES * block_size
 
 
 def _goes_on(found: Found) -> bool:

@@ -89,10 +89,10 @@ def test_a_template_is_told_from_less_text_on_where_all_of_that_is_always_there(
         return find(TextInput(path, text + rule * rules, "template" if style == "jinja" else "text", style))
 
     assert [one.severity for one in found(7)] == ["info"]
-    assert found(5) == []
+    assert found(4) == []
     if style == "jinja":
         half = "{% if a %}" + rule * 2 + "{% endif %}"
-        assert find(TextInput(path, text + rule * 5 + half, "template", style)) == []
+        assert find(TextInput(path, text + rule * 4 + half, "template", style)) == []
 
 
 def test_what_is_asked_is_a_warning_at_most_and_counted() -> None:
