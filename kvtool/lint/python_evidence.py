@@ -104,6 +104,16 @@ def file_says_prompt(path: str) -> bool:
 
 # Calls
 
+_GIVES_PROMPT = re.compile(
+    r"(?:^|\.)prompt$|^ell\.(?:simple|complex)$|^(?:llm|openai|anthropic|gemini|google|groq|mistral|cohere|litellm|azure|bedrock)\.call$"
+)
+
+
+def decorator_says_prompt(name: str) -> bool:
+    """Whether a decorator makes a model be asked with what a function returns: `@mcp.prompt()`, `@ell.simple(…)`."""
+    return _GIVES_PROMPT.search(name) is not None
+
+
 _SDK = re.compile(
     r"(?:chat\.completions\.(?:create|parse|stream)|completions\.create|responses\.(?:create|parse|stream)"
     r"|messages\.(?:create|stream|parse|count_tokens)|models\.generate_content(?:_stream)?|generate_content(?:_async|_stream)?"
@@ -259,11 +269,14 @@ _FIRST_WORDS = 160
 
 
 @lru_cache(maxsize=2048)
-def reads_as_reply(text: str) -> bool:
-    """Whether a text answers what a model wrote before: it stands late in a conversation, or in the second of two tries."""
+def reads_as_reply(text: str, first: int = _FIRST_WORDS) -> bool:
+    """Whether a text answers what a model wrote before: it stands late in a conversation, or in the second of two tries.
+
+    `first` is the number of its characters before the first value: behind that, what is above may be the value.
+    """
     if _IS.search(text[:_BEGINNING]) is not None:
         return False
-    return _LATE.search(text[:_BEGINNING]) is not None or _ABOVE.search(text[:_FIRST_WORDS]) is not None
+    return _LATE.search(text[:_BEGINNING]) is not None or _ABOVE.search(text[: min(first, _FIRST_WORDS)]) is not None
 
 
 @lru_cache(maxsize=2048)

@@ -19,6 +19,16 @@ _READ = 20_000
 """Characters of which is asked how they read; each is a step."""
 
 
+def _before_values(nodes: list[Node]) -> int:
+    """Characters of constant text before the first value."""
+    before = 0
+    for leaf in leaves(nodes):
+        if isinstance(leaf, Hole):
+            break
+        before += len(leaf)
+    return before
+
+
 class ToldTexts:
     """Prompts by module, as nodes that say how sure each thing that varies is."""
 
@@ -47,7 +57,7 @@ class ToldTexts:
         if how is Belief.NO:
             return
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
-        late = evidence is not Evidence.FILE and reads_as_reply(text)
+        late = evidence is not Evidence.FILE and reads_as_reply(text, _before_values(nodes))
         settled = without_profiles(with_data(with_clocks(nodes)), WrittenIn(module.path, module.source.text))
         found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late, path=module.path)
 

@@ -114,7 +114,10 @@ class Module:
                 self.imports |= new
             elif isinstance(statement, ast.Assign | ast.AnnAssign):
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-                self.assigned |= {one.id for one in targets if isinstance(one, ast.Name)}
+                names = [one.id for one in targets if isinstance(one, ast.Name)]
+                self.assigned |= set(names)
+                if isinstance(statement.value, ast.Lambda) and names:
+                    self.functions[names[0]] = FunctionCode(_as_function(names[0], statement.value), self)
 
     def has(self, name: str) -> bool:
         """Whether it defines, assigns or imports a name by itself."""
@@ -301,6 +304,12 @@ def imported(statement: ast.Import | ast.ImportFrom) -> dict[str, Imported]:
         )
         for alias in statement.names
     }
+
+
+def _as_function(name: str, node: ast.Lambda) -> ast.FunctionDef:
+    """A lambda that has a name as the function that it is."""
+    body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
+    return ast.copy_location(ast.FunctionDef(name, node.args, body, []), node)
 
 
 def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:

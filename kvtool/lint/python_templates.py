@@ -14,7 +14,13 @@ from itertools import chain
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.python_changes import backwards, changed, is_given
-from kvtool.lint.python_evidence import Evidence, name_says_example, name_says_prompt, name_says_system
+from kvtool.lint.python_evidence import (
+    Evidence,
+    decorator_says_prompt,
+    name_says_example,
+    name_says_prompt,
+    name_says_system,
+)
 from kvtool.lint.python_filling import filled_text
 from kvtool.lint.python_flow import Flow
 from kvtool.lint.python_nodes import without_holes
@@ -75,6 +81,8 @@ class _Scope(Flow):
         self._returns: list[Value] = []
         self.in_function = True
         self._parameters(function)
+        if any(decorator_says_prompt(dotted(getattr(one, "func", one))) for one in function.node.decorator_list):
+            self._says = Evidence.ASKED
         self.run(function.node.body)
         value = either(*self._returns[:8]) if self._returns else ()
         attributes = {name: one for name, one in self.values.items() if name.startswith("self.")}
@@ -167,6 +175,8 @@ class _Scope(Flow):
     _do_classdef = _passed_over
 
     def _do_assign(self, statement: ast.Assign) -> None:
+        if isinstance(statement.value, ast.Lambda) and self._is_known_function(statement.targets[0], statement.value):
+            return
         value = self._assigned(statement.targets[0], statement.value)
         if any(isinstance(target, ast.Name) and target.id.startswith("__") for target in statement.targets):
             return  # a docstring, and what else Python reads itself
@@ -176,6 +186,11 @@ class _Scope(Flow):
     def _do_annassign(self, statement: ast.AnnAssign) -> None:
         if statement.value is not None:
             self.assign(statement.target, self._assigned(statement.target, statement.value), statement.value)
+
+    def _is_known_function(self, target: ast.expr, node: ast.Lambda) -> bool:
+        """Whether a lambda is read as a function of the module."""
+        function = self.module.functions.get(dotted(target))
+        return function is not None and function.node.args is node.args
 
     def _assigned(self, target: ast.expr, node: ast.expr) -> Value:
         """What is assigned; what is an example by its name is no prompt by itself, and its placeholders are shown."""
