@@ -23,8 +23,8 @@ _BLOCK = re.compile(
 )
 """How a line ends that a block of data follows: with a colon, or it is a heading or a tag."""
 _FIELD = re.compile(
-    r"^[ \t]*(?:[-*\u2022][ \t]+|\d{1,2}[.)][ \t]+)?[*_`]{0,3}([\w][\w '\u2019/()-]{1,48})[*_`]{0,3}[:\uff1a][*_`]{0,3}"
-    r"[ \t]*[`'\"<\[(]{0,4}$"
+    r"^[ \t]*(?:[-*\u2022][ \t]+|\d{1,2}[.)][ \t]+|#{1,6}[ \t]+)?[*_`]{0,3}([\w][\w '\u2019/()-]{1,48})"
+    r"[*_`]{0,3}[:\uff1a][*_`]{0,3}[ \t]*[`'\"<\[(]{0,4}$"
 )
 """A label at the beginning of a line, and nothing between it and what follows: `Company: `."""
 _OF_A_DEPLOYMENT = frozenset(
@@ -87,12 +87,17 @@ def label_before(text: str, at: int) -> str:
 
 def _told(nodes: list[Node], before: str, behind: str, records: frozenset[str]) -> list[Node]:
     result: list[Node] = []
+    worked_on: frozenset[str] = frozenset()
     for number, node in enumerate(nodes):
         following = nodes[number + 1] if number + 1 < len(nodes) else behind
         after = following if isinstance(following, str) else "\n"
         if isinstance(node, Hole):
             name = node.what.strip("`")
-            data = node.doubt == "open" and (name.partition(".")[0] in records or _is_data(name, before, after))
+            data = node.doubt == "open" and (
+                name.partition(".")[0] in records
+                or _is_data(name, before, after)
+                or (not worked_on.isdisjoint(words_of(name)) and _stands_alone(before, after))
+            )
             result.append(replace(node, doubt="use") if data else node)
             before = ""
         elif isinstance(node, Choice):
@@ -104,7 +109,31 @@ def _told(nodes: list[Node], before: str, behind: str, records: frozenset[str]) 
         else:
             result.append(node)
             before = f"{before}{node}"[-_AROUND:]
+            worked_on |= _worked_on(node)
     return result
+
+
+_WORK = re.compile(
+    r"\b(?:analy[sz]e|assess|check|classify|convert|correct|critique|edit|evaluate|extract|improve|judge|parse|proofread|rate|refine"
+    r"|review|revise|rewrite|score|summari[sz]e|translate|validate|verify)\b(?:[^\n.:;]|\n(?!\n)){0,60}?"
+    r"\b(?:the following|this|these|the (?:given|provided))\s((?:[^\n.:;,]|\n(?!\n)){1,60})",
+    re.IGNORECASE,
+)
+"""A sentence that says what is worked on: `Evaluate the quality of the following review criteria`."""
+_LEAST_WORD = 4
+
+
+def _worked_on(text: str) -> frozenset[str]:
+    """The words for what a text says to work on."""
+    return frozenset(
+        word for found in _WORK.finditer(text) for word in words_of(found[1]) if len(word) >= _LEAST_WORD
+    ) - frozenset(("following", "using", "into", "with", "from"))
+
+
+def _stands_alone(before: str, after: str) -> bool:
+    """Whether a value is all of a line, or of what its label introduces."""
+    line = before.rpartition("\n")[2]
+    return _ENDS.match(after) is not None and (not line.strip(_MARKS) or _FIELD.match(line) is not None)
 
 
 def _is_data(name: str, before: str, after: str) -> bool:

@@ -42,6 +42,12 @@ _ASKED = _words(
     " plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference references"
 )
 """What a prompt is made for: it is another in each request."""
+_CODED = _words(
+    "language lang locale country region currency status state error exit return reason zip postal area airport unit"
+)
+"""Nouns whose code is a short name: `language_code`."""
+_SHOWN = _words("example examples")
+"""Words that a name begins with of what a program shows in all of its requests: `example_queries`."""
 _LATE = _words("error errors exception exceptions traceback stderr stacktrace failure failures warning warnings retry")
 """What is reported back in a conversation that goes on: little is shared behind it."""
 _DESCRIBED = _words(
@@ -198,6 +204,10 @@ def doubt_of(name: str) -> Doubt:
         return "open"
     if words[-1] in ("description", "name", "details", "info", "information") and len(words) > 1:
         return "use" if words[-2] in _DESCRIBED else "open"
+    if words[0] in _SHOWN and len(words) > 1:
+        return "open"
+    if words[-1] == "code" and len(words) > 1 and words[-2] in _CODED:
+        return "open"
     if words[-1] == "prompt" and len(words) > 1:
         return "use" if words[-2] in _ASKED or words[-2] in _BY_PEOPLE else "open"
     return "use" if words[-1] in _ASKED or _is_one_after_another(words) or _is_to_be(words) else "open"

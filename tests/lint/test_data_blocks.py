@@ -29,6 +29,7 @@ def found(text: str) -> list[Finding]:
         "- **My information:** {personal_information}\n",
         "\u4ee5\u4e0b\u662f\u5019\u9009\u4eba\uff1a\n{profile}\n",
         "Markers:\n```\n{markers_all}\n```\n",
+        "Evaluate the quality of the following review criteria.\n\n## Criteria\n{criteria_json}\n",
     ],
 )
 def test_a_block_of_data_is_another_in_each_request(text: str) -> None:
@@ -48,6 +49,8 @@ def test_a_block_of_data_is_another_in_each_request(text: str) -> None:
         "Below are the tools:\n{tool_list}\n",
         "Company: {company} is the one that you work for.\n",
         "{brand}\n",
+        "Evaluate the following answer.\n\n## Criteria\n{criteria_json}\n",
+        "Evaluate the following criteria of {criteria_owner} with care.\n",
     ],
 )
 def test_what_a_program_is_set_up_with_and_what_stands_in_a_sentence_is_not(text: str) -> None:
@@ -102,3 +105,21 @@ def test_code_that_a_prompt_shows_in_fences_is_no_code() -> None:
     )
     assert reads_as(text) > 0
     assert reads_as(shown) < 0
+
+
+def told_in(code: str) -> list[str]:
+    return [f"{one.severity} {one.message.partition(' ')[0]}" for one in made_findings(code)]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("language_code", []),
+        ("error_code", []),
+        ("source_code", ["warning `source_code`"]),
+        ("example_queries", []),
+        ("user_queries", ["warning `user_queries`"]),
+    ],
+)
+def test_a_code_is_a_short_name_or_a_program_and_examples_are_shown(name: str, expected: list[str]) -> None:
+    assert told_in(f"PROMPT = {(f'You read of {{{name}}} what it does. ' + RULES * 4)!r}\n") == expected
