@@ -16,6 +16,7 @@ from kvtool.config.loading import ConfigFile
 from kvtool.errors import KvtoolError
 from kvtool.lint.formats.prompt_formats import FORMAT_SUFFIXES, may_hold_prompts
 from kvtool.lint.sources import JINJA_SUFFIXES, MOST_DATA_BYTES, PYTHON_BYTES, TEMPLATE_BYTES, WORKLOAD_SUFFIXES
+from kvtool.lint.unnamed_texts import UNNAMED_SUFFIX, is_prompt_text
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
@@ -133,7 +134,10 @@ def _may_be_read(name: str) -> bool:
 
 
 def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
-    """What a file is, by its name; a text is a prompt where it, or a folder that it is in, is named so. None for all others."""
+    """What a file is, by its name; a text is a prompt where it, or a folder that it is in, is named so. None for all others.
+
+    A text that is not named so may be one by what stands in it.
+    """
     stem, suffix = os.path.splitext(name.lower())  # noqa: PTH122 - a name, not a path
     if suffix in FORMAT_SUFFIXES:
         return "data"
@@ -143,8 +147,11 @@ def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
         return "text"
     if suffix in JINJA_SUFFIXES and suffix != ".tmpl":  # of which most are no prompts
         return None if _OTHER_TEMPLATES.search(stem) else "text"
-    named = _PROMPT_NAME.search(shown) or _SYSTEM_NAME.fullmatch(stem)
-    return "text" if named and not _NOT_PROMPTS.match(name) else None
+    if _NOT_PROMPTS.match(name):
+        return None
+    if _PROMPT_NAME.search(shown) or _SYSTEM_NAME.fullmatch(stem):
+        return "text"
+    return "unnamed" if suffix == UNNAMED_SUFFIX else None
 
 
 def _unfit(path: str, kind: str) -> str | None:
@@ -159,7 +166,9 @@ def _unfit(path: str, kind: str) -> str | None:
     except OSError:
         return None
     if b"\0" in data[:_START]:
-        return "" if kind == "data" else "binary"
+        return "" if kind in ("data", "unnamed") else "binary"
+    if kind == "unnamed":
+        return None if is_prompt_text(data.decode("utf-8", "replace")) else ""
     if kind == "data":
         if file.suffix.lower() in WORKLOAD_SUFFIXES and _WORKLOAD.search(data):
             return None if _VERSION.search(data) else ""

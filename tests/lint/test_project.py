@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kvtool.lint.project import project_files
+from kvtool.lint.unnamed_texts import is_prompt_text
 from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]
@@ -50,6 +51,9 @@ def test_what_is_read_of_a_folder(folder: Path) -> None:
         "instructions.md": TEXT,
         "agents/planner/system.md": TEXT,
         "docs/systems.md": TEXT,
+        "judges/ranks.txt": "<|im_start|>user\nRank these: {output_1} and {output_2}\n<|im_end|>\n",
+        "judges/notes.txt": "What {output_1} said.\n",
+        "judges/image.txt": b"\x89PNG\0\0",
         "prompts/empty.md": "",
         "prompts/image.md": b"\x89PNG\0\0",
         "log.jsonl": "{}\n",
@@ -67,6 +71,7 @@ def test_what_is_read_of_a_folder(folder: Path) -> None:
         "system_prompt.txt",
         "w.yaml",
         "agents/planner/system.md",
+        "judges/ranks.txt",
         "prompts/deep/a.md",
         "src/build.py",
     ]
@@ -273,3 +278,21 @@ def test_ten_thousand_files_are_walked_and_only_those_that_matter_opened(
     monkeypatch.setattr(Path, "open", counted)
     assert read() == ["d7/a.j2"]
     assert opened == ["a.j2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<|im_start|>user\nRank these.\n{output_1}\n<|im_end|>", True),
+        (
+            "You are a pilot.\nWhat is asked: {question}\n"
+            + "Say which berth is free, and name the row of the tide table that you took it from. " * 2,
+            True,
+        ),
+        ("Dear {name}, the harbour is closed. You are welcome in May.", False),
+        ("You are a pilot. You must answer briefly. Say which berth it is.", False),
+        ("The licence of {text} is granted. It is free.", False),
+    ],
+)
+def test_a_text_that_no_name_says_to_be_a_prompt(text: str, expected: bool) -> None:
+    assert is_prompt_text(text) is expected
