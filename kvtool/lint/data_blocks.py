@@ -6,8 +6,9 @@ A name such as `unique_cell_types` says nothing; `Below are the annotations:` on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 from kvtool.lint.placeholders import is_set_up, is_settled, words_of
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, leaves
@@ -121,13 +122,20 @@ _WORK = re.compile(
 )
 """A sentence that says what is worked on: `Evaluate the quality of the following review criteria`."""
 _LEAST_WORD = 4
+_MOST_WORDS = 5
+_ENDS_THING = frozenset(
+    words_of("the a an and or for with using into from by against that which whether is are in on to of as based meets")
+)
+"""Words behind the name of a thing: `this article meets the inclusion criteria` names an article."""
 
 
 def _worked_on(text: str) -> frozenset[str]:
     """The words for what a text says to work on."""
-    return frozenset(
-        word for found in _WORK.finditer(text) for word in words_of(found[1]) if len(word) >= _LEAST_WORD
-    ) - frozenset(("following", "using", "into", "with", "from"))
+    return frozenset(word for found in _WORK.finditer(text) for word in _thing(found[1]) if len(word) >= _LEAST_WORD)
+
+
+def _thing(words: str) -> Iterator[str]:
+    return takewhile(lambda word: word not in _ENDS_THING, words_of(words)[:_MOST_WORDS])
 
 
 def _stands_alone(before: str, after: str) -> bool:

@@ -49,6 +49,7 @@ def test_a_block_of_data_is_another_in_each_request(text: str) -> None:
         "Below are the tools:\n{tool_list}\n",
         "Company: {company} is the one that you work for.\n",
         "{brand}\n",
+        "Evaluate whether this article meets the inclusion criteria.\n\n## Criteria\n{criteria_lines}\n",
         "Evaluate the following answer.\n\n## Criteria\n{criteria_json}\n",
         "Evaluate the following criteria of {criteria_owner} with care.\n",
     ],
