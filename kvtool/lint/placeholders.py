@@ -225,8 +225,11 @@ def _is_to_be(words: list[str]) -> bool:
 
 
 def says_whole_prompt(name: str) -> bool:
-    """Whether a name is one for all of a prompt, to which something is added: `base_prompt`, `messages`."""
-    return bool(_WHOLE.intersection(words_of(name)[-1:]))
+    """Whether a name is one for all of a prompt, to which something is added: `base_prompt`, `prompt_text`, `messages`."""
+    words = words_of(name)
+    while len(words) > 1 and words[-1] in _SAYS_NOTHING:
+        words.pop()
+    return bool(_WHOLE.intersection(words[-1:]))
 
 
 def is_set_up(name: str) -> bool:

@@ -54,3 +54,13 @@ def test_what_is_above_may_be_a_value_of_the_same_prompt() -> None:
         "warning `question`"
     ]
     assert not told(code("Answer by the context above. Question: {question}\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("prompt_text", []), ("base_prompt", []), ("question_text", ["warning `question_text`"])],
+)
+def test_what_is_added_to_a_whole_prompt_costs_nothing_of_it(name: str, expected: list[str]) -> None:
+    content = f"f'{{{name}}}\\n\\n' + {RULES * 7!r}"
+    ask = f"client.chat.completions.create(model='m', messages=[{{'role': 'user', 'content': {content}}}])"
+    assert told(f"def ask(client, {name}):\n    return {ask}\n") == expected
