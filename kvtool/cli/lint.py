@@ -35,8 +35,8 @@ class LintCommand(Command):
 
     Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
     user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted, else the working
-    folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are named so, without what
-    git ignores.
+    folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are named or read so,
+    without what git ignores.
     """
 
     inputs: Annotated[

@@ -1,4 +1,4 @@
-"""The files that `kvtool lint FOLDER` reads: templates, Python, workloads, files that hold prompts, and texts named so.
+"""The files that `kvtool lint FOLDER` reads: templates, Python, workloads, files that hold prompts, and texts named or written so.
 
 What git leaves out is left out, and folders of tools and installed packages; links to folders are not followed, so a walk ends.
 """
