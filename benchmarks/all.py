@@ -28,7 +28,9 @@ from timing import machine
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 PRODUCT = ("kvtool", "engine", "kernels", "pyproject.toml")
-PEERS = {"VLLM": "vLLM", "SGLANG": "SGLang", "AIPERF": "AIPerf", "LMCACHE": "LMCache"}
+LINT = ("kvtool/lint",)
+"""What only runs of the linter measure."""
+PEERS = {"VLLM": "vLLM", "VLLM33": "vLLM 0.33", "SGLANG": "SGLang", "AIPERF": "AIPerf", "LMCACHE": "LMCache"}
 """Whose interpreters commands name, and what is installed there."""
 LIMIT = 3_600
 """Seconds that a run may take."""
@@ -42,6 +44,8 @@ class Run:
     command: str
     code: tuple[str, ...] = PRODUCT
     """What it measures: it is done again where one of these has changed."""
+    but: tuple[str, ...] = LINT
+    """What of that it does not run."""
     last: int = 0
     """Lines at the end that are kept of what it prints; 0 keeps all."""
 
@@ -72,14 +76,14 @@ class Run:
 
 
 RUNS = (
-    Run("install", "benchmarks/install.py"),
+    Run("install", "benchmarks/install.py", but=()),
     Run("startup", "benchmarks/startup.py"),
     Run("first_figure", "benchmarks/first_figure.py"),
     Run("reports", "benchmarks/reports.py"),
-    Run("accounting", "benchmarks/accounting.py"),
-    Run("vs_vllm", "benchmarks/vs_vllm.py --vllm-python VLLM"),
-    Run("vs_vllm_groups", "benchmarks/vs_vllm_groups.py --vllm-python VLLM --outputs 1 16"),
-    Run("vs_sglang", "benchmarks/vs_sglang.py --sglang-python SGLANG"),
+    Run("accounting", "benchmarks/accounting.py", ("engine",)),
+    Run("vs_vllm", "benchmarks/vs_vllm.py --vllm-python VLLM", ("engine",)),
+    Run("vs_vllm_groups", "benchmarks/vs_vllm_groups.py --vllm-python VLLM33 --outputs 1 16", ("engine",)),
+    Run("vs_sglang", "benchmarks/vs_sglang.py --sglang-python SGLANG", ("engine",)),
     Run(
         "vs_planners",
         "benchmarks/vs_planners.py DATA/mooncake/conversation_trace.jsonl DATA/kv_cache_tester/kvct_subset.mooncake.jsonl.gz "
@@ -103,6 +107,7 @@ RUNS = (
         "benchmarks/lint_packages.py DATA/packages --pcdlint DATA/venv-pcdlint/bin/python "
         "--promptcachelint DATA/venv-promptcachelint/bin/python",
         (*PRODUCT, "benchmarks/data", "benchmarks/judged.py", "benchmarks/peer_source.py"),
+        but=(),
     ),
     Run(
         "diagnosis",
@@ -112,9 +117,10 @@ RUNS = (
     Run("diff_prompts", "benchmarks/diff_prompts.py"),
     Run("latency", "benchmarks/latency_validation.py DATA/llmservingsim_sharegpt", ("engine",)),
     Run("vs_transformers", "benchmarks/vs_transformers.py --vllm-python VLLM", ("engine", "kernels")),
-    Run("sharing", "benchmarks/sharing.py --requests 8 32 --shares 0 50 95", ("engine", "kernels")),
+    Run("sharing", "benchmarks/sharing.py --requests 8 32 64 --shares 0 50 95", ("engine", "kernels")),
     Run("planner", "benchmarks/planner.py", ("engine", "kernels")),
     Run("compile_gate", "tests/kernels/compile_gate.py", ("kernels",)),
+    Run("logs", "-m benchmarks.logs --mb 12"),
 )
 
 
@@ -202,7 +208,7 @@ def _section(name: str) -> re.Pattern[str]:
 
 def _changed(commit: str, run: Run) -> bool:
     """Whether the working tree differs from a commit in what a run measures or is; True for a commit that is not known."""
-    paths = [*run.code, *([run.program] if run.program else [])]
+    paths = [*run.code, *([run.program] if run.program else []), *(f":(exclude){path}" for path in run.but)]
     return bool(
         subprocess.run(
             ["git", "diff", "--quiet", commit, "--", *paths], cwd=ROOT, capture_output=True, check=False

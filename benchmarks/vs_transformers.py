@@ -3,7 +3,8 @@
 One small Llama (27.7 M parameters, fp32, random from a seed, made here and kept in a temporary folder), 32 requests of 2,048 shared
 and 64 own tokens, 16 output tokens, prefix cache on in every engine. TTFT is the time from submission to the first token of a
 request that runs alone, with its prefix new (cold) and cached (warm, median of 5); total is all 32 requests, submitted at once with
-a prefix that is new. Every engine runs in a process of its own, on all cores, and in turn; the best round counts.
+a prefix that is new. Every engine runs in a process of its own, on all cores, and in turn; the best round counts. The last row is
+the model's matrix products alone (see `product_floor.py`): a bound for every engine in fp32 on the same machine.
 
     python benchmarks/vs_transformers.py [--vllm-python PATH] [--busy]
 
@@ -27,6 +28,8 @@ from timing import beside_a_busy_program, machine
 
 SHARED, OWN = 2_048, 64
 VOCABULARY = 8_640
+FLOOR = "products only"
+"""What is timed beside the engines, so that one sees how much faster any of them can become."""
 Run = dict[str, Any]
 
 
@@ -54,10 +57,10 @@ def make_prompts(requests: int) -> np.ndarray:
 
 
 def run(python: str, engine: str, model: Path, prompts: Path, outputs: int) -> Run:
-    program = Path(__file__).with_name("generate_with.py")
-    done = subprocess.run(
-        [python, program, engine, model, prompts, str(outputs)], capture_output=True, text=True, check=False
-    )
+    name, words = "generate_with.py", [engine, model, prompts, str(outputs)]
+    if engine == FLOOR:
+        name, words = "product_floor.py", [model, prompts, str(outputs), str(SHARED)]
+    done = subprocess.run([python, Path(__file__).with_name(name), *words], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{engine} failed:\n{done.stderr[-3000:]}")
     result: Run = json.loads(done.stdout)
@@ -73,7 +76,12 @@ def main() -> None:
     parser.add_argument("--busy", action="store_true", help="a program that computes without end beside them")
     parser.add_argument("--skip", nargs="*", default=[], help="engines to leave out")
     options = parser.parse_args()
-    pythons = {"kvtool": sys.executable, "vllm": options.vllm_python, "transformers": sys.executable}
+    pythons = {
+        "kvtool": sys.executable,
+        "vllm": options.vllm_python,
+        "transformers": sys.executable,
+        FLOOR: sys.executable,
+    }
     engines = {name: python for name, python in pythons.items() if python is not None and name not in options.skip}
     print(machine())
     if options.vllm_python is None:
@@ -96,8 +104,9 @@ def main() -> None:
         line += f"  {tokens / times['total']:7.1f} tokens/s"
         if name != "kvtool" and "kvtool" in best:
             ratios = (f"{key} {times[key] / best['kvtool'][key]:.2f}" for key in times)
-            pairs = zip(runs[name][0]["tokens"], runs["kvtool"][0]["tokens"], strict=True)
-            line += f"  times kvtool's: {', '.join(ratios)}; {sum(a == b for a, b in pairs)} answers the same"
+            pairs = zip(runs[name][0]["tokens"], runs["kvtool"][0]["tokens"], strict=name != FLOOR)
+            line += f"  times kvtool's: {', '.join(ratios)}"
+            line += f"; {sum(a == b for a, b in pairs)} answers the same" if name != FLOOR else ""
         print(line)
 
 
