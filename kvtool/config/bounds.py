@@ -8,8 +8,8 @@ from math import inf
 from kvtool.errors import KvtoolError
 
 _LEAST_SAMPLE = 1e-6
-_MOST = 10**9
-"""Of what is counted, as in workloads and configurations."""
+_MOST = 2**62
+"""Of what is counted: numbers of 64 bits, with room for a sum."""
 _SHORTEST, _LONGEST = 0.1, 86_400.0
 """Seconds between two looks, and the longest that anything is waited for."""
 
@@ -17,17 +17,16 @@ _SHORTEST, _LONGEST = 0.1, 86_400.0
 def at_least_one(flag: str, value: int) -> None:
     if value < 1:
         raise KvtoolError(f"{flag} must be at least 1, not {value}")
-    _no_more_than_files(flag, value)
+    _fits(flag, value)
 
 
 def at_least_two(flag: str, value: int) -> None:
     if value < 2:
         raise KvtoolError(f"{flag} must be at least 2, not {value}", hint="one block holds nothing: vLLM's null block")
-    _no_more_than_files(flag, value)
+    _fits(flag, value)
 
 
-def _no_more_than_files(flag: str, value: int) -> None:
-    """Counts are computed with in 64 bits, several of them multiplied."""
+def _fits(flag: str, value: int) -> None:
     if value > _MOST:
         raise KvtoolError(f"{flag} must be at most {_MOST:,}")
 

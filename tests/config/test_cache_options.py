@@ -112,7 +112,7 @@ def test_a_time_to_live(folder: Path, capsys: Capture) -> None:
         (["--replicas", "2", "--events", "e.jsonl"], "--events"),
         (["--replicas", "0"], "at least 1"),
         (["--replicas", "10001"], "10,001 replicas are more than the 10,000"),
-        (["--replicas", str(1 << 63)], "replicas are more than the 10,000"),
+        (["--replicas", str(1 << 62)], "replicas are more than the 10,000"),
         (["--routing", "sticky"], "there is one"),
     ],
 )

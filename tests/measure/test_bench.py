@@ -345,7 +345,7 @@ def own_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_whole_command(folder: Path, own_time: None, capsys: pytest.CaptureFixture[str], bytes_json: str) -> None:
     """With no time to speak of; the fit of what it timed is used to predict."""
-    flags = ["--model", "small", "--device", "cpu", "--budget", "4", "--quiet"]
+    flags = ["--model", "small", "--device", "cpu", "--budget", "10", "--quiet"]
     assert run(["bench", *flags, "-o", "c.json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
