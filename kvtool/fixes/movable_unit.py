@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kvtool.fixes.dangling import goes_with_previous
 from kvtool.text.structure.masking import Span
+from kvtool.text.structure.numbered_lines import RULE
 from kvtool.text.structure.sentences import has_label, is_sentence, words_in
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED, TextUnit, UnitKind
@@ -41,6 +42,8 @@ _LINES_OF_A_RULE = 4
 """Lines with a value or a fragment for each sentence without one, in an element that is data as a whole."""
 _CONTAINERS = frozenset({"introduced", "list", "numbered", "element", "section"})
 _BLOCKS = frozenset({"introduced", "list", "numbered", "element", "section", "table", "fence", "data", "rows", "quote"})
+_NUMBER = re.compile(rf"\A[ \t]*{RULE}[.:)、]")
+"""`Rule 3:` is no label of what it says."""
 _CLOSING = re.compile(r"\s*(?:</[^<>]{1,62}>|\[/[A-Z_]{1,42}\])?\s*\Z")
 
 
@@ -121,15 +124,18 @@ class _Climb:
         return at
 
     def _emptied(self, at: int) -> int | None:
-        """The item of a numbered list of which nothing would be left without the sentences at `at`; None where there is none."""
+        """The item of a list of which the sentences at `at` are all, or all of the line that its marker stands on; else None."""
         if self._path[at].kind != "statement":
             return None
         moved = self._with_its_pair(at)
         for index in range(at - 1, 0, -1):
             item = self._path[index]
-            if item.kind == "item" and self._path[index - 1].kind == "numbered":
-                left = self._text[min(item.body, moved.start) : moved.start] + self._text[moved.stop : item.stop]
-                return None if left.strip() else index
+            if item.kind == "item":
+                before = self._text[min(item.body, moved.start) : moved.start].strip()
+                left = self._text[moved.stop : item.stop]
+                all_of_it = not left.strip() and self._path[index - 1].kind == "numbered"
+                first_line = left.lstrip(" \t\r").startswith("\n")
+                return index if not before and (all_of_it or first_line) else None
         return None
 
     def _all_of(self, unit: TextUnit) -> TextUnit:
@@ -140,14 +146,14 @@ class _Climb:
     def _data_around(self, at: int) -> int:
         """What holds the unit at `at`, and values and hardly anything else; `at` where there is no such unit.
 
-        An element may have a sentence, a section nothing but its heading that other requests have, too.
+        An element may have a sentence; of a section, and of what a line introduces, other requests have the heading at most.
         """
         for index in range(at - 1, 0, -1):
             held = self._path[index]
-            if held.kind not in ("element", "section") or self._is_whole(held):
+            if held.kind not in ("element", "section", "introduced") or self._is_whole(held):
                 continue
             lines = [line.rstrip() for line in self._text[held.body : held.stop].split("\n") if line.strip()]
-            if held.kind == "section":
+            if held.kind != "element":
                 said = [line for line in lines if words_in(line)]
                 if len(said) > 1 and self._common is not None and not any(line in self._common for line in said):
                     return index
@@ -235,7 +241,9 @@ class _Climb:
         count = 0
         at = unit.body
         for line in self._text[unit.body : unit.stop].split("\n"):
-            rule = is_sentence(line) and not any(at <= start < at + len(line) for start, _ in self._values)
+            rule = is_sentence(_NUMBER.sub("", line)) and not any(
+                at <= start < at + len(line) for start, _ in self._values
+            )
             count += rule and (self._common is None or line.rstrip() in self._common)
             at += len(line) + 1
         return count

@@ -28,6 +28,57 @@ def moves(text: str) -> str:
     return text[unit.start : unit.stop] if isinstance(unit, Movable) else unit
 
 
+_RULES = ["Be brief.", "It is 10:31.\n{}The gate closes late.", "Be kind to all.", "Never shout.", "Be true to them."]
+_NUMBERS = (
+    "1.|2.|3.|4.|5.", "(1)|(2)|(3)|(4)|(5)", "4.1|4.2|4.3|4.4|4.5", "§1|§2|§3|§4|§5", "①|②|③|④|⑤", "一、|二、|三、|四、|五、",
+    "١.|٢.|٣.|٤.|٥.", "a)|b)|c)|d)|e)", "ii.|iii.|iv.|vi.|vii.", "Rule 1:|Rule 2:|Rule 3:|Rule 4:|Rule 5:",
+    "第一条|第二条|第三条|第四条|第五条",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("indent", ["   ", ""])
+@pytest.mark.parametrize("numbers", _NUMBERS)
+def test_a_numbered_rule_of_two_lines_is_not_parted(numbers: str, indent: str) -> None:
+    rules = [f"{number} {rule.format(indent)}" for number, rule in zip(numbers.split("|"), _RULES, strict=True)]
+    assert moves("You help.\n\n" + "\n".join(rules)) == AMONG_RULES
+
+
+@pytest.mark.parametrize("indent", ["  ", ""])
+def test_an_item_whose_first_line_would_go_goes_whole(indent: str) -> None:
+    rules = [f"- {rule.format(indent)}" for rule in _RULES]
+    assert moves("You help.\n\n" + "\n".join(rules)) == f"- It is 10:31.\n{indent}The gate closes late."
+
+
+_TITLES = (
+    "## {}", "**{}**", "**{}:**", "__{}__", "*{}*", "【{}】", "「{}」", "[{}]", "({})", "<< {} >>", "=== {} ===", "--- {} ---",
+    "*** {} ***", "~~ {} ~~", "— {} —", "■ {}", "◆ {}", "▶ {}", "§ {}", "📌 {}", "{}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+@pytest.mark.parametrize("form", _TITLES)
+@pytest.mark.parametrize(
+    "names", ["How to answer|Right now|Refunds", "回答規則|現在状況|返金規則", "Как отвечать|Сейчас|Возврат"]
+)
+def test_a_heading_of_any_form_goes_with_all_that_it_heads(names: str, form: str, gap: str) -> None:
+    one, now, other = (form.format(name) for name in names.split("|"))
+    held = f"{now}{gap}It is 10:31 at the gate.\nBoats at sea: 10:31."
+    rules = "Be brief in all that you say. Never shout at them."
+    text = f"You help.\n\n{one}{gap}{rules}\n\n{held}\n\n{other}{gap}{rules}"
+    start = text.index(NOW)
+    values = [(start, start + 5), (text.rindex(NOW), text.rindex(NOW) + 5)]
+    common = [line for line in text.split("\n") if NOW not in line]
+    unit = movable_unit(text, *values[0], values, common=common)
+    assert isinstance(unit, Movable)
+    assert text[unit.start : unit.stop] == held
+
+
+@pytest.mark.parametrize("line", ["**Never shout.**", "Best regards", "[1] A lease", "=== END ==="])
+def test_lines_that_head_nothing_are_no_headings(line: str) -> None:
+    text = f"You help.\n\n{line}\n{line}\n\nIt is 10:31. Be brief.\n\nAll else is fine."
+    assert moves(text) == "It is 10:31."
+
+
 @pytest.mark.parametrize(
     ("text", "unit"),
     [

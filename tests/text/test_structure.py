@@ -79,7 +79,7 @@ def test_headings_of_an_element_stay_inside_of_it() -> None:
         ("A.\n\nPapers\n[3] Lease, 10:31\nRent is due.\n[1] Deeds, 9:00\nThe plot is small.\n\nB.", "10:31", "introduced",
          "Papers\n[3] Lease, 10:31\nRent is due.\n[1] Deeds, 9:00\nThe plot is small."),
         ("A.\n\n[1] Lease, 10:31\n\nRent is due.", "10:31", "paragraph", "[1] Lease, 10:31"),
-        ("A.\n\n**Fares**\n\n| to | at |\n|---|---|\n| Ulm | 10:31 |\n\n**Rules**\n\nBe brief.", "10:31", "introduced",
+        ("A.\n\n**Fares**\n\n| to | at |\n|---|---|\n| Ulm | 10:31 |\n\n**Rules**\n\nBe brief.", "10:31", "section",
          "**Fares**\n\n| to | at |\n|---|---|\n| Ulm | 10:31 |"),
         ("1. ROLE\nYou help.\n\n2. VISITOR\nseen: 10:31\n\n3. RULES\nBe brief.", "10:31", "section", "2. VISITOR\nseen: 10:31"),
         ("ROLE\nYou help.\n\nVISITOR:\nseen: 10:31\n\nRULES\nBe brief.", "10:31", "section", "VISITOR:\nseen: 10:31"),

@@ -14,19 +14,22 @@ from kvtool.text.structure.markdown_block import MarkdownBlock
 from kvtool.text.structure.markdown_blocks import markdown_blocks
 from kvtool.text.structure.marked_lines import CITED, mark_capitals, mark_cited
 from kvtool.text.structure.masking import Span
+from kvtool.text.structure.numbered_lines import NUMBER, mark_numbered
 from kvtool.text.structure.placed_lines import PlacedLines
 from kvtool.text.structure.raw_unit import RawUnit
 from kvtool.text.structure.sections import Heading, sections_of
 from kvtool.text.structure.sentences import goes_on, is_sentence, words_in
 from kvtool.text.structure.tag_pairs import elements_in, tag_lines
+from kvtool.text.structure.title_lines import titles_in
 
-_SIGN = r"[ \t]*(?:>|(?:[-*+]|\d{1,9}[.)]|\[\d{1,3}\])(?=[ \t\r\n]|\Z))[ \t]*"
+_SIGN = rf"[ \t]*(?:>|(?:[-*+]|\d{{1,9}}[.)]|\[\d{{1,3}}\])(?=[ \t\r\n]|\Z)|{NUMBER})[ \t]*"
 _MARKER = re.compile(_SIGN)
 _FENCE_END = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t\r]*\Z")
 _STATEMENT_TAG = re.compile(r"[ \t]*+(?:\{%(?:(?!%\})[^\n]){0,300}+%\}[ \t]*+)++\r?")
 _WORDS_OF_A_HEADING = 12
 """Words of a line with a rule below it from which on that parts it from what follows."""
 _BREAK = "***"
+_TITLE = "###### X"
 _RULES = frozenset("-=")
 
 
@@ -36,6 +39,8 @@ class BlockRanges:
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines = PlacedLines(text)
+        self._titles: dict[int, int] = {}
+        """Lines that are headings by their form, with the levels of these."""
 
     def raws(self) -> list[RawUnit]:
         """The ranges that may be units, down to paragraphs."""
@@ -61,7 +66,8 @@ class BlockRanges:
         for block in blocks:
             kind, _, _, depth, _, mark = block
             if kind == "heading" and not depth and not (mark in _RULES and self._is_ruled(block)):
-                headings.append(tuple.__new__(Heading, (*self._span(block), block.level)))
+                level = self._titles.get(block.first, block.level)
+                headings.append(tuple.__new__(Heading, (*self._span(block), level)))
             else:
                 others.append(block)
         raws += sections_of(text, headings, scopes)
@@ -82,6 +88,10 @@ class BlockRanges:
         if "[" in self._text:
             mark_cited(lines)
         mark_capitals(lines)
+        self._titles = {at: level for at, level in titles_in(self._lines.bare).items() if lines[at] is shown[at]}
+        for number in self._titles:
+            lines[number] = _TITLE
+        mark_numbered(lines, shown)
         for start, stop in data:
             first, last = self._lines.of(start), self._lines.of(stop - 1)
             if last > first:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kvtool.text.structure.masking import Span
+from kvtool.text.structure.numbered_lines import RULE
 from kvtool.text.structure.raw_unit import RawUnit, unit_of
 from kvtool.text.structure.sentences import (
     closes,
@@ -27,8 +28,7 @@ from kvtool.text.structure.text_unit import TextUnit, UnitKind
 _NUMBERED = re.compile(
     r"[ \t]*(?:\d{1,3}[、．](?=\S)|(?:[-*•][ \t]*)?(?:\(?\d{1,3}[.):][)]?"
     r"|[(（]\d{1,3}[)）]|\[\d{1,3}\]|[①-⑳]|[一二三四五六七八九十]{1,3}[、.．]|\(?[A-Za-z][.)]|\(?[ivxl]{1,7}[.)]"
-    r"|(?:rule|step|regel|schritt|règle|étape|regla|paso|regra|passo|правило|шаг|規則|规则|步骤|규칙|नियम|قاعدة)"
-    r"[ #]?\d{1,3}[.:)、]?)"
+    rf"|{RULE}[.:)、]?)"
     r"(?=\s|[^\x00-\x7f]))",
     re.IGNORECASE,
 )

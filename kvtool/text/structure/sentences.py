@@ -35,7 +35,8 @@ _INTRODUCES = re.compile(
 _INTRODUCES_WITH = frozenset(":：*_]=-#~─═")
 """What a line that announces others ends with, white space aside."""
 _RULE = re.compile(rf"[ \t]*({_LINE_OF})[ \t]*\S")
-_END_WORD = re.compile(r"(?i:\b(?:end|ends|ende|fin|fine|fim|eind|slut|koniec|конец)\b|/)")
+END_WORD = re.compile(r"(?i:\b(?:end|ends|ende|fin|fine|fim|eind|slut|koniec|конец)\b|/)")
+"""What the lower of two lines around a text has."""
 _TAIL = 24
 _LONGEST_INTRODUCTION = 300
 _LIKELY_WRAPPED = 32
@@ -73,7 +74,7 @@ def introduces(line: str) -> bool:
         return False
     if not 0 < len(line.strip()) <= _LONGEST_INTRODUCTION or _INTRODUCES.match(line) is None:
         return False
-    return _RULE.match(line) is None or _END_WORD.search(line) is None
+    return _RULE.match(line) is None or END_WORD.search(line) is None
 
 
 def rule_of(line: str) -> str | None:
@@ -85,7 +86,7 @@ def rule_of(line: str) -> str | None:
 def closes(rule: str, other: str) -> bool:
     """Whether a line is the lower rule of what another one begins: `--- END NOTES ---` or `-----` of `--- NOTES ---`."""
     shown = other.strip()
-    return shown.startswith(rule[:2]) and (not shown.strip(rule[0]) or _END_WORD.search(shown) is not None)
+    return shown.startswith(rule[:2]) and (not shown.strip(rule[0]) or END_WORD.search(shown) is not None)
 
 
 def is_title(line: str) -> bool:

@@ -1,0 +1,42 @@
+# ruff: noqa: RUF001 - signs of other scripts are meant
+"""Lists that Markdown does not know as such: numbered `(1)`, `4.2`, `§3`, `①`, `一、`, `٢.` or `b)`, written so that it does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_OWN_DIGITS = "\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50-\u0e59\uff10-\uff19"
+_HAN = "一二三四五六七八九十"
+_CIRCLED = "\u2460-\u2473\u2776-\u277f\u24f5-\u24fe\u3251-\u325f"
+RULE = r"(?i:rule|step|regel|schritt|règle|étape|regla|paso|regra|passo|правило|шаг|規則|规则|步骤|규칙|नियम|قاعدة)[ #]?\d{1,3}"
+"""`Rule 3:`, in some languages."""
+_FORMS = (
+    r"\((?:\d{1,3}|[a-z]|[ivx]{1,4})\)",
+    r"\d{1,3}(?:\.\d{1,3}){1,3}[.)]?(?=[ \t])",
+    r"§{1,2}[ \t]?\d{1,3}(?:\.\d{1,3})?[.:)]?(?=[ \t])",
+    rf"[{_CIRCLED}]",
+    rf"(?:第?[{_HAN}]{{1,3}}(?:[、．]|条|條)|[（(][{_HAN}]{{1,3}}[）)])",
+    rf"[{_OWN_DIGITS}]{{1,3}}[.)\-،、．）]",
+    r"(?:\d{1,3}[、．）]|（\d{1,3}）)(?!\d)",
+    r"[^\W\d_][.)](?=[ \t])",
+    r"[IVXivx]{2,5}[.)](?=[ \t])",
+    rf"{RULE}[.:)、]",
+)
+NUMBER = "(?:" + "|".join(_FORMS) + ")"
+"""The beginning of such an item."""
+_NUMBERED = re.compile(r"([ ]{0,3})(?:" + "|".join(f"({form})" for form in _FORMS) + r")[ \t\u3000]*(?=\S)")
+_FIRST = re.compile(rf"[ ]{{0,3}}(?:[(§（第\d{_CIRCLED}{_HAN}{_OWN_DIGITS}]|[^\W\d_][.)]|[IVXivx]{{2}}|{RULE})")
+"""How such a line begins, for a look at each."""
+_LEAST = 2
+
+
+def mark_numbered(lines: list[str], shown: Sequence[str]) -> None:
+    """Make such lines a numbered list, where there are several of one form; those that are marked as something else stay."""
+    found: dict[int, list[tuple[int, re.Match[str]]]] = {}
+    for number, line in enumerate(lines):
+        if line is shown[number] and _FIRST.match(line) and (match := _NUMBERED.match(line)):
+            found.setdefault(match.lastindex or 0, []).append((number, match))
+    for several in found.values():
+        for number, match in several if len(several) >= _LEAST else ():
+            lines[number] = f"{match[1]}1. {lines[number][match.end() :]}"

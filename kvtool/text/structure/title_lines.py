@@ -1,0 +1,81 @@
+# ruff: noqa: RUF001 - signs of other scripts are meant
+"""Lines that readers take for headings, by their form: `**Rules**`, `【規則】`, `=== Rules ===`, `■ Rules`, a few words alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import count
+
+from kvtool.text.structure.sentences import END_WORD, is_sentence, words_in
+
+LEVEL = 7
+"""The level of the form that comes first in a text, below all headings that Markdown has; the next one is a level lower."""
+_LONGEST = 80
+_MOST_WORDS = 8
+_MOST_PLAIN_WORDS = 5
+_LEAST = 2
+"""Lines of one form with text below them, from which on they are headings."""
+_SIGNS = "\u00a7\u203b\u25a0-\u27bf\u2b1b-\u2bff\U0001f300-\U0001faff"
+_FORM = re.compile(
+    r"[ ]{0,3}(?:(?P<strong>(?:\*\*[^*\n]{1,80}\*\*|__[^_\n]{1,80}__)[:：]?)"
+    r"|(?P<bracket>(?:【[^】\n]{1,80}】|「[^」\n]{1,80}」|《[^》\n]{1,80}》|〈[^〉\n]{1,80}〉|〔[^〕\n]{1,80}〕|（[^）\n]{1,80}）|\([^\W\d_][^()\n]{1,78}\)|［[^］\n]{1,80}］)[:：]?)"
+    r"|(?P<square>\[[^\W\d_][^\]\[\n]{1,80}\][:：]?)|(?P<angle><<[^<>\n]{1,80}>>)"
+    r"|(?P<ruled>([—–]{1,40}|[=~─═+:*-]{2,40})[ \t]*[^\s=~─═+:—–*\n-][^\n]{0,76}?[ \t]*\6)"
+    rf"|(?P<sign>[{_SIGNS}]\ufe0f?[ \t]*[^\W_][^\n]{{1,76}})"
+    r"|(?P<number>(?:(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)]|第[\d一二三四五六七八九十]{1,3}[章節节条條部][ \t\u3000:：]?)"
+    r"[ \t]*[^\W\d_][^\n]{1,76})"
+    r"|(?P<emphasis>(?:\*[^*\s][^*\n]{0,78}\*|_[^_\s][^_\n]{0,78}_)[:：]?)"
+    r"|(?P<plain>[^\W\d_][^\n]{1,60}[^\W_]))[ \t\r]*\Z"
+)
+_FORMS = ("strong", "bracket", "square", "angle", "ruled", "sign", "number", "emphasis", "plain")
+_NUMBERED_ITEM = re.compile(r"[ ]{0,3}(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)][ \t]")
+
+
+def titles_in(lines: Sequence[str]) -> dict[int, int]:
+    """The numbers of such lines, each with its level, where there are several of one form."""
+    found: dict[str, list[int]] = {}
+    ended: set[str] = set()
+    for number, line in enumerate(lines):
+        if not 2 < len(line) <= _LONGEST or (match := _FORM.match(line)) is None:
+            continue
+        form = next(name for name in _FORMS if match[name] is not None)
+        if form == "ruled":
+            form = match[6][0]
+        if END_WORD.search(line) is not None and form not in ("plain", "number"):
+            ended.add(form)  # it is the lower of two lines around a text
+        if _heads(lines, number, form):
+            found.setdefault(form, []).append(number)
+    levels = count(LEVEL)
+    shown = {form: numbers for form, numbers in found.items() if len(numbers) >= _LEAST and form not in ended}
+    return {number: level for level, numbers in zip(levels, shown.values(), strict=False) for number in numbers}
+
+
+def _heads(lines: Sequence[str], number: int, form: str) -> bool:
+    """Whether a line says nothing by itself, and a sentence or a list stands below it that is none of its form."""
+    line = lines[number]
+    apart = not number or not lines[number - 1].strip()
+    if not apart or is_sentence(line.strip(" *_[]【】「」")):
+        return False
+    words = words_in(line)
+    if not 1 <= words <= (_MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS):
+        return False
+    below = number + 1
+    while below < len(lines) and below < number + 3 and not lines[below].strip():
+        below += 1
+    if below >= len(lines) or not lines[below].strip():
+        return False
+    text = lines[below]
+    if form in ("plain", "number"):
+        first = text.lstrip()[:1]
+        alike = _NUMBERED_ITEM.match(text) is not None if form == "number" else False
+        indented = len(text) - len(text.lstrip()) > len(line) - len(line.lstrip())
+        return not alike and not indented and not first.islower() and _says(text)
+    other = _FORM.match(text)
+    same = other is not None and other.lastgroup is not None and any(other[name] and name == form for name in _FORMS)
+    return not same
+
+
+def _says(text: str) -> bool:
+    """Whether a line is, or begins, a sentence."""
+    return is_sentence(text) or words_in(text) > _MOST_WORDS
