@@ -162,7 +162,7 @@ class Calls(KnownCalls):
             else self.value_of(content)
         )
         if "Template" in dotted(node.func):
-            value = cut(formatted(value, {}, [], "format", self.source.spot_of(node)))
+            value = self._later(value, self.source.spot_of(node), self._parts_of_template(node))
         return (Message(role, value),)
 
     def _method(self, node: ast.Call, function: ast.Attribute, name: str, spot: TemplatePlace) -> Value | None:
@@ -355,6 +355,8 @@ class Calls(KnownCalls):
         for word in node.keywords:
             if word.arg is not None and isinstance(word.value, ast.Dict):
                 given |= {key: self._factory(one) for key, one in keyed(word.value).items()}
+            elif word.arg is not None and isinstance(word.value, ast.Call) and dotted(word.value.func) == "dict":
+                given |= {one.arg: self._factory(one.value) for one in word.value.keywords if one.arg is not None}
         return given
 
     def _factory(self, node: ast.expr) -> Value:

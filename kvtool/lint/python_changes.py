@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os.path
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -162,6 +164,36 @@ def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:
         return tuple(part for piece in inside for part in one(piece))
 
     return every(value)
+
+
+_INDENTED = re.compile(r"\n([ \t]*)(?=\S|\Z)")
+
+
+def dedented(value: Value) -> Value:
+    """A text without the white space that all of its written lines begin with, as `textwrap.dedent` leaves it."""
+    texts = [text_of(piece) for piece in pieces_of(value) if isinstance(piece, str | Literal)]
+    if not texts:
+        return value
+    first = isinstance(value[0], str | Literal)
+    texts[-1] = texts[-1].rstrip(" \t")
+    texts[0] = f"\n{texts[0]}" if first else texts[0]
+    indents = [found[1] for text in texts for found in _INDENTED.finditer(text)]
+    margin = os.path.commonprefix(indents)  # noqa: RUF071 - of white space, character by character
+    if not margin:
+        return value
+    line = f"\n{margin}"
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, str):
+            return (piece.replace(line, "\n"),)
+        return (replace(piece, text=piece.text.replace(line, "\n")),) if isinstance(piece, Literal) else None
+
+    start = value[0]
+    if isinstance(start, str):
+        value = (start.removeprefix(margin), *value[1:])
+    elif isinstance(start, Literal):
+        value = (replace(start, text=start.text.removeprefix(margin)), *value[1:])
+    return changed(value, change)
 
 
 def holes_of(value: Value) -> Value:

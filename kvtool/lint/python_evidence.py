@@ -134,6 +134,8 @@ _MESSAGE = re.compile(
 _AGENT = re.compile(
     r"(?:^|\.)\w*(?:Agent|Crew|Task|Assistant|Signature|Predict|ChainOfThought|Chain|Team|LLM|Model|Chat\w*|Client|OpenAI|Role)\w*$"
 )
+_ASKS_WITH = re.compile(r"(?:^|\.)_{0,2}a?(?:generate|complete|completion|chat|ask|query|predict|infer)(?:_\w{1,40})?$")
+"""A call that asks a model with what it makes of a template, by its name alone."""
 _SENT_WORDS = frozenset(
     [
         "system_prompt",
@@ -194,7 +196,7 @@ def keyword_says(call: str, keyword: str) -> Evidence:
         return Evidence.SENT if keyword != "system" or call_sends(call) or _AGENT.search(call) else Evidence.NAME
     if keyword in ("goal", "description", "role", "expected_output", "task") and _AGENT.search(call):
         return Evidence.NAME
-    if keyword in ("template", "contents") and call_sends(call):
+    if keyword in ("template", "contents") and (call_sends(call) or _ASKS_WITH.search(call)):
         return Evidence.SENT
     return Evidence.NAME if name_says_prompt(keyword) else Evidence.NOTHING
 
@@ -203,8 +205,8 @@ def keyword_says(call: str, keyword: str) -> Evidence:
 
 _SENTENCE = re.compile(r"(?:[A-Za-z][A-Za-z'\u2019,`\"()/-]{0,30} ){5,60}[A-Za-z'\u2019`\"()-]{1,30}[.:!?;,]?")
 _IS = re.compile(
-    r"(?:^|[\n.:\"'>#*]|\b(?:assume|and|imagine|that)\b)\s*You(?:'re| are| act as| will act as| play)\s"
-    r"(?:an?|the|now|in|on|working|responsible|being|going|tasked|one|my|our|not|[A-Z])",
+    r"(?:^|[\n.:\"'>#*]|\b(?:assume|and|imagine|that|now)\b)\s*You(?:'re| are| act as| will act as| play)\s"
+    r"(?:an?|the|now|in|on|working|responsible|being|going|tasked|one|my|our|not|[A-Z]|[{<$\[])",
     re.IGNORECASE,
 )
 _ASKS = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from kvtool.lint.python_changes import holes_of, in_order, placed
+from kvtool.lint.python_changes import dedented, holes_of, in_order, placed
 from kvtool.lint.python_filling import with_replaced
 from kvtool.lint.python_objects import Objects
 from kvtool.lint.python_sources import keeps, refined
@@ -191,7 +191,8 @@ class KnownCalls(Objects):
             value = self.value_of(node.args[0] if name != "typing.cast" else node.args[-1])
             if name == "format" and len(node.args) > 1:
                 return self.refine(value, "strftime", self._constant(node.args[1]))
-            return self.as_text(value, node.args[0])
+            text = self.as_text(value, node.args[0])
+            return dedented(text) if last in ("dedent", "cleandoc") else text
         if name == "reversed" and node.args:
             return self.turned_around(node.args[0])
         if name in _SAME_ITEMS and node.args:

@@ -210,20 +210,37 @@ _NUMBERED = re.compile(r"(?<![\w\\\])}{.*+?$^_])\{0\}")
 """What shows that a text is filled by position; `\\d{0}` and `x_{0}` are something else."""
 _FORMAT_NUMBERED = re.compile(r"\{([A-Za-z_]\w{0,99}|\d{1,2})(?:[.\[][^{}\n]{0,100})?(?:![rsa])?(?::[^{}\n]{0,60})?\}")
 _DOLLAR = re.compile(r"\$(?:([A-Za-z_]\w{0,99})|\{([A-Za-z_]\w{0,99})\})")
+MARKS = re.compile(
+    r"\$([A-Z][A-Z0-9_]{2,60})\$|<<(?!SYS>>)\s?([A-Za-z_]\w{1,60})\s?>>|\[\[\s?([A-Za-z_]\w{1,60})\s?\]\]|@@([A-Za-z_]\w{1,60})@@"
+    r"|(?<![%\w])%([A-Z][A-Z0-9_]{2,60})%(?!\w)|<((?:current|todays?|now)(?:_\w{1,40})?)>(?![\s\S]{0,4000}</\6>)"
+)
+"""Placeholders that code replaces by itself: `$QUESTION$`, `<<question>>`, `[[question]]`, `@@question@@`, `%QUESTION%`;
+in single angle brackets only a clock: other words in them tell a model what to write there."""
+MARKED = (
+    r"\$[A-Z]\w{2,60}\$|<<\s?[A-Za-z_]|\[\[\s?[A-Za-z_]|@@[A-Za-z_]\w{1,60}@@|%[A-Z]\w{2,60}%"
+    r"|<(?:current|todays?|now)\w{0,40}>"
+)
+"""The same, for a look at a whole file."""
 JINJA_MARK = re.compile(r"\{\{-?\s{0,8}[A-Za-z_(]|\{[%#]")
 
 
 def style_of(text: str) -> str:
-    """How placeholders are written in a text: `jinja`, `format`, `dollar`, or `` where it has none."""
+    """How placeholders are written in a text: `jinja`, `format`, `marks`, `dollar`, or `` where it has none."""
     if JINJA_MARK.search(text):
         return "jinja"
     if _FORMAT.search(text) or _NUMBERED.search(text):
         return "format"
+    if MARKS.search(text):
+        return "marks"
     return "dollar" if _DOLLAR.search(text) else ""
 
 
 def placeholders(text: str, style: str) -> Iterator[tuple[int, int, str]]:
     """Start, end and name of each `{name}` or `$name`; doubled braces and dollars are text. By position the name is a number."""
+    if style == "marks":
+        for match in MARKS.finditer(text):
+            yield match.start(), match.end(), next(group for group in match.groups() if group)
+        return
     pattern = _DOLLAR
     if style == "format":
         pattern = _FORMAT_NUMBERED if _NUMBERED.search(text) else _FORMAT

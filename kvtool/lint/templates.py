@@ -39,7 +39,7 @@ _CHAT_ONLY = re.compile(r"\b(?:add_generation_prompt|bos_token|eos_token|raise_e
 
 
 def text_template(path: str, text: str, style: str) -> list[Node]:
-    """A text with `{name}` (`format`) or `$name` (`dollar`) placeholders as nodes."""
+    """A text with `{name}` (`format`), `$name` (`dollar`) or other (`marks`) placeholders as nodes."""
     return traced_template(Traced.of(text, Origin(path, text=text)), style)
 
 
@@ -58,7 +58,8 @@ def traced_template(text: Traced, style: str) -> list[Node]:
             name = label_before(plain, start)
         elif (chain := _CHAIN.match(plain, start)) is not None:
             name = chain[1]
-        return placeholder(name, places.at(start, stop)) if name else None
+        found = placeholder(name, places.at(start, stop)) if name else None
+        return None if found is not None and found.doubt == "open" and style == "marks" else found
 
     return text_nodes(plain, style, hole)
 

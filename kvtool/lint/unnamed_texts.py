@@ -6,7 +6,7 @@ import re
 
 from kvtool.lint.placeholders import doubt_of
 from kvtool.lint.python_evidence import reads_as
-from kvtool.lint.skeleton import placeholders
+from kvtool.lint.skeleton import placeholders, style_of
 
 UNNAMED_SUFFIX = ".txt"
 _MARKS = re.compile(
@@ -17,6 +17,7 @@ _WHO = 3
 
 def is_prompt_text(text: str) -> bool:
     """Whether a text has a placeholder for what is asked, and marks of a chat, or says who the reader is and what to do."""
-    if not any(doubt_of(name) == "use" for _, _, name in placeholders(text, "format") if not name.isdigit()):
+    style = "marks" if style_of(text) == "marks" else "format"
+    if not any(doubt_of(name) == "use" for _, _, name in placeholders(text, style) if not name.isdigit()):
         return False
     return _MARKS.search(text) is not None or reads_as(text) == _WHO

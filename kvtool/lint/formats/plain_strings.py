@@ -15,6 +15,10 @@ _SCRIPT_KEYS = frozenset(
     ("run", "script", "command", "cmd", "args", "shell", "query", "sql", "url", "path", "if", "when")
 )
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_VERSION = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?|v?\d{1,4}(?:[._]\d{1,4}){0,3}|default|latest")
+"""Keys of the versions of one text, by language or by number: the key above says what it is."""
+_WRITTEN_TIGHT = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Letters of scripts that need few of them, and few spaces."""
 _CODE = re.compile(
     r"^\s{0,80}(?:#!|\$ |set -|export |if \[|for \w+ in |SELECT |def |import |function |const |let )", re.MULTILINE
 )
@@ -39,7 +43,9 @@ def read_plain_strings(file: DataFile) -> HeldPrompts | None:
             if sections and _are_prompt(sections, key):
                 found.append(tuple(file.part(one, None) for one in sections))
                 continue
-            waiting += reversed([(value, name, below) for name, value in node.values.items()])
+            waiting += reversed(
+                [(value, key if _VERSION.fullmatch(name) else name, below) for name, value in node.values.items()]
+            )
         elif isinstance(node, Sequence):
             waiting += reversed([(item, key, below) for item in node.items])
         elif isinstance(node, Scalar) and node.kind == "str":
@@ -57,10 +63,11 @@ def _are_prompt(sections: list[Scalar], key: str) -> bool:
 def is_prompt(text: str, words: int, key: str) -> bool:
     """Natural language of so many words with a placeholder in it, and no code. Elsewhere its key has to fit, too."""
     code = _CODE.match(text) if _INSTRUCTIONS.search(key) else _CODE.search(text)  # what instructs may show code
-    if not found_style(text) or code or text.count("\n") + 1 > 4 * text.count(" "):
+    tight = len(_WRITTEN_TIGHT.findall(text))
+    if not found_style(text) or code or text.count("\n") + 1 > 4 * (text.count(" ") + tight // 4):
         return False
     if words == _SURE_WORDS and not _TEMPLATE_WORD.search(key):
         return False
     found = sum(1 for _ in _WORD.finditer(text))
     letters = sum(map(str.isalpha, text))
-    return (found >= words or letters >= 6 * words) and letters >= 0.55 * len(text)
+    return (found >= words or letters + 2 * tight >= 6 * words) and letters >= 0.55 * len(text)

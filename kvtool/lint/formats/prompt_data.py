@@ -15,7 +15,7 @@ from kvtool.text.files.yaml_characters import WrittenCharacters
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode, parse_yaml_data
 from kvtool.text.traced import Origin, Traced
 
-Style = Literal["", "jinja", "format", "dollar", "mustache"]
+Style = Literal["", "jinja", "format", "marks", "dollar", "mustache"]
 """How placeholders are written; empty where there are none, whatever braces there are."""
 _GITHUB = re.compile(r"\$\{\{")
 
@@ -87,7 +87,8 @@ def found_style(text: str) -> Style:
         return ""
     if JINJA_MARK.search(text):
         return "jinja"
-    return "format" if style_of(text) == "format" else ""
+    style = style_of(text)
+    return "format" if style == "format" else "marks" if style == "marks" else ""
 
 
 def texts(node: YamlNode | None, *keys: str) -> list[Scalar]:

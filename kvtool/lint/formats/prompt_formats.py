@@ -21,7 +21,7 @@ from kvtool.lint.formats.promptfoo_prompts import read_promptfoo
 from kvtool.lint.formats.prompty_files import read_prompty
 from kvtool.lint.formats.semantic_kernel_prompts import read_semantic_kernel
 from kvtool.lint.formats.toml_prompts import read_toml_prompts
-from kvtool.lint.skeleton import Node
+from kvtool.lint.skeleton import MARKED, Node
 from kvtool.lint.templates import jinja_template, traced_template
 
 _YAML = (".yaml", ".yml")
@@ -50,6 +50,8 @@ def _keys(*names: str) -> re.Pattern[str]:
 
 
 _ANY = re.compile("")
+_HELD = r"\{\{|\{%|\{[A-Za-z_]\w{0,99}[}:!.\[]"
+"""How placeholders in braces begin."""
 FORMATS: tuple[PromptFormat, ...] = (
     PromptFormat(
         "Prompty",
@@ -131,14 +133,14 @@ FORMATS: tuple[PromptFormat, ...] = (
     PromptFormat(
         "texts with placeholders",
         _DATA,
-        re.compile(r"\{\{|\{%|\{[A-Za-z_]\w{0,99}[}:!.\[]"),
+        re.compile(f"{_HELD}|{MARKED}"),
         read_plain_strings,
         "prompts:\n  summary: |\n    Summarize {document} in the way that …",
     ),
 )
 """In the order in which they are tried: the first that finds prompts is what a file is."""
 FORMAT_SUFFIXES = tuple(dict.fromkeys(suffix for each in FORMATS for suffix in each.suffixes))
-_PLACEHOLDER = re.compile(r"\{\{|\{%|\{[A-Za-z_]\w{0,99}[}:!.\[]|file://")
+_PLACEHOLDER = re.compile(f"{_HELD}|{MARKED}|file://")
 _VERB = re.compile(
     r"prompt|instruction|template|message|role|backstory|expected_output|input_variables|\blc\b", re.IGNORECASE
 )
