@@ -90,6 +90,10 @@ _MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}|[A-Z]{1,20}(?:_[A-Z0
 """A placeholder of whatever form: `{question}`, `<<question>>`, `%question%`, `THE_QUESTION`."""
 
 
+_SIGNS = "$<>[]{}()%@#*_ "
+"""What stands around the name in it."""
+
+
 class Calls(KnownCalls):
     """Tells what is known of calls."""
 
@@ -178,7 +182,11 @@ class Calls(KnownCalls):
             needle = self._written(node.args[0])
             if needle is None:
                 return base
-            put = self._filled_in(node.args[1]) if _MARK.fullmatch(needle) else self._argument(node.args[1])
+            if _MARK.fullmatch(needle):
+                hole = asked(needle.strip(_SIGNS).lower(), spot)
+                put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
+            else:
+                put = self._argument(node.args[1])
             return cut(with_replaced(base, needle, put))
         if method in _OF_MAPPINGS and not node.args and (pairs := self._pairs(base, method)):
             return pairs

@@ -94,7 +94,7 @@ def is_quoted(text: str, start: int, stop: int, ranges: Sequence[tuple[int, int]
         return True
     if text.startswith("$", start) and text[start + 1 : start + 2] != "{":
         name = text[start + 1 : stop]
-        if name in _SCHEMA or name.isupper():
+        if name in _SCHEMA or (name.isupper() and not name.endswith("$")):
             return True  # of a schema, or of a shell
     low = max(start - _AROUND, 0)
     line = text[max(text.rfind("\n", low, start) + 1, low) : start]
