@@ -67,6 +67,22 @@ def _rules(chance: random.Random, value: Varying) -> str:
     return "Rules:\n" + "\n".join(f"{number}. {rule}" for number, rule in enumerate(rules, 1))
 
 
+_NUMBERS = (
+    "{}. ", "{}) ", "({}) ", "4.{} ", "§{} ", "Rule {}: ", "[{}] ",
+)  # fmt: skip
+_INDENTS = ("   ", "")
+
+
+def _numbered(chance: random.Random, value: Varying) -> str:
+    """Rules numbered in some form, one of them of two lines."""
+    rules = [sentence(chance) for _ in range(chance.randint(4, 7))]
+    first = chance.choice(("{title}: {mark}.", "It is {mark} at this time.", "{title} is {mark}, and nothing else,"))
+    rule = first.format(title=value.title, mark=MARK) + f"\n{chance.choice(_INDENTS)}{sentence(chance)}"
+    rules.insert(chance.randint(1, 3), rule)
+    form = chance.choice(_NUMBERS)
+    return "\n".join(form.format(number) + rule for number, rule in enumerate(rules, 1))
+
+
 def _pair(chance: random.Random, value: Varying) -> str:
     second = chance.choice(
         (
@@ -90,8 +106,11 @@ _SHAPES: dict[str, Callable[[random.Random, Varying], str]] = {
     "element": lambda chance, value: element(chance, value.key, MARK),
     "yaml": lambda chance, value: document(chance, value.key, MARK),
     "rules": _rules,
+    "numbered": _numbered,
     "pair": _pair,
 }
+_IN_WORDS = ("rules", "numbered")
+"""Shapes of which it may be said what to do: a rule is not moved away from the rules."""
 
 
 def _around(chance: random.Random, block: Block, *, first: str | None = None) -> list[Block]:
@@ -118,9 +137,27 @@ def _shape(name: str) -> Callable[[random.Random, int], Case]:
             ends = [stop for stop in range(at.index(MARK), len(at)) if at[stop] == "."][:2]
             pieces = tuple(at[start : ends[-1] + 1].split(MARK))
             unit = Planted(unit.make, lambda _: pieces, unit.cause)
-        return prompt_case(chance, "structure", name, seed, _around(chance, unit), "move", or_words=name == "rules")
+        return prompt_case(chance, "structure", name, seed, _around(chance, unit), "move", or_words=name in _IN_WORDS)
 
     return make
+
+
+_FORMS = (
+    "**{}**", "**{}:**", "__{}__", "【{}】", "[{}]", "=== {} ===", "--- {} ---", "■ {}", "▶ {}", "{}", "*{}*", "<< {} >>",
+)  # fmt: skip
+
+
+def _titled(chance: random.Random, seed: int) -> Case:
+    """Sections with headings of one form that Markdown does not know."""
+    value = varying(chance)
+    form, gap = chance.choice(_FORMS), chance.choice(("\n", "\n\n"))
+    body = chance.choice(
+        (f"It is {MARK} at this time.", f"{value.title}: {MARK}", f"It is {MARK}.\nSince {MARK} it rains.")
+    )
+    unit = slotted(f"{form.format(value.title)}{gap}{body}", value.make, value.codes, REQUESTS)
+    blocks: list[Block] = [persona(chance), *sections(chance, chance.randint(4, 6), form + gap.removesuffix("\n"))]
+    blocks.insert(chance.randint(1, len(blocks) - 2), unit)
+    return prompt_case(chance, "structure", "titled", seed, blocks, "move")
 
 
 def _listing(chance: random.Random, seed: int) -> Case:
@@ -181,6 +218,7 @@ def _reference(chance: random.Random, seed: int) -> Case:
 
 MAKERS: tuple[Callable[[random.Random, int], Case], ...] = (
     *(_shape(name) for name in _SHAPES),
+    _titled,
     _listing,
     _persona,
     _reference,

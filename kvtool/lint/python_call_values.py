@@ -179,15 +179,7 @@ class Calls(KnownCalls):
             order = unordered(f"_.{method}", self._words(node), spot)
             return (Items((), order),)
         if method == "replace" and len(node.args) >= 2:
-            needle = self._written(node.args[0])
-            if needle is None:
-                return base
-            if _MARK.fullmatch(needle):
-                hole = asked(needle.strip(_SIGNS).lower(), spot)
-                put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
-            else:
-                put = self._argument(node.args[1])
-            return cut(with_replaced(base, needle, put))
+            return self._replaced(node, base, spot)
         if method in _OF_MAPPINGS and not node.args and (pairs := self._pairs(base, method)):
             return pairs
         if method in _TEXT_METHODS and base:
@@ -209,6 +201,18 @@ class Calls(KnownCalls):
         pattern = self._constant(node.args[0]) if node.args else None
         left = self.refine(base, method, pattern)
         return left if left and all(isinstance(piece, Hole | Either | Param) for piece in base) else None
+
+    def _replaced(self, node: ast.Call, base: Value, spot: TemplatePlace) -> Value:
+        """`text.replace("[QUESTION]", value)`: where nothing is known of the value, the mark says what it is."""
+        needle = self._written(node.args[0])
+        if needle is None:
+            return base
+        if _MARK.fullmatch(needle):
+            hole = asked(needle.strip(_SIGNS).lower(), spot)
+            put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
+        else:
+            put = self._argument(node.args[1])
+        return cut(with_replaced(base, needle, put))
 
     @staticmethod
     def _pairs(base: Value, method: str) -> Value:

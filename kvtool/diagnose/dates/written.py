@@ -27,7 +27,9 @@ _MEASURED = re.compile(
     r"|prosent\w{0,4}|prozent|percent)\b)",
     re.IGNORECASE,
 )
-_CLOCK_WORDS = frozenset({"kl", "klo", "kello", "klockan", "klokka", "klokken", "ore", "uhr"})
+_CLOCK_WORDS = frozenset(
+    {"kl", "klo", "kello", "klockan", "klokka", "klokken", "ora", "ore", "uhr", "pukul", "ώρα", "น", "ساعت", "الساعة"}
+)
 """Words beside a time whose hours and minutes are parted by a full stop."""
 _ARTICLES = frozenset({"der", "dem", "il"})
 """Articles between a weekday and its date that CLDR does not have."""
