@@ -6,9 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_OWN_DIGITS = "\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50-\u0e59\uff10-\uff19"
+_OWN_DIGITS = "".join(chr(zero + value) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xE50, 0xFF10) for value in range(10))
 _HAN = "一二三四五六七八九十"
-_CIRCLED = "\u2460-\u2473\u2776-\u277f\u24f5-\u24fe\u3251-\u325f"
+_CIRCLED = "".join(
+    map(chr, (*range(0x2460, 0x2474), *range(0x2776, 0x2780), *range(0x24F5, 0x24FF), *range(0x3251, 0x3260)))
+)
 RULE = r"(?i:rule|step|regel|schritt|règle|étape|regla|paso|regra|passo|правило|шаг|規則|规则|步骤|규칙|नियम|قاعدة)[ #]?\d{1,3}"
 """`Rule 3:`, in some languages."""
 _FORMS = (
@@ -26,8 +28,9 @@ _FORMS = (
 NUMBER = "(?:" + "|".join(_FORMS) + ")"
 """The beginning of such an item."""
 _NUMBERED = re.compile(r"([ ]{0,3})(?:" + "|".join(f"({form})" for form in _FORMS) + r")[ \t\u3000]*(?=\S)")
-_FIRST = re.compile(rf"[ ]{{0,3}}(?:[(§（第\d{_CIRCLED}{_HAN}{_OWN_DIGITS}]|[^\W\d_][.)]|[IVXivx]{{2}}|{RULE})")
-"""How such a line begins, for a look at each."""
+_FIRST = frozenset(f" (§（第0123456789IVXivxRrSsÉéPpШшПп規规步규नق{_CIRCLED}{_HAN}{_OWN_DIGITS}")
+"""How such a line begins, for a look at each; a letter has its sign behind it."""
+_BEHIND = frozenset(".)")
 _LEAST = 2
 
 
@@ -35,7 +38,9 @@ def mark_numbered(lines: list[str], shown: Sequence[str]) -> None:
     """Make such lines a numbered list, where there are several of one form; those that are marked as something else stay."""
     found: dict[int, list[tuple[int, re.Match[str]]]] = {}
     for number, line in enumerate(lines):
-        if line is shown[number] and _FIRST.match(line) and (match := _NUMBERED.match(line)):
+        if line[:1] not in _FIRST and line[1:2] not in _BEHIND:
+            continue
+        if line is shown[number] and (match := _NUMBERED.match(line)):
             found.setdefault(match.lastindex or 0, []).append((number, match))
     for several in found.values():
         for number, match in several if len(several) >= _LEAST else ():

@@ -28,23 +28,29 @@ _FORM = re.compile(
     r"|(?P<emphasis>(?:\*[^*\s][^*\n]{0,78}\*|_[^_\s][^_\n]{0,78}_)[:：]?)"
     r"|(?P<plain>[^\W\d_][^\n]{1,60}[^\W_]))[ \t\r]*\Z"
 )
+_LOWER = frozenset("=~─═+:—–*-[【<")
+"""How the lower of two lines around a text begins."""
 _FORMS = ("strong", "bracket", "square", "angle", "ruled", "sign", "number", "emphasis", "plain")
 _NUMBERED_ITEM = re.compile(r"[ ]{0,3}(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)][ \t]")
 
 
 def titles_in(lines: Sequence[str]) -> dict[int, int]:
-    """The numbers of such lines, each with its level, where there are several of one form."""
+    """The numbers of such lines, each with its level, where there are several of one form; `lines` end without white space."""
     found: dict[str, list[int]] = {}
     ended: set[str] = set()
+    before = ""
     for number, line in enumerate(lines):
-        if not 2 < len(line) <= _LONGEST or (match := _FORM.match(line)) is None:
+        apart, before = not before, line
+        if not 2 < len(line) <= _LONGEST or not (apart or line[0] in _LOWER):
+            continue
+        if (match := _FORM.match(line)) is None:
             continue
         form = next(name for name in _FORMS if match[name] is not None)
         if form == "ruled":
             form = match[6][0]
         if END_WORD.search(line) is not None and form not in ("plain", "number"):
             ended.add(form)  # it is the lower of two lines around a text
-        if _heads(lines, number, form):
+        if apart and _heads(lines, number, form):
             found.setdefault(form, []).append(number)
     levels = count(LEVEL)
     shown = {form: numbers for form, numbers in found.items() if len(numbers) >= _LEAST and form not in ended}
@@ -54,16 +60,13 @@ def titles_in(lines: Sequence[str]) -> dict[int, int]:
 def _heads(lines: Sequence[str], number: int, form: str) -> bool:
     """Whether a line says nothing by itself, and a sentence or a list stands below it that is none of its form."""
     line = lines[number]
-    apart = not number or not lines[number - 1].strip()
-    if not apart or is_sentence(line.strip(" *_[]【】「」")):
+    if is_sentence(line.strip(" *_[]【】「」")):
         return False
     words = words_in(line)
     if not 1 <= words <= (_MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS):
         return False
-    below = number + 1
-    while below < len(lines) and below < number + 3 and not lines[below].strip():
-        below += 1
-    if below >= len(lines) or not lines[below].strip():
+    below = next((at for at in range(number + 1, min(number + 3, len(lines))) if lines[at]), None)
+    if below is None:
         return False
     text = lines[below]
     if form in ("plain", "number"):
