@@ -14,6 +14,7 @@ from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.shown_options import Showing
 from kvtool.config.watch_options import WatchOptions
+from kvtool.errors import KvtoolError
 from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ class WatchCommand(Command):
                     shown = self._document(watching, heard)
                     show(shown)
         except KeyboardInterrupt:
-            pass
-        if not self.showing.json:
+            self._print_sums(shown)
+        except KvtoolError:
+            self._print_sums(shown)  # what was counted until then is not lost
+            raise
+        else:
             self._print_sums(shown)
 
     @contextmanager
@@ -131,6 +135,9 @@ class WatchCommand(Command):
                 yield lambda seen: screen.draw(lambda console: print_watched(console, seen, window=window))
 
     def _print_sums(self, seen: WatchDocument) -> None:
+        """At the end; those of JSON stand in its last line."""
+        if self.showing.json:
+            return
         from kvtool.report.terminal.watch import print_watched
         from kvtool.text.terminal.streams import printing
 

@@ -141,6 +141,14 @@ def test_a_server_that_refuses_later_ends_the_watch(capsys: pytest.CaptureFixtur
     assert "wants a key" in capsys.readouterr().err
 
 
+def test_a_page_without_metrics_ends_the_watch_with_its_sums(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(lambda path, before: (200, {}, b"<html>") if before > 1 else _growing(path, before)) as server:
+        assert run(["watch", server.url, *FAST, "--plain", "--width", "100"]) == 2
+    said = capsys.readouterr()
+    assert "no metric in the Prometheus format" in " ".join(said.err.split())
+    assert "prompt tokens: last 10 s" in said.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -251,6 +251,7 @@ def test_standard_input_is_a_log(lint: Lint, monkeypatch: pytest.MonkeyPatch, by
         ("a.py", b"x = f'{a'", "a.py:1:"),
         ("a.txt", b"\0\1\2", "is a binary file"),
         ("a.md", "text".encode("utf-16"), "is UTF-16, not UTF-8"),
+        ("a.md", "text".encode("utf-32"), "is UTF-32, not UTF-8"),
         ("a.j2", b"\xff\xfe\xfd", "UTF-16"),
         ("a.py", b"x = '\xff'", "is not UTF-8"),
         ("a.j2", b"", "is empty"),

@@ -13,6 +13,7 @@ from typing import IO
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.file_so_far import FileSoFar
 from kvtool.text.files.parked_file import ParkedFile
+from kvtool.text.files.text_files import wide_encoding
 
 HEAD = 1 << 16
 """Bytes that can be looked at before reading; also the size of one read."""
@@ -23,7 +24,6 @@ _ZSTD_STEP = 1 << 10  # of compressed input at a time: at the format's highest r
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes((0x50 + i, 0x2A, 0x4D, 0x18)) for i in range(16)))
 _UTF8_BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _OTHER_KINDS = {
     b"PK\x03\x04": "a zip archive",
     b"PAR1": "a Parquet file",
@@ -188,10 +188,10 @@ def _similar(path: str) -> str | None:
 
 def _skip_mark(reader: io.BufferedReader, name: str) -> None:
     head = reader.peek(4)[:4]
-    if head.startswith(_UTF16_BOMS):
+    if (encoding := wide_encoding(head)) is not None:
         raise KvtoolError(
-            "this is UTF-16 (or UTF-32) text; kvtool reads UTF-8",
-            hint=f"iconv -f UTF-16 -t UTF-8 {name} > new-file",
+            f"this is {encoding} text; kvtool reads UTF-8",
+            hint=f"iconv -f {encoding} -t UTF-8 {name} > new-file",
             place=Place(name),
         )
     if head.startswith(_UTF8_BOM):

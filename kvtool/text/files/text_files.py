@@ -10,7 +10,11 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError, Place
 
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WIDE = (
+    ("UTF-32", (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+    ("UTF-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+)
+"""Encodings by the marks that files begin with; the mark of one is the beginning of another's."""
 _EXCERPT = 200
 MAX_BYTES = 256 * 1024 * 1024
 
@@ -88,12 +92,17 @@ def check_file(path: Path, *, shown: str, place: Place | None = None) -> None:
         raise _unreadable(shown, error, place) from error
 
 
+def wide_encoding(data: bytes) -> str | None:
+    """The encoding with more than a byte a character whose mark bytes begin with; None for all others."""
+    return next((name for name, marks in _WIDE if data.startswith(marks)), None)
+
+
 def decode(data: bytes, *, shown: str, place: Place | None = None, may_be_empty: bool = False) -> str:
     """UTF-8 bytes as text, or an error that says what they are instead."""
     if not may_be_empty and not data.strip():
         raise KvtoolError(f"`{shown}` is empty", place=place)
-    if data.startswith(_UTF16):
-        raise KvtoolError(f"`{shown}` is UTF-16, not UTF-8", hint=_convert("UTF-16", shown), place=place)
+    if (encoding := wide_encoding(data)) is not None:
+        raise KvtoolError(f"`{shown}` is {encoding}, not UTF-8", hint=_convert(encoding, shown), place=place)
     if b"\0" in data:
         raise KvtoolError(f"`{shown}` is a binary file, not text", place=place)
     try:
