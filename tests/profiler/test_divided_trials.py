@@ -21,7 +21,7 @@ from kvtool.workload.turn import Turn
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one process only")
 
-SHARED = "".join(f"Rule {number}: answer every question as briefly as the house style asks.\n" for number in range(6))
+SHARED = "".join(f"In case {number} answer every question as briefly as the house style asks.\n" for number in range(6))
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 NAMES = ("Ada", "Bo", "Chandra", "Dmitri", "Edda", "Farid")
 

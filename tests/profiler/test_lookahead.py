@@ -20,7 +20,7 @@ from kvtool.text.traced import Traced
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.turn import Turn
 
-SHARED = "".join(f"Rule {number}: answer every question as briefly as the house style asks.\n" for number in range(6))
+SHARED = "".join(f"In case {number} answer every question as briefly as the house style asks.\n" for number in range(6))
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 _OWN_DIGITS = "".join(chr(zero + value) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xE50, 0xFF10) for value in range(10))
@@ -31,17 +32,39 @@ _NUMBERED = re.compile(r"([ ]{0,3})(?:" + "|".join(f"({form})" for form in _FORM
 _FIRST = frozenset(f" (§（第0123456789IVXivxRrSsÉéPpШшПп規规步규नق{_CIRCLED}{_HAN}{_OWN_DIGITS}")
 """How such a line begins, for a look at each; a letter has its sign behind it."""
 _BEHIND = frozenset(".)")
+_NATIVE = re.compile(r"[ ]{0,3}\d{1,9}([.)])[ \t]")
 _LEAST = 2
 
 
 def mark_numbered(lines: list[str], shown: Sequence[str]) -> None:
-    """Make such lines a numbered list, where there are several of one form; those that are marked as something else stay."""
-    found: dict[int, list[tuple[int, re.Match[str]]]] = {}
+    """Make such lines numbered lists, where there are several of one form; those that are marked as something else stay.
+
+    Markdown parts two lists that are numbered `1.` and `1)`: a list of another form than the one before gets the other sign.
+    """
+    found: dict[int, tuple[int, re.Match[str]]] = {}
+    several: Counter[int] = Counter()
+    native: dict[int, str] = {}
     for number, line in enumerate(lines):
         if line[:1] not in _FIRST and line[1:2] not in _BEHIND:
             continue
-        if line is shown[number] and (match := _NUMBERED.match(line)):
-            found.setdefault(match.lastindex or 0, []).append((number, match))
-    for several in found.values():
-        for number, match in several if len(several) >= _LEAST else ():
-            lines[number] = f"{match[1]}1. {lines[number][match.end() :]}"
+        if line is not shown[number]:
+            continue
+        if match := _NUMBERED.match(line):
+            form = match.lastindex or 0
+            found[number] = form, match
+            several[form] += 1
+        elif match := _NATIVE.match(line):
+            native[number] = match[1]
+    if not found:
+        return
+    before, sign = 0, "."
+    for number in sorted({*found, *native}):
+        if number in native:
+            before, sign = 0, native[number]
+            continue
+        form, match = found[number]
+        if several[form] < _LEAST:
+            continue
+        if form != before:
+            before, sign = form, ")" if sign == "." else "."
+        lines[number] = f"{match[1]}1{sign} {lines[number][match.end() :]}"
