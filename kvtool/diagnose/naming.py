@@ -25,6 +25,7 @@ from kvtool.diagnose.codes.kv143 import CUT_SHORT
 from kvtool.diagnose.codes.kv201 import OTHER, TOOL_REDEFINED
 from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.history import history_start
+from kvtool.diagnose.compare.messages import goes_on
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_structure
 from kvtool.diagnose.cosmetic import cosmetic
@@ -73,6 +74,7 @@ _LEAST_MOVED = 16
 _MOST_MOVED = 32
 _IN_SESSIONS = (WINDOW.code, HISTORY_EDITED.code, CUT_SHORT.code)
 """What happens to a history; the history of another session is simply another one."""
+_EDITED = (HISTORY_EDITED.code, CUT_SHORT.code)
 _IN_VARIABLES = (OPTIONAL.code, HISTORY_EDITED.code, CUT_SHORT.code)
 """Changes of structure that say less than the template variable which they stand in."""
 
@@ -183,6 +185,14 @@ class Namer:
         """Whether the donor belongs to the same session, as far as sessions are told apart."""
         return self._donor is not None and self._donor.turn.session == self._turn.session
 
+    @cached_property
+    def _goes_on(self) -> bool:
+        """Whether this request goes on with the donor's conversation, where the log does not tell sessions apart."""
+        if self._donor is None or self._turn.session is not None:
+            return True
+        before, after = self._donor.turn.messages, self._turn.messages
+        return before is None or after is None or goes_on(before, after)
+
     def _own(self, gap: Gap) -> PromptSide:
         return PromptSide(self._text, *char_span(self._prompt, gap.start, gap.stop))
 
@@ -256,6 +266,8 @@ class Namer:
         if change is None or not (change.cosmetic or change.kind in STRUCTURAL):
             return None
         if change.kind.code in _IN_SESSIONS and not self._in_session:
+            return None
+        if change.kind.code in _EDITED and not self._goes_on:
             return None
         if change.kind.code not in _IN_VARIABLES:
             return change

@@ -26,7 +26,7 @@ MOST_EXAMPLES = 32
 MOST_CHARACTERS = 256
 _MOST_STEPS = 64
 _MOST_SESSIONS = 4096
-_INTEGER = re.compile(r"(?<![\d.,])-?(?:\d{1,3}(?:[,\u2019]\d{3}){1,4}|\d{1,15})(?![\d.]|,\d)")
+_INTEGER = re.compile(r"(?<![\d.,])-?(?:\d{1,3}(?:[,.\u2019]\d{3}){1,4}|\d{1,15})(?![\d.]|,\d)")
 _DOTTED = re.compile(r"(?:19|20)\d\d\.\d{1,2}\.\d{1,2}(?![\d.])")
 _VERSIONED = re.compile(r"(?i:(?:^|[\W_])(?:version|ver|build|release|revision|rev|tag|v)(?:$|[\W_]))")
 _LEFT_OPEN = ("number", "ip")
@@ -44,7 +44,7 @@ _LETTERED = re.compile(r"(?:^|[^A-Za-z0-9-])[A-Z]{2,10}[-_#]$")
 """The letters that numbers of one register begin with: `HELP-48058`."""
 _DISTINCT = 0.8
 _COUNT = re.compile(r"\s*\d{1,3}\s*\W?")
-_GROUPED = re.compile(r"[,\u2019]")
+_GROUPED = re.compile(r"[,.\u2019]")
 
 _FLAG_WORDS = frozenset(
     (

@@ -32,10 +32,16 @@ _MOST_LISTED_RULES = 1
 """Sentences without a value that may go along with it, and items of a list that are such."""
 _ROLE = re.compile(
     r"\s*(?:(?i:you are|you're) (?:a|an|the|[A-Z])"
-    r"|(?i:act as|your (?:role|task|job|name)|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|tu sei|lei è"
+    r"|(?i:act as|your (?:role|task|job|name)|du heißt|ihr name ist|dein name ist|te llamas|tu nombre es|su nombre es"
+    r"|usted se llama|tu t'appelles|vous vous appelez|ton nom est|votre nom est|você se chama|seu nome é|ti chiami|si chiama"
+    r"|il tuo nome è|nazywasz się|twoje imię to|jmenuješ se|jmenujete se|je heet|u heet|je naam is|du heter|du hedder|nimesi on"
+    r"|adın|adınız|tên bạn là|nama(?: anda|mu)|jina lako ni|te numești|numele tău|тебя зовут|вас зовут|твоё имя|ваше имя"
+    r"|тебе звати|вас звати|с(?:и|е) казваш|σε λένε|ονομάζεσαι"
+    r"|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|tu sei|lei è"
     r"|ty jesteś|jesteś|jsi|jste|je bent|jij bent|u bent|du är|du er|olet|te egy|ön egy|ești|sunteți|είσαι|είστε"
     r"|ты|вы|ти|ви|sen|siz|bạn là|anda adalah|kamu adalah)\b"
-    r"|あなたは|你是|您是|당신은|너는|أنت|אתה|شما|आप|तुम|আপনি|คุณ(?:เป็น|คือ))"
+    r"|あなたは|あなたの名前は|你是|您是|你叫|您叫|당신은|너는|당신의 이름은|أنت|اسمك|אתה|שמך|شما|आप|तुम|तुम्हारा नाम|आपका नाम"
+    r"|আপনি|তোমার নাম|আপনার নাম|คุณ(?:เป็น|คือ))"
 )
 _LEAST_LINES = 2
 _LINES_OF_A_RULE = 4

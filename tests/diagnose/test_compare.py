@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.compare.change import Change
+from kvtool.diagnose.compare.messages import goes_on
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
@@ -44,6 +45,26 @@ TOOLS = [
     }
     for name in ("airport", "booking", "customer", "discount")
 ]
+
+
+@pytest.mark.parametrize(
+    ("said", "same"),
+    [
+        ("s u1 a1 u2 a2 u3 a3 u4", True),
+        ("s u1 - u2 a2 u3 - u4", True),  # answers were cut
+        ("s u# u2 a2 u3 a3 u4", True),  # the front was made a summary
+        ("s u# a1 u2 a2 u3 a3 u4", True),  # a state in the first message
+        ("s u1. a1 u2. a2 u3. a3 u4.", False),
+        ("s u1. a1 u2.", False),
+        ("s u1 a1 u2", True),
+    ],
+)
+def test_what_users_said_tells_conversations_apart(said: str, same: bool) -> None:
+    def messages(text: str) -> list[dict[str, str]]:
+        roles = {"s": "system", "u": "user", "a": "assistant", "-": "tool"}
+        return [{"role": roles[word[0]], "content": f"It is {word}."} for word in text.split()]
+
+    assert goes_on(messages("s u1 a1 u2 a2 u3"), messages(said)) is same
 
 
 def test_what_only_goes_on_has_no_change() -> None:

@@ -37,6 +37,11 @@ def resolved(values: list[str], label: str = "") -> tuple[str, float]:
     return found.kind.code, found.confidence
 
 
+@pytest.mark.parametrize("sign", [",", "."])
+def test_a_count_in_groups_of_three_digits_is_one(sign: str) -> None:
+    assert resolved([f"{1_996 + number:,}".replace(",", sign) for number in range(16)])[0] == "KV105"
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(0, 10**9),

@@ -274,6 +274,9 @@ def test_a_numbered_rule_keeps_what_says_more() -> None:
         "Sen Ege Otel müşterilerinin asistanısın ve yalnızca bu otelden söz edersin.",
         "Jesteś asystentem hotelu Miramar i odpowiadasz gościom krótko oraz zawsze uprzejmie.",
         "Bạn là Lan, nhân viên lễ tân của khách sạn Miramar, và luôn trả lời thật ngắn.",
+        "Adın Ozan ve Mavi Vadi otelinin müşteri temsilcisisin, hep kısa yanıt verirsin.",
+        "Твоё имя Вера, ты отвечаешь гостям отеля Мирамар коротко и всегда вежливо.",
+        "Te llamas Lola, atiendes a los clientes del hotel Miramar y respondes siempre breve.",
     ],
 )
 def test_a_line_that_says_who_the_model_is_stays(said: str) -> None:

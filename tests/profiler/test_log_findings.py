@@ -353,3 +353,17 @@ def test_steps_of_a_plan_are_one_finding_and_move_with_their_introduction(kvtool
     first, *_ = json.loads(out)["findings"]
     assert first["tokens_lost"] > 0
     assert first["fix"].startswith("move its block with its introduction")
+
+
+def test_examples_behind_the_word_tool_are_no_tools(kvtool: Command) -> None:
+    def record(n: int) -> dict[str, Any]:
+        chance = random.Random(n)
+        pairs = [f"Text: case {k} is open since noon\nLabel: kind {k}" for k in range(6)]
+        chance.shuffle(pairs)
+        lead = "You label feedback on Shiftly, a tool for rosters. Examples of labels:"
+        content = "\n\n".join([lead, *pairs, RULES])
+        return {"messages": [{"role": "system", "content": content}, chat(n)["messages"][1]]}
+
+    write("pairs.jsonl", "".join(json.dumps(record(n)) + "\n" for n in range(20)))
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "pairs.jsonl")
+    assert "KV111" not in {finding["code"] for finding in json.loads(out)["findings"]}

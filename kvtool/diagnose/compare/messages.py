@@ -75,6 +75,18 @@ def message_key(message: Any) -> Key:
     return (role_of(message), text, *rest)
 
 
+def goes_on(before: Sequence[Any], after: Sequence[Any]) -> bool:
+    """Whether a request may be a later one of the same conversation: most of what stands before its last message was said there.
+
+    Where users said several things, these decide: answers are often the same in two conversations that begin alike.
+    """
+    earlier = [message for message in after[:-1] if role_of(message) not in HEAD]
+    said = [message for message in earlier if role_of(message) == "user"]
+    counted = said if len(said) > 1 else earlier
+    known = {message_key(message) for message in before}
+    return 2 * sum(message_key(message) in known for message in counted) > len(counted)
+
+
 def compare_messages(before: Sequence[Any], after: Sequence[Any], *, later: bool = False) -> list[Change]:
     """How two lists of messages differ; nothing where one of them begins with the other, or only the last question is another.
 

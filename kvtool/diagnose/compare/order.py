@@ -225,15 +225,15 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
     lead = introduction_of(text, start)
     if _DOCUMENTS.search(lead):
         return False
-    if _TOOLS.search(lead):
-        return True
+    if (said := list(_TOOLS.finditer(lead))) and _EXAMPLES.search(lead, said[-1].end()) is None:
+        return True  # no `tool for rosters. Examples of its labels:`
     items = [line for line in text[start : min(stop, start + _MAX_HULL)].split("\n") if line.strip()]
     if len(items) == 1:
         names = [name for name in _NAMED.split(items[0].strip(" \t\r.,;")) if name not in _AND]
         begin = next((at for at, name in enumerate(names) if _IDENTIFIER.fullmatch(name)), len(names))
-        said, called = f"{lead} {' '.join(names[:begin])}", names[begin:]
+        before, called = f"{lead} {' '.join(names[:begin])}", names[begin:]
         if called and all(map(_IDENTIFIER.fullmatch, called)) and len(called) + len(_IDENTIFIER.findall(lead)) > 2:
-            return not _FIELDS.search(said)
+            return not _FIELDS.search(before)
         return len(names) > 2 and all(_DOTTED.fullmatch(name) and not _FILE.search(name) for name in names)
     return len(items) > 1 and all(map(_CALL.match, items))
 
