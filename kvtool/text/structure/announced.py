@@ -1,7 +1,9 @@
+# ruff: noqa: RUF001 - signs of other scripts are meant
 """Paragraphs that announce the blocks behind them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kvtool.text.structure.placed_lines import PlacedLines
@@ -40,6 +42,11 @@ def with_introductions(lines: PlacedLines, found: Sequence[RawUnit], begins: Seq
     return raws
 
 
+_LABEL = re.compile(
+    r"[ \t]*(?:\*\*|__)?([^\W\d_][^\W\d]{0,24})(?:[ \t]?#?\d{1,3})?(?:\*\*|__)?[ \t]?[:：](?:\*\*|__)?(?=\s)"
+)
+
+
 class _Announcing:
     def __init__(self, lines: PlacedLines, ends: dict[int, RawUnit]) -> None:
         self._lines = lines
@@ -74,9 +81,10 @@ class _Announcing:
         return (not above or is_sentence(above)) and is_title(self._text[low : raw.stop])
 
     def _behind_the_like(self, block: RawUnit) -> int:
-        """The end of the blocks that one line announces: quotes, say, or paragraphs of rows, as a map of files has several."""
+        """The end of the blocks that one line announces: quotes, say, paragraphs of rows, as a map of files has several, or
+        paragraphs that begin with the same label, as examples do."""
         stop = block.stop
-        while block.kind in _SEVERAL or self._is_row(block.start):
+        while block.kind in _SEVERAL or self._is_row(block.start) or self._label(block):
             following = self._ends.get(self._lines.behind(self._lines.of(stop - 1)))
             if following is None or following.kind != block.kind or not self._is_like(block, following):
                 break
@@ -87,7 +95,17 @@ class _Announcing:
         if block.kind == "element":
             one, another = self._text[block.start : block.body], self._text[other.start : other.body]
             return tag_name(one) == tag_name(another)
-        return block.kind in _SEVERAL or self._is_row(other.start)
+        if block.kind in _SEVERAL or self._is_row(other.start):
+            return True
+        return bool(label := self._label(block)) and label == self._label(other)
+
+    def _label(self, block: RawUnit) -> str:
+        """The label that a paragraph of several lines begins with, without a number; empty where it has none."""
+        text = self._text
+        if block.kind != "paragraph" or text.find("\n", block.start, block.stop) < 0:
+            return ""
+        found = _LABEL.match(text, block.start, block.stop)
+        return found[1].casefold() if found is not None else ""
 
     def _is_row(self, at: int) -> bool:
         return ROW.match(self._lines.shown[self._lines.of(at)]) is not None
