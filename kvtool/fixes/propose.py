@@ -34,6 +34,7 @@ from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.inline_order import InlineOrder
 from kvtool.fixes.meant_order import AS_MEANT, is_meant
+from kvtool.fixes.movable_unit import AMONG_RULES
 from kvtool.fixes.move import destination, move_targets
 from kvtool.fixes.move_target import MoveTarget, places_at, target_of, value_in
 from kvtool.fixes.moved_noun import moved_noun
@@ -50,6 +51,7 @@ from kvtool.fixes.tool_definitions import TOOLS_PART, FirstDefinitions
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
+from kvtool.text.structure.sentences import is_sentence, words_in
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
@@ -67,6 +69,7 @@ _PICTURE_FIRST = "some models answer better with images first: evaluate before a
 _AN_APPLICATION = "it stands in a user message: only what an application writes there can move"
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
 
+_WORDS_OF_A_RULE = 4
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
 
@@ -177,8 +180,18 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
     """Advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
-    what = f"name the value once, at {end}, and refer to it where it stands now: {reason}, so no move was tried"
+    what = f"name the value once, at {end}, and refer to it where it stands now"
+    if reason == AMONG_RULES and _are_sentences(cause.values.examples):
+        what = "put the rules that some requests have behind those that all have, so that these keep their numbers and places"
+    what += f": {reason}, so no move was tried"
     return _fix(cause, "refer", "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)
+
+
+def _are_sentences(values: Sequence[str]) -> bool:
+    """Whether most values are whole sentences: other rules, not other values in one."""
+    said = [value for value in values if value.strip()]
+    whole = (is_sentence(value.rpartition(":")[2]) and words_in(value) >= _WORDS_OF_A_RULE for value in said)
+    return 2 * sum(whole) > len(said)
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

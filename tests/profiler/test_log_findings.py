@@ -367,3 +367,23 @@ def test_examples_behind_the_word_tool_are_no_tools(kvtool: Command) -> None:
     write("pairs.jsonl", "".join(json.dumps(record(n)) + "\n" for n in range(20)))
     _, out, _ = kvtool("profile", "--dry-run", "--json", "pairs.jsonl")
     assert "KV111" not in {finding["code"] for finding in json.loads(out)["findings"]}
+
+
+def test_other_rules_in_a_numbered_list_are_no_value_to_be_named(kvtool: Command) -> None:
+    own = [
+        "Speak of boats in each reply.",
+        "Offer a break after each task.",
+        "Never name a school or a town.",
+        "Praise once.",
+    ]
+
+    def record(n: int) -> dict[str, Any]:
+        rules = [*(f"Say thing {k} to all who ask for it." for k in range(2)), own[n % 4]]
+        rules += [f"Keep to rule {k} wherever it is at all possible." for k in range(14)]
+        text = "\n".join(f"{at}. {rule}" for at, rule in enumerate(rules, 1))
+        return {"messages": [{"role": "system", "content": f"You teach.\n\nRules:\n{text}"}, chat(n)["messages"][1]]}
+
+    write("rules.jsonl", "".join(json.dumps(record(n)) + "\n" for n in range(20)))
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "rules.jsonl")
+    first, *_ = json.loads(out)["findings"]
+    assert first["fix"].startswith("put the rules that some requests have behind those that all have")
