@@ -1,0 +1,157 @@
+"""What nothing in a project uses is told of nobody: definitions, text files and folders that are laid aside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.files import write
+
+Command = Callable[..., tuple[int, str, str]]
+
+RULES = "You keep the ledger of a small harbour. Answer only from the tide table, and say which page it was. " * 10
+SENT = "def ask(client, text):\n    return client.responses.create(model='m', input=text)\n"
+
+
+@pytest.fixture
+def project(in_folder: Command) -> Callable[[dict[str, str]], list[str]]:
+    def told(files: dict[str, str]) -> list[str]:
+        for name, text in {
+            "quay/__init__.py": "",
+            "quay/asking.py": SENT,
+            "quay/deep/__init__.py": "",
+            **files,
+        }.items():
+            write(name, text)
+        found = json.loads(in_folder("lint", "--json", ".")[1])["findings"]
+        return [f"{Path(one['path']).as_posix()}:{one['line']}" for one in found]
+
+    return told
+
+
+def prompt(name: str = "PROMPT") -> str:
+    return f'{name} = """Question: {{question}}\n{RULES}"""\n'
+
+
+def method(name: str) -> str:
+    return f'    def {name}(self, question):\n        return ask(client, f"""Question: {{question}}\n{RULES}""")\n'
+
+
+CLASS = (
+    "from quay.asking import ask\n\n\nclass Pilot{bases}:\n    def steer(self, question):\n        return {call}\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("bases", "call", "told"),
+    [
+        ("", "self._told(question)", True),
+        ("", "1", False),
+        ("(Sailor)", "1", False),
+        ("(Stranger)", "1", True),
+        ("", "getattr(self, f'_{question}')()", True),
+    ],
+)
+def test_a_private_method_that_nothing_names(
+    project: Callable[[dict[str, str]], list[str]], bases: str, call: str, told: bool
+) -> None:
+    text = CLASS.format(bases=bases, call=call) + method("_told")
+    sailor = "class Sailor:\n    pass\n"
+    assert bool(project({"quay/deep/pilot.py": text, "quay/sailor.py": sailor})) is told
+
+
+@pytest.mark.parametrize(
+    ("importer", "told"),
+    [
+        ("", False),
+        ("from quay.deprecated import old\n", True),
+        ("import quay.deprecated.old\n", True),
+        ("OLD = 'quay/deprecated/'\n", True),
+        ("# it was deprecated long ago\n", False),
+    ],
+)
+def test_a_folder_of_what_is_laid_aside(
+    project: Callable[[dict[str, str]], list[str]], importer: str, told: bool
+) -> None:
+    text = (
+        "from quay.asking import ask\n\n\ndef old(question):\n    return ask(client, f'''Question: {question}\n"
+        + RULES
+        + "''')\n"
+    )
+    files = {"quay/deprecated/__init__.py": "", "quay/deprecated/old.py": text, "quay/deep/run.py": importer}
+    assert bool(project(files)) is told
+
+
+@pytest.mark.parametrize(
+    ("uses", "told"),
+    [
+        ("def _b(question):\n    return PROMPT.format(question=question)\n", False),
+        (
+            "def _b(question):\n    return PROMPT.format(question=question)\n\n\ndef run(question):\n    return _b(question)\n",
+            True,
+        ),
+        ("# PROMPT was sent here\n", True),  # it may be taken from here
+        ("", True),
+        ("def _b(question):\n    return _c(PROMPT)\n\n\ndef _c(question):\n    return _b(question)\n", False),
+        (
+            "def _b(question):\n    return _c(PROMPT)\n\n\ndef _c(question):\n    return _b(question)\n\n\nprint(_c(1))\n",
+            True,
+        ),
+        ("ALL = [PROMPT]\n", False),
+        ("graph = made(PROMPT)\n", True),
+        ("__all__ = ['PROMPT']\n", True),
+    ],
+)
+def test_what_only_unused_code_names_is_unused(
+    project: Callable[[dict[str, str]], list[str]], uses: str, told: bool
+) -> None:
+    text = "from quay.texts import PROMPT\n\n\n" + uses
+    assert bool(project({"quay/texts.py": prompt(), "quay/deep/run.py": text})) is told
+
+
+@pytest.mark.parametrize(("importer", "told"), [("quay/tests/helper.py", False), ("quay/deep/helper.py", True)])
+def test_what_only_tests_name_is_unused(
+    project: Callable[[dict[str, str]], list[str]], importer: str, told: bool
+) -> None:
+    files = {"quay/texts.py": prompt(), importer: "from quay.texts import PROMPT\n\nprint(PROMPT)\n"}
+    assert bool(project(files)) is told
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("TEXTS = read('first.md'), read('second.md')\n", ["first", "second"]),
+        ("TEXTS = read('first.md'), read('second.md'), read('third.md')\n", ["first", "second", "third"]),
+        ("TEXTS = [read(one) for one in folder('prompts')]\n", ["first", "second", "third"]),
+        ("TEXTS = read('first.md'), read('second.md')\nREST = read(f'{kind}ird.md')\n", ["first", "second"]),
+        ("TEXTS = read('first.md'), read('second.md')\nREST = ask('third')\n", ["first", "second", "third"]),
+    ],
+)
+def test_a_text_file_that_is_left_over(
+    project: Callable[[dict[str, str]], list[str]], code: str, told: list[str]
+) -> None:
+    text = f"Question: {{question}}\n{RULES}"
+    files = {f"quay/prompts/{name}.md": text for name in ("first", "second", "third")}
+    assert project({**files, "quay/deep/run.py": code}) == [f"quay/prompts/{name}.md:1" for name in told]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("NAME = f'{kind}_system.md'\n", True),
+        ("NAME = f'sea_{kind}.md'\n", True),
+        ("NAME = kind + '_system.md'\n", True),
+        ("NAME = kind + '.md'\n", False),
+        ("", False),
+    ],
+)
+def test_names_of_files_may_be_put_together(
+    project: Callable[[dict[str, str]], list[str]], code: str, told: bool
+) -> None:
+    text = f"Question: {{question}}\n{RULES}"
+    files = {f"quay/prompts/{name}.md": text for name in ("first", "second", "sea_system")}
+    found = project({**files, "quay/deep/run.py": f"TEXTS = 'first.md', 'second.md'\n{code}"})
+    assert ("quay/prompts/sea_system.md:1" in found) is told
