@@ -14,6 +14,7 @@ from kvtool.lint.data_blocks import with_data
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.found_files import template_belief
+from kvtool.lint.front_matter import body_start
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.line_moves import movable
@@ -24,7 +25,7 @@ from kvtool.lint.python_templates import PythonPrompts
 from kvtool.lint.skeleton import Node
 from kvtool.lint.sources import DATA, TextInput
 from kvtool.lint.static import found_losses
-from kvtool.lint.templates import jinja_file, placeholder_count, text_template
+from kvtool.lint.templates import jinja_template, marked_template, placeholder_count, traced_template
 from kvtool.lint.used_files import Uses
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
@@ -91,11 +92,13 @@ class Finder:
             if not any(part.style for prompt in read.prompts for part in prompt):
                 note = f"{read.format}: nothing varies in it, for it has no placeholders"
         elif one.style == "jinja":
-            prompts = [jinja_file(one.path, one.text)]
+            prompts = [jinja_template(_sent(one))]
         elif one.style == "mustache":
-            prompts = [mustache_nodes(Traced.of(one.text, Origin(one.path, text=one.text)))]
+            prompts = [mustache_nodes(_sent(one))]
+        elif one.marks:
+            prompts = [marked_template(_sent(one), one.marks)]
         elif one.style and placeholder_count(one.text, one.style):
-            prompts = [text_template(one.path, one.text, one.style)]
+            prompts = [traced_template(_sent(one), one.style)]
         else:
             note = _NO_HOLES
         if one.kind != "python":
@@ -114,6 +117,11 @@ class Finder:
         findings = [loss.finding for loss in found]
         fills = {number: loss.fills for number, loss in enumerate(found) if loss.fills is not None}
         return JudgedText(findings, fills=fills, note=note, files=files, uses=uses, partly=partly)
+
+
+def _sent(one: TextInput) -> Traced:
+    """What of a template's file is sent."""
+    return Traced.of(one.text, Origin(one.path, text=one.text))[body_start(one.text) :]
 
 
 def _listed(names: Sequence[str]) -> str:

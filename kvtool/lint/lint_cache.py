@@ -107,7 +107,7 @@ class LintCache:
                 _tidy(self._path.parent)
 
     def _key(self, one: TextInput) -> str:
-        return _hash(f"{one.kind}\0{one.style}\0{one.found}\0{one.text}".encode("utf-8", "surrogatepass"))
+        return _hash(f"{one.kind}\0{one.style}\0{one.found}\0{one.marks}\0{one.text}".encode("utf-8", "surrogatepass"))
 
     def _hash_of(self, path: str) -> str:
         if path not in self._hashes:

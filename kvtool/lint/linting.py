@@ -26,6 +26,7 @@ from kvtool.lint.lint_jobs import judge_all
 from kvtool.lint.lint_result import LintResult
 from kvtool.lint.one_finding import told_at_templates
 from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
+from kvtool.lint.replaced_marks import with_marks
 from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.traffic import Traffic, run_traffic, traffic_ignores
 from kvtool.lint.unused_texts import without_unused
@@ -128,6 +129,7 @@ def _read_texts(
     finder = Finder(options, load)
     passed: dict[str, TextInput] = {}
     while texts:
+        texts = with_marks(texts)
         judged = _judged(texts, finder, options, cache)
         more: list[str] = []
         for one, found in zip(texts, judged, strict=True):

@@ -15,8 +15,15 @@ from kvtool.config.lint_options import DEFAULT_EXCLUDES, Walking
 from kvtool.config.loading import ConfigFile
 from kvtool.errors import KvtoolError
 from kvtool.lint.formats.prompt_formats import FORMAT_SUFFIXES, may_hold_prompts
-from kvtool.lint.sources import JINJA_SUFFIXES, MOST_DATA_BYTES, PYTHON_BYTES, TEMPLATE_BYTES, WORKLOAD_SUFFIXES
-from kvtool.lint.unnamed_texts import UNNAMED_SUFFIX, is_prompt_text
+from kvtool.lint.sources import (
+    MARKUP_SUFFIX,
+    MOST_DATA_BYTES,
+    PYTHON_BYTES,
+    TEMPLATE_BYTES,
+    TEMPLATE_SUFFIXES,
+    WORKLOAD_SUFFIXES,
+)
+from kvtool.lint.unnamed_texts import UNNAMED_SUFFIXES, is_prompt_text
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
@@ -130,7 +137,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _may_be_read(name: str) -> bool:
-    return name.lower().endswith((*FORMAT_SUFFIXES, *JINJA_SUFFIXES, *PLAIN_SUFFIXES, ".py"))
+    return name.lower().endswith((*FORMAT_SUFFIXES, *TEMPLATE_SUFFIXES, *PLAIN_SUFFIXES, ".py"))
 
 
 def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
@@ -145,13 +152,13 @@ def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
         return "python"
     if leaves_out(rules.include, path, is_folder=False):  # the same patterns, the other way round
         return "text"
-    if suffix in JINJA_SUFFIXES and suffix != ".tmpl":  # of which most are no prompts
+    if suffix in TEMPLATE_SUFFIXES and suffix not in (".tmpl", MARKUP_SUFFIX):  # of which most are no prompts
         return None if _OTHER_TEMPLATES.search(stem) else "text"
     if _NOT_PROMPTS.match(name):
         return None
     if _PROMPT_NAME.search(shown) or _SYSTEM_NAME.fullmatch(stem):
         return "text"
-    return "unnamed" if suffix == UNNAMED_SUFFIX else None
+    return "unnamed" if suffix in UNNAMED_SUFFIXES else None
 
 
 def _unfit(path: str, kind: str) -> str | None:
@@ -170,8 +177,8 @@ def _unfit(path: str, kind: str) -> str | None:
     if kind == "unnamed":
         return None if is_prompt_text(data.decode("utf-8", "replace")) else ""
     if kind == "data":
-        if file.suffix.lower() in WORKLOAD_SUFFIXES and _WORKLOAD.search(data):
-            return None if _VERSION.search(data) else ""
+        if file.suffix.lower() in WORKLOAD_SUFFIXES and _WORKLOAD.search(data) and _VERSION.search(data):
+            return None
         small = size <= MOST_DATA_BYTES
         return None if small and may_hold_prompts(file.suffix.lower(), data.decode("utf-8", "replace")) else ""
     most = PYTHON_BYTES if kind == "python" else TEMPLATE_BYTES

@@ -1,9 +1,9 @@
 """Which inputs of `kvtool lint` are traffic, to be run, and which are templates, to be read.
 
-A workload (.yaml with `groups:`) is run by itself; logs, traces and prompts are run together. Jinja files, Python files, text
-files with Jinja in them, and files in which frameworks keep prompts (`lint.formats.prompt_formats`) are templates. A text file
-(.txt, .md) that stands alone is a template where it has `{name}` or `$name` placeholders; of several, such files are prompts that
-were sent, as braces and dollars are common in those.
+A workload (.yaml with `groups:`) is run by itself; logs, traces and prompts are run together. Jinja and Mustache files, XML,
+Python files, text files with Jinja in them, and files in which frameworks keep prompts (`lint.formats.prompt_formats`) are
+templates. A text file (.txt, .md) that stands alone is a template where it has `{name}` or `$name` placeholders; of several,
+such files are prompts that were sent, as braces and dollars are common in those.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.front_matter import body_start
 from kvtool.lint.python_file import python_text
 from kvtool.text.files.text_files import file_bytes, read_text
 from kvtool.text.files.yaml_nodes import parse_yaml_data
@@ -26,14 +27,21 @@ InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
 WORKLOAD_SUFFIXES = (".yaml", ".yml")
 _OF_ALL = (".json", ".toml")
 JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2", ".tmpl")
+MUSTACHE_SUFFIXES = (".mustache", ".hbs", ".handlebars")
+MARKUP_SUFFIX = ".xml"
+"""Texts with tags around their parts: prompts in files of this suffix are texts with placeholders, hardly ever XML."""
+TEMPLATE_SUFFIXES = (*JINJA_SUFFIXES, *MUSTACHE_SUFFIXES, MARKUP_SUFFIX)
 _BLANK_BYTES = 4096
 DATA = "data"
 """The style of a file that holds prompts beside other things."""
 MOST_DATA_BYTES = 4 * 1024 * 1024
 _GROUPS = re.compile(r"^[\"']?groups[\"']?[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(r"^version[ \t]*:", re.MULTILINE)
-_GO_MARK = re.compile(r"\{\{-?\s{0,8}(?:\.|\$|[#^/&][A-Za-z])")
+_GO_MARK = re.compile(r"\{\{-?\s{0,8}(?:\.(?:[A-Za-z_]|\s{0,8}\}\})|\$|[#^/&][A-Za-z])")
 """What no Jinja has: `{{ .Name }}`, `{{$name}}`, `{{#if name}}`."""
+_TEX = re.compile(r"\\[A-Za-z]{1,20}\*?(?:\[[^\]\n]{0,60}\])?\Z")
+"""What stands before braces of TeX: `\begin{{document}}` is written for `str.format`."""
+_TEX_WIDTH = 90
 PYTHON_BYTES = 4 * 1024 * 1024
 TEMPLATE_BYTES = 16 * 1024 * 1024
 
@@ -42,7 +50,7 @@ TEMPLATE_BYTES = 16 * 1024 * 1024
 class TextInput:
     """A file that was read: a template, or Python. `style` is how its placeholders are written, or DATA.
 
-    `found`: nobody named it, it lay in a folder that was named.
+    `found`: nobody named it, it lay in a folder that was named. `marks`: what in it code replaces by itself.
     """
 
     path: str
@@ -50,6 +58,7 @@ class TextInput:
     kind: InputKind
     style: str = ""
     found: bool = False
+    marks: tuple[str, ...] = ()
 
     @property
     def is_template(self) -> bool:
@@ -92,7 +101,7 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
             result.foreign.append(path)
         elif suffix in WORKLOAD_SUFFIXES:
             result.runs.append([path])
-        elif suffix in JINJA_SUFFIXES or suffix == ".py" or suffix in PLAIN_SUFFIXES:
+        elif suffix in TEMPLATE_SUFFIXES or suffix == ".py" or suffix in PLAIN_SUFFIXES:
             try:
                 one = replace(_read(path, suffix), found=path in alone)
             except KvtoolError as error:
@@ -124,7 +133,7 @@ def _data(path: str, suffix: str, *, named: bool) -> TextInput | None:
     try:
         text = read_text(Path(path), shown=path, place=Place(path), limit=MOST_DATA_BYTES)
         one = TextInput(path, text, "template", DATA)
-        if suffix in WORKLOAD_SUFFIXES and _GROUPS.search(text):
+        if suffix in WORKLOAD_SUFFIXES and _GROUPS.search(text) and (named or _VERSION.search(text)):
             return None
         if not (named and shared) or read_prompts(path, text) is not None:
             return one
@@ -166,25 +175,28 @@ def _read(path: str, suffix: str) -> TextInput:
             path, python_text(file_bytes(Path(path), shown=path, place=Place(path), limit=PYTHON_BYTES), path), "python"
         )
     text = read_text(Path(path), shown=path, place=Place(path), limit=TEMPLATE_BYTES)
-    if suffix in (".tmpl", *PLAIN_SUFFIXES) and _GO_MARK.search(text):
+    if suffix in MUSTACHE_SUFFIXES or (suffix in (".tmpl", MARKUP_SUFFIX, *PLAIN_SUFFIXES) and _GO_MARK.search(text)):
         return TextInput(path, text, "template", "mustache")
     from kvtool.lint.skeleton import JINJA_MARK, style_of
 
-    if suffix in PLAIN_SUFFIXES and _by_format(text):
-        return TextInput(path, text, "text", "format")
-    if suffix in JINJA_SUFFIXES or JINJA_MARK.search(text):
+    sent = text[body_start(text) :]
+    kind: InputKind = "template" if suffix == MARKUP_SUFFIX else "text"
+    if suffix in (MARKUP_SUFFIX, *PLAIN_SUFFIXES) and _by_format(sent):
+        return TextInput(path, text, kind, "format")
+    if suffix in JINJA_SUFFIXES or JINJA_MARK.search(sent):
         return TextInput(path, text, "template", "jinja")
-    return TextInput(path, text, "text", style_of(text))
+    return TextInput(path, text, kind, style_of(sent))
 
 
 def _by_format(text: str) -> bool:
     """Whether a text has more placeholders in single braces than double ones, which `str.format` makes single."""
     from kvtool.lint.skeleton import JINJA_MARK, placeholders
 
-    marks = [found[0] for found in JINJA_MARK.finditer(text)]
-    if not marks or not all(mark.startswith("{{") for mark in marks):
+    marks = list(JINJA_MARK.finditer(text))
+    if not marks or not all(mark[0].startswith("{{") for mark in marks):
         return False
-    return sum(1 for _ in placeholders(text, "format")) > len(marks)
+    doubled = sum(1 for mark in marks if not _TEX.search(text, max(mark.start() - _TEX_WIDTH, 0), mark.start()))
+    return sum(1 for _ in placeholders(text, "format")) > doubled
 
 
 def _is_blank(path: str) -> bool:
@@ -203,7 +215,7 @@ def refuse_templates(paths: Sequence[str]) -> None:
     A text file with Jinja in it may be a prompt that quotes some, so such files are refused only where there are no others.
     """
     for path in paths:
-        if Path(path).suffix.lower() in (".py", *JINJA_SUFFIXES) and Path(path).is_file():
+        if Path(path).suffix.lower() in (".py", *JINJA_SUFFIXES, *MUSTACHE_SUFFIXES) and Path(path).is_file():
             raise _template_given(path)
     if not all(Path(path).suffix.lower() in PLAIN_SUFFIXES for path in paths):
         return

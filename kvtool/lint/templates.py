@@ -17,6 +17,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.lint.data_blocks import label_before
 from kvtool.lint.placeholders import doubt_of, placeholder, section, unnamed
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
+from kvtool.lint.replaced_marks import mark_pattern, name_of
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
 from kvtool.lint.template_places import TemplatePlaces
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named
@@ -62,6 +63,26 @@ def traced_template(text: Traced, style: str) -> list[Node]:
         return None if found is not None and found.doubt == "open" and style == "marks" else found
 
     return text_nodes(plain, style, hole)
+
+
+def marked_template(text: Traced, marks: Sequence[str]) -> list[Node]:
+    """A text as nodes with a hole for each of the marks, which code replaces, and of what is written as other marks are."""
+    plain = str.__str__(text)
+    places = TemplatePlaces(text)
+    known = mark_pattern(marks)
+    spans = {(found.start(), found.end()): name_of(found[0]) for found in known.finditer(plain)}
+    for start, stop, name in placeholders(plain, "marks"):
+        if doubt_of(name) != "open" and not any(start < end and begin < stop for begin, end in spans):
+            spans[start, stop] = name
+    nodes: list[Node] = []
+    at = 0
+    for (start, stop), name in sorted(spans.items()):
+        nodes.append(plain[at:start])
+        if (hole := placeholder(name, places.at(start, stop))) is not None:
+            nodes.append(hole)
+        at = stop
+    nodes.append(plain[at:])
+    return [node for node in nodes if node != ""]
 
 
 def placeholder_count(text: str, style: str) -> int:

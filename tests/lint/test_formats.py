@@ -299,6 +299,58 @@ def test_a_request_in_sections_is_one_prompt() -> None:
     assert read_prompts("some.yaml", yaml.safe_dump({"user": texts["user"]})) is None
 
 
+def test_parts_of_a_request_are_one_prompt_in_their_order() -> None:
+    parts = {
+        "system": "You keep the ledger.",
+        "introduction": "Judge the questions on {{topic}}.",
+        "principles": RULES,
+        "examples": "Question: What is high?",
+        "start_tags": ["[Start]"],
+        "generation": "{{question}}",
+    }
+    read = read_prompts("some.yaml", yaml.safe_dump(parts, sort_keys=False))
+    assert read is not None
+    (prompt,) = read.prompts
+    assert [str.__str__(part.text) for part in prompt] == [text for text in parts.values() if isinstance(text, str)]
+    read = read_prompts(
+        "prompts.yaml", yaml.safe_dump({"examples": f"{{{{topic}}}} {RULES}", "task": f"{{{{x}}}} {RULES}"})
+    )
+    assert read is not None
+    assert len(read.prompts) == 2, "two whole prompts, not one"
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        ({"parameters": ["wharf", "question"]}, True),
+        ({"variables": {"question": "text"}}, True),
+        ({"inputs": [{"name": "question", "type": "string"}]}, True),
+        ({"parameters": ["wharf"]}, False),
+        ({}, False),
+    ],
+)
+def test_a_text_beside_its_variables_is_a_prompt(declared: dict[str, Any], found: bool) -> None:
+    held = {
+        **declared,
+        "description": f"Asks {{question}}. {RULES}",
+        "value": f"Asked is {{{{ question }}}}. {RULES}",
+        "kind": "template",
+    }
+    read = read_prompts("some.yaml", yaml.safe_dump(held))
+    texts = [str.__str__(part.text)[:8] for prompt in (read.prompts if read else ()) for part in prompt]
+    assert texts == (["Asked is"] if found else [])
+
+
+@pytest.mark.parametrize("held", ["content", "template", "text"])
+@pytest.mark.parametrize("name", ["judge", "en"])
+def test_lists_of_messages_below_a_key_are_one_prompt_each(held: str, name: str) -> None:
+    messages = [{"role": "system", held: f"Asked is {{question}}. {RULES}"}, {"role": "user", held: "Now answer."}]
+    read = read_prompts("some.yaml", yaml.safe_dump({"prompts": {name: messages, "other": [*map(dict, messages)]}}))
+    assert read is not None
+    assert [len(prompt) for prompt in read.prompts] == [2, 2]
+    assert read_prompts("some.yaml", yaml.safe_dump({"log": [{"role": "user", held: "{a} and more"}]})) is None
+
+
 # Places
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kvtool.lint.project import project_files
+from kvtool.lint.sources import DATA, sort_inputs
 from kvtool.lint.unnamed_texts import is_prompt_text
 from tests.files import write
 
@@ -77,6 +78,24 @@ def test_what_is_read_of_a_folder(folder: Path) -> None:
     ]
     assert project.left_out == [("prompts/image.md", "binary")]
     assert project_files("prompts").paths == ["prompts/deep/a.md"]
+
+
+def test_yaml_with_groups_of_something_else_may_hold_prompts(folder: Path) -> None:
+    held = f"groups:\n  - keepers\ntext:\n  prompt: |-\n    Asked is {{question}}.\n    {LONG}\n"
+    write("a.yaml", held)
+    write("rules.yaml", "groups:\n  - name: alerts\n")
+    assert read() == ["a.yaml"]
+    (one,) = sort_inputs(["a.yaml"], ["a.yaml"]).texts
+    assert one.style == DATA
+
+
+def test_xml_and_mustache_are_read_where_they_are_prompts(folder: Path) -> None:
+    role = "You are a keeper of the ledger. Answer each question with the words of the tide table only. " * 3
+    for name in ("prompts/ask.xml", "pom.xml", "judge.mustache", "page.html.mustache", "mail.hbs", "asks.xml"):
+        write(
+            name, "<project>{name}</project>\n" if name == "pom.xml" else f"<role>{role}</role>\n<q>{{question}}</q>\n"
+        )
+    assert read() == ["asks.xml", "judge.mustache", "mail.hbs", "prompts/ask.xml"]
 
 
 def test_rules_of_git_above_and_below(folder: Path) -> None:

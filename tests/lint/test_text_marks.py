@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
+from kvtool.lint.finder import Finder
 from kvtool.lint.skeleton import Hole, leaves
 from kvtool.lint.sources import sort_inputs
 from kvtool.lint.templates import jinja_file
+from kvtool.results.finding import Finding
+from kvtool.text.tokens.tokenizer import Tokenizers
 
 RULES = "You keep the ledger of a small harbour. Answer only from the tide table. " * 6
 
@@ -44,6 +48,9 @@ def test_dollars_that_no_jinja_reads_are_text() -> None:
         ("Plan: {{ plan }}\nTides: {tides}\n", "jinja"),
         ("Plan: {plan}\nTides: {tides}\n{% if deep %}{{ ship }}{% endif %}\n", "jinja"),
         ("Plan: {{ plan }}\n", "jinja"),
+        ("Plan: {plan}\n\\begin{{quay}}[x]\n\\usepackage[a]{{tide}}\n{{...}}\n\\end{{quay}}\n", "format"),
+        ("Plan: {{.}}\n", "mustache"),
+        ("Plan: {{.Plan}}\n", "mustache"),
     ],
 )
 def test_a_text_with_more_single_braces_than_double_ones_is_formatted(tmp_path: Path, text: str, style: str) -> None:
@@ -51,3 +58,43 @@ def test_a_text_with_more_single_braces_than_double_ones_is_formatted(tmp_path: 
     path.write_text(text + RULES, encoding="utf-8")
     (one,) = sort_inputs([str(path)], [str(path)]).texts
     assert one.style == style
+
+
+@pytest.mark.parametrize("name", ["keeper.md", "keeper.txt", "keeper.xml", "keeper.j2", "keeper.mustache"])
+def test_front_matter_is_not_sent(tmp_path: Path, name: str) -> None:
+    mark = "{question}" if name.endswith((".md", ".txt", ".xml")) else "{{question}}"
+    text = f"---\nname: keeper\nasks: '{mark}'\n---\n{RULES}\nAsked: {mark}\n{RULES}"
+    (finding,) = findings_of(tmp_path / name, text)
+    assert (finding.line, finding.column) == (6, 8)
+
+
+def test_rules_between_texts_are_no_front_matter(tmp_path: Path) -> None:
+    text = f"---\nAsked is {{question}}.\n---\n{RULES}"
+    (finding,) = findings_of(tmp_path / "keeper.md", text)
+    assert finding.line == 2
+
+
+@pytest.mark.parametrize(("name", "style"), [("a.xml", "format"), ("a.hbs", "mustache"), ("a.handlebars", "mustache")])
+def test_what_a_suffix_says_of_placeholders(tmp_path: Path, name: str, style: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"<q>{{question}}</q>\n{RULES}", encoding="utf-8")
+    (one,) = sort_inputs([str(path)]).texts
+    assert (one.kind, one.style) == ("template", style)
+
+
+@pytest.mark.parametrize(("settings", "found"), [(1, True), (5, False)])
+def test_a_template_that_makes_settings_is_no_prompt(tmp_path: Path, settings: int, found: bool) -> None:
+    text = (
+        "[keeper]\nquestion = {{ question }}\n"
+        + "tides = 3\n" * (settings - 1)
+        + (RULES if found else f"rules = {RULES}\n")
+    )
+    path = tmp_path / "prompts" / "keeper.j2"
+    assert bool(findings_of(path, text)) is found
+
+
+def findings_of(path: Path, text: str) -> list[Finding]:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    (one,) = sort_inputs([str(path)], [str(path)]).texts
+    return Finder(RunOptions(inputs=[str(path)]), Tokenizers(offline=True)).judge(one).findings

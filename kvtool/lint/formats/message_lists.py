@@ -23,7 +23,7 @@ def chat(file: DataFile, messages: list[YamlNode]) -> Prompt:
     for message in messages:
         if not isinstance(message, Mapping) or word_at(message, "role") not in _ROLES:
             return ()
-        parts = texts(message, "content")
+        parts = texts(message, "content") or texts(message, "template", "text", "prompt")
         parts += [text for part in items(at(message, "content")) if (text := text_at(part, "text")) is not None]
         found.append(tuple(file.part(part, None) for part in parts))
     return tuple(part for parts in found for part in parts)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from kvtool.lint.formats.declared_texts import declared_texts
+from kvtool.lint.formats.message_lists import chat
 from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, found_style
 from kvtool.lint.formats.role_sections import role_sections
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
@@ -27,7 +29,7 @@ _SURE_WORDS = 60
 
 
 def read_plain_strings(file: DataFile) -> HeldPrompts | None:
-    """Each such text, where its key or its file is named so, or it is long enough to be nothing else."""
+    """Each such text whose key or file is named so, whose variables are declared, or that is long enough to be nothing else."""
     found: list[Prompt] = []
     named = PROMPT_WORD.search(file.path) is not None
     waiting: list[tuple[YamlNode, str, bool]] = [(file.root, "", False)]
@@ -43,10 +45,19 @@ def read_plain_strings(file: DataFile) -> HeldPrompts | None:
             if sections and _are_prompt(sections, key):
                 found.append(tuple(file.part(one, None) for one in sections))
                 continue
+            declared = declared_texts(node)
             waiting += reversed(
-                [(value, key if _VERSION.fullmatch(name) else name, below) for name, value in node.values.items()]
+                [
+                    (value, key if _VERSION.fullmatch(name) else name, below or name in declared)
+                    for name, value in node.values.items()
+                ]
             )
         elif isinstance(node, Sequence):
+            messages = chat(file, node.items)
+            words = LEAST_WORDS if named or below or PROMPT_WORD.search(key) else _SURE_WORDS
+            if messages and is_prompt("\n".join(str(one.text) for one in messages), words, f"{key} message"):
+                found.append(messages)
+                continue
             waiting += reversed([(item, key, below) for item in node.items])
         elif isinstance(node, Scalar) and node.kind == "str":
             words = LEAST_WORDS if named or below or PROMPT_WORD.search(key) else _SURE_WORDS

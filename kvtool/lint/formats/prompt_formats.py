@@ -142,7 +142,8 @@ FORMATS: tuple[PromptFormat, ...] = (
 FORMAT_SUFFIXES = tuple(dict.fromkeys(suffix for each in FORMATS for suffix in each.suffixes))
 _PLACEHOLDER = re.compile(f"{_HELD}|{MARKED}|file://")
 _VERB = re.compile(
-    r"prompt|instruction|template|message|role|backstory|expected_output|input_variables|\blc\b|system|few_?shot",
+    r"prompt|instruction|template|message|role|backstory|expected_output|input_variables|\blc\b|system|few_?shot"
+    r"|parameters|variables|inputs",
     re.IGNORECASE,
 )
 

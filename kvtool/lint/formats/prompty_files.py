@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, PromptText, Style, found_style
+from kvtool.lint.front_matter import front_matter
 
-_FRONT = re.compile(r"\A\s{0,80}---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _MUSTACHE = re.compile(
     r"^\s{0,8}(?:template|type|format|templateFormat)[ \t]*:[ \t]*(?:mustache|handlebars)\b", re.MULTILINE
 )
@@ -14,7 +14,7 @@ _MUSTACHE = re.compile(
 
 def read_prompty(file: DataFile) -> HeldPrompts | None:
     """What stands below the front matter: Jinja, unless it says otherwise."""
-    front = _FRONT.match(file.text)
+    front = front_matter(file.text)
     body = file.whole(front.end() if front is not None else 0)
     style: Style = "jinja"
     if file.suffix == ".prompt":

@@ -1,0 +1,62 @@
+"""Marks of other forms than braces, which code replaces by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from kvtool.lint.skeleton import MARKED, Hole, leaves, style_of
+from kvtool.lint.templates import text_template
+from tests.files import write
+
+Command = Callable[..., tuple[int, str, str]]
+
+RULES = "You keep the ledger of a small harbour. Answer only from the tide table, and say which page it was. " * 6
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["$QUESTION$", "<<question>>", "<< question >>", "[[question]]", "@@question@@", "%QUESTION%", "<current_date>"],
+)
+def test_marks_that_code_replaces(mark: str) -> None:
+    import re
+
+    text = f"Here: {mark}\n{RULES}"
+    assert style_of(text) == "marks"
+    assert re.search(MARKED, text)
+    (hole,) = [leaf for leaf in leaves(text_template("a.md", text, "marks")) if isinstance(leaf, Hole)]
+    assert (hole.spot.line, hole.spot.column, hole.spot.width) == (1, 7, len(mark))
+
+
+@pytest.mark.parametrize(
+    "text", ["<<SYS>>", "100%SURE%d", "<question>", "$Q$", "<current_date>today</current_date>", "[[1]]", "@@ -1 @@"]
+)
+def test_what_is_no_mark(text: str) -> None:
+    assert style_of(f"Here: {text}\n{RULES}") != "marks"
+
+
+def test_marks_that_name_nothing_asked_are_text() -> None:
+    nodes = text_template("a.md", f"See [[harbour]], and <<reply>> of $QUESTION$.\n{RULES}", "marks")
+    assert [leaf.what for leaf in leaves(nodes) if isinstance(leaf, Hole)] == ["`QUESTION`"]
+
+
+@pytest.mark.parametrize(
+    ("mark", "code", "told"),
+    [
+        ("[QUESTION]", "text.replace('[QUESTION]', question)", True),
+        ("<question>", 'text.replace("<question>", str(question))', True),
+        ("INPUT_QUESTION", "text.replace('INPUT_QUESTION', question)", True),
+        ("[QUESTION]", "text.replace('[QUESTION]', 'none')", False),
+        ("[QUESTION]", "text.replace('[ANSWER]', answer)", False),
+        ("INPUT_QUESTIONS", "text.replace('INPUT_QUESTION', question)", False),
+    ],
+)
+def test_what_code_replaces_is_a_mark(in_folder: Command, mark: str, code: str, told: bool) -> None:
+    write("quay/prompts/ask.txt", f"Asked is {mark}.\n{RULES}")
+    write("quay/run.py", f"def run(text, question, answer):\n    return {code}\n")
+    found = json.loads(in_folder("lint", "--json", ".")[1])["findings"]
+    assert [(one["path"], one["line"], one["code"]) for one in found] == (
+        [("quay/prompts/ask.txt", 1, "KV201")] if told else []
+    )
