@@ -46,8 +46,10 @@ DEFAULT_EXCLUDES = (
     ),
     *("vendor", "htmlcov", ".kvtool"),
     *("test_*.py", "*_test.py", "*_tests.py", "conftest.py"),
+    *("tests/", "test/", "docs/", "examples/", "*_examples/", "*icl_example*/", "_example*/"),
 )
-"""What is never read of a folder, as patterns of `.gitignore`: version control, installed packages, what tools make, tests."""
+"""What is never read of a folder, as patterns of `.gitignore`: version control, installed packages, what tools make, tests, and
+what shows people or models how something is done."""
 
 
 @dataclass(frozen=True, kw_only=True)

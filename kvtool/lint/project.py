@@ -23,7 +23,7 @@ from kvtool.lint.sources import (
     TEMPLATE_SUFFIXES,
     WORKLOAD_SUFFIXES,
 )
-from kvtool.lint.unnamed_texts import UNNAMED_SUFFIXES, is_prompt_text
+from kvtool.lint.unnamed_texts import UNNAMED_SUFFIXES, is_unnamed_prompt
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
@@ -175,7 +175,7 @@ def _unfit(path: str, kind: str) -> str | None:
     if b"\0" in data[:_START]:
         return "" if kind in ("data", "unnamed") else "binary"
     if kind == "unnamed":
-        return None if is_prompt_text(data.decode("utf-8", "replace")) else ""
+        return None if is_unnamed_prompt(file.name, data.decode("utf-8", "replace")) else ""
     if kind == "data":
         if file.suffix.lower() in WORKLOAD_SUFFIXES and _WORKLOAD.search(data) and _VERSION.search(data):
             return None

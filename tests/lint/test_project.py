@@ -20,6 +20,8 @@ from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]
 
+SAID = "Say which berth is free, and name the row of the tide table that you took it from. "
+ASKS = f"Your task is to answer. {SAID}{SAID}You must be brief.\n"
 LONG = "You are the assistant. " * 20
 TEMPLATE = "Now: {{ now() }}\n" + LONG
 TEXT = "Now: {now}\n" + LONG
@@ -54,6 +56,16 @@ def test_what_is_read_of_a_folder(folder: Path) -> None:
         "docs/systems.md": TEXT,
         "judges/ranks.txt": "<|im_start|>user\nRank these: {output_1} and {output_2}\n<|im_end|>\n",
         "judges/notes.txt": "What {output_1} said.\n",
+        "judges/pilot.md": f"---\nname: pilot\n---\nYou are a pilot. {SAID}{SAID}\n\nAsked is {{question}}.\n",
+        "judges/shown.md": f"You are a pilot. {SAID}{SAID}\n\n```\nAsked is {{question}}.\n```\nor `{{question}}`\n",
+        "judges/rank_user.txt": f"{ASKS}{{question}}\n",
+        "judges/rank_users.txt": f"{ASKS}{{question}}\n",
+        "judges/about.md": f"# Judges\n\n{SAID * 8}\nYou are a pilot. Asked is {{question}}.\n",
+        "tests/a.j2": TEMPLATE,
+        "src/test/prompts/a.md": TEXT,
+        "docs/prompts/a.md": TEXT,
+        "src/examples/prompt.md": TEXT,
+        "few_shot_examples/prompt.md": TEXT,
         "judges/image.txt": b"\x89PNG\0\0",
         "prompts/empty.md": "",
         "prompts/image.md": b"\x89PNG\0\0",
@@ -72,6 +84,8 @@ def test_what_is_read_of_a_folder(folder: Path) -> None:
         "system_prompt.txt",
         "w.yaml",
         "agents/planner/system.md",
+        "judges/pilot.md",
+        "judges/rank_user.txt",
         "judges/ranks.txt",
         "prompts/deep/a.md",
         "src/build.py",
@@ -308,6 +322,14 @@ def test_ten_thousand_files_are_walked_and_only_those_that_matter_opened(
             + "Say which berth is free, and name the row of the tide table that you took it from. " * 2,
             True,
         ),
+        (
+            f"<task>\nYour task is to answer. {SAID}{SAID}You must be brief.</task>\n<question>{{question}}</question>\n",
+            True,
+        ),
+        (f"Your task is to answer. {SAID}{SAID}You must be brief.\n{{question}}\n", False),
+        (f"Given the text {{{{ text }}}}, answer it. {SAID}{SAID}You must be brief.\nReturn JSON.", True),
+        (f"Given the tide {{{{ tide }}}}, answer it. {SAID}{SAID}You must be brief.\nReturn JSON.", True),
+        (f"Dear {{{{ keeper }}}}, {SAID}You must be brief. Please answer JSON.", False),
         ("Dear {name}, the harbour is closed. You are welcome in May.", False),
         ("You are a pilot. You must answer briefly. Say which berth it is.", False),
         ("The licence of {text} is granted. It is free.", False),

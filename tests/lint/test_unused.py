@@ -116,7 +116,11 @@ def test_what_only_unused_code_names_is_unused(
 def test_what_only_tests_name_is_unused(
     project: Callable[[dict[str, str]], list[str]], importer: str, told: bool
 ) -> None:
-    files = {"quay/texts.py": prompt(), importer: "from quay.texts import PROMPT\n\nprint(PROMPT)\n"}
+    files = {
+        "quay/texts.py": prompt(),
+        "quay/deep/run.py": "x = 1\n",
+        importer: "from quay.texts import PROMPT\n\nprint(PROMPT)\n",
+    }
     assert bool(project(files)) is told
 
 
