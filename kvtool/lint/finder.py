@@ -17,6 +17,7 @@ from kvtool.lint.found_files import template_belief
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.ignores import read_ignores
 from kvtool.lint.judged_text import JudgedText
+from kvtool.lint.late_texts import without_late
 from kvtool.lint.line_moves import movable
 from kvtool.lint.made_files import makes_a_file
 from kvtool.lint.python_evidence import Belief
@@ -102,7 +103,8 @@ class Finder:
         else:
             note = _NO_HOLES
         if one.kind != "python":
-            prompts = [without_profiles(with_data(nodes), WrittenIn(one.path, one.text)) for nodes in prompts]
+            written = WrittenIn(one.path, one.text)
+            prompts = [without_profiles(without_late(with_data(nodes)), written) for nodes in prompts]
         if one.found and one.kind != "python" and one.style != DATA and prompts:
             how = template_belief(one, prompts)
             if how is Belief.NO:

@@ -93,6 +93,22 @@ def test_a_template_that_makes_settings_is_no_prompt(tmp_path: Path, settings: i
     assert bool(findings_of(path, text)) is found
 
 
+@pytest.mark.parametrize(
+    ("first", "found"),
+    [
+        ("Your previous answer was rejected because of {problem}.", False),
+        ("You are a pilot. Judge the previous answer of {name}.", True),
+        ("Asked is {question}.", True),
+    ],
+)
+@pytest.mark.parametrize("name", ["prompts/again.md", "prompts/again.yaml"])
+def test_a_text_that_answers_a_reply_stands_late(tmp_path: Path, name: str, first: str, found: bool) -> None:
+    text = f"{first}\nAsked is {{question}}.\n{RULES}"
+    if name.endswith(".yaml"):
+        text = "prompt: |\n" + "".join(f"  {line}\n" for line in text.splitlines())
+    assert bool(findings_of(tmp_path / name, text)) is found
+
+
 def findings_of(path: Path, text: str) -> list[Finding]:
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
