@@ -58,6 +58,9 @@ _SET_UP = _OF_A_DEPLOYMENT | frozenset(
     ]
 )
 """Words for what a program is set up with, in the line before a block."""
+_DESCRIPTION = "description"
+_JUDGING = frozenset(("evaluation", "eval", "scoring", "grading", "judging"))
+"""Whose steps are the same for all that is judged."""
 _ENDS = re.compile(r"[ \t]*[`'\"*>\])]{0,4}[.,;]?[ \t]*(?:\n|$)|[ \t]*</")
 
 
@@ -145,19 +148,26 @@ def _stands_alone(before: str, after: str) -> bool:
 
 
 def _is_data(name: str, before: str, after: str) -> bool:
-    if _says_set_up(name) or _ENDS.match(after) is None:
+    described = words_of(name) == [_DESCRIPTION]
+    if (_says_set_up(name) and not described) or _ENDS.match(after) is None:
         return False
     line = before.rpartition("\n")[2]
     field = _FIELD.match(line)
     if field is not None:
-        return not _says_set_up(field[1])
+        return _names_thing(field[1]) if described else not _says_set_up(field[1])
     if line.strip(_MARKS):
         return False
     lines = [one for one in before.split("\n") if one.strip()]
     while lines and not lines[-1].strip(_MARKS):
         lines.pop()
     label = lines[-1].rstrip() if lines else ""
-    return _BLOCK.search(label) is not None and not _names_set_up(label)
+    return _BLOCK.search(label) is not None and (_names_thing(label) if described else not _names_set_up(label))
+
+
+def _names_thing(label: str) -> bool:
+    """Whether a label says what a description is one of, and that is no part of a program: `## Plot description`."""
+    thing = " ".join(word for word in words_of(label[-_LABEL:]) if word != _DESCRIPTION)
+    return bool(thing) and not _names_set_up(thing)
 
 
 def _names_set_up(label: str) -> bool:
@@ -168,4 +178,5 @@ def _names_set_up(label: str) -> bool:
 def _says_set_up(label: str) -> bool:
     words = words_of(label[-_LABEL:])
     said = " ".join(words)
-    return is_set_up(said) or is_settled(said) or not _OF_A_DEPLOYMENT.isdisjoint(words)
+    judges = words[-1:] == ["steps"] and not _JUDGING.isdisjoint(words)
+    return judges or is_set_up(said) or is_settled(said) or not _OF_A_DEPLOYMENT.isdisjoint(words)

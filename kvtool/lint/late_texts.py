@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from kvtool.lint.python_evidence import reads_as_reply
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, leaves
 
+_TASK = re.compile(r"\b(?:fix|correct|address)(?= (?:the following|this|these)\b)", re.IGNORECASE)
+"""`Fix the following issue` says what to do, not what was wrong with an answer."""
+
 
 def without_late(nodes: list[Node]) -> list[Node]:
     """The nodes, where in such a text what is another by its use or its name is told by nobody."""
     text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
-    return _hidden(nodes) if reads_as_reply(text, _before_values(nodes)) else nodes
+    return _hidden(nodes) if reads_as_reply(_TASK.sub("Do", text), _before_values(nodes)) else nodes
 
 
 def _before_values(nodes: list[Node]) -> int:

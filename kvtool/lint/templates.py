@@ -15,7 +15,7 @@ from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.data_blocks import label_before
-from kvtool.lint.placeholders import doubt_of, placeholder, section, unnamed
+from kvtool.lint.placeholders import doubt_of, placeholder, section, unnamed, words_of
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.replaced_marks import mark_pattern, name_of
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
@@ -31,6 +31,10 @@ _OWN_NAMES = frozenset(
     ("super", "caller", "self", "loop", "varargs", "kwargs", "_", "range", "dict", "cycler", "joiner", "namespace")
 )
 """Names that Jinja, or who made templates of it, brings along."""
+_PARTS_OF_PROGRAMS = frozenset(
+    ("names", "tools", "functions", "labels", "strings", "constants", "fragments", "settings")
+)
+"""How the name of an object ends that holds what a program is made of: `tool_names.replace_text`."""
 _TAG = re.compile(r"\{%[-+]?\s{0,80}(\w{1,40})[^%\n]{0,200}")
 _CHAIN = re.compile(r"\{([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,60}){1,6})[}:!]")
 """A placeholder of an attribute: `{state.question}`."""
@@ -314,6 +318,8 @@ class _Reader:
         """The hole of a name that the template has from outside. Of chat templates only what its name says: all of it is asked."""
         root = name.partition(".")[0]
         if root in self._loop_names or root in _OWN_NAMES:
+            return None
+        if root != name and words_of(root)[-1:] and words_of(root)[-1] in _PARTS_OF_PROGRAMS:
             return None
         if name in self._known:
             return placeholder(name, spot) or unnamed(name, spot)

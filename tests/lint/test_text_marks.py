@@ -94,11 +94,27 @@ def test_a_template_that_makes_settings_is_no_prompt(tmp_path: Path, settings: i
 
 
 @pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("tool_names['replace_body']", False),
+        ("labels.question", False),
+        ("_fragments.note", False),
+        ("replace_body", True),
+        ("tides.body", True),
+    ],
+)
+def test_parts_of_a_program_are_no_variables(name: str, told: bool) -> None:
+    assert bool(names(f"{{{{ {name} }}}}\n{RULES}")) is told
+
+
+@pytest.mark.parametrize(
     ("first", "found"),
     [
         ("Your previous answer was rejected because of {problem}.", False),
         ("You are a pilot. Judge the previous answer of {name}.", True),
         ("Asked is {question}.", True),
+        ("Please fix the following issue of the harbour.\n{issue}", True),
+        ("Fix the errors.\n{code}", False),
     ],
 )
 @pytest.mark.parametrize("name", ["prompts/again.md", "prompts/again.yaml"])
