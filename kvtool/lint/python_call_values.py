@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from kvtool.lint.placeholders import asked
@@ -19,7 +20,7 @@ from kvtool.lint.python_evidence import (
     name_says_prompt,
     name_says_system,
 )
-from kvtool.lint.python_filling import filled_text, formatted, template_style, with_replaced
+from kvtool.lint.python_filling import any_of, filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python_known_calls import KnownCalls
 from kvtool.lint.python_syntax import dotted, keyed
 from kvtool.lint.python_values import (
@@ -57,6 +58,7 @@ _TEXT_METHODS = frozenset(
         "decode",
         "copy",
         "splitlines",
+        "getvalue",
         "items",
         "values",
     ]
@@ -92,6 +94,15 @@ _MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}|[A-Z]{1,20}(?:_[A-Z0
 
 _SIGNS = "$<>[]{}()%@#*_ "
 """What stands around the name in it."""
+
+
+def _is_mark(node: ast.expr) -> bool:
+    """Whether it is a placeholder with a name that is not known: `"{" + key + "}"`."""
+    if not isinstance(node, ast.JoinedStr | ast.BinOp):
+        return False
+    return any(
+        isinstance(one, ast.Constant) and isinstance(one.value, str) and "{" in one.value for one in ast.walk(node)
+    )
 
 
 class Calls(KnownCalls):
@@ -190,10 +201,8 @@ class Calls(KnownCalls):
             given = {word.arg: self._factory(word.value) for word in node.keywords if word.arg is not None}
             self.told(filled := self._later(base, spot, given), Evidence.SENT)
             return filled
-        if method in ("get", "pop", "setdefault") and node.args and (key := self._constant(node.args[0])) is not None:
-            for piece in base:
-                if isinstance(piece, Mapped) and (value := piece.get(key)) is not None:
-                    return value
+        if method in ("get", "pop", "setdefault") and node.args and (held := self._of_key(node.args[0], base)):
+            return held
         if method in _SET_METHODS and any(isinstance(piece, Items) and piece.order for piece in base):
             return base
         if (found := self._of_path(node, method, base)) is not None:
@@ -206,13 +215,21 @@ class Calls(KnownCalls):
         """`text.replace("[QUESTION]", value)`: where nothing is known of the value, the mark says what it is."""
         needle = self._written(node.args[0])
         if needle is None:
-            return base
+            return self._later(base, spot, {}) if _is_mark(node.args[0]) else base
         if _MARK.fullmatch(needle):
             hole = asked(needle.strip(_SIGNS).lower(), spot)
             put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
         else:
             put = self._argument(node.args[1])
         return cut(with_replaced(base, needle, put))
+
+    def _of_key(self, key: ast.expr, base: Value) -> Value:
+        """What a mapping holds under a key: where that is not known, one of its texts."""
+        written = self._constant(key)
+        if written is None:
+            return any_of(base)
+        values = (piece.get(written) for piece in base if isinstance(piece, Mapped))
+        return next((value for value in values if value is not None), ())
 
     @staticmethod
     def _pairs(base: Value, method: str) -> Value:
@@ -263,11 +280,22 @@ class Calls(KnownCalls):
         if not filled_text(base):
             self.somewhere([*positional, *given.values()], function.value)
             shown = [value for key, value in given.items() if key in named]
-            return cut(part for value in (base, *positional, *shown) for part in holes_of(value))
+            if base and all(isinstance(piece, Param) and piece.hole is None for piece in base):
+                fill = partial(self._filled_with, given=given, positional=positional, style=style, spot=spot)
+                first: Value = tuple(replace(piece, filled=fill) for piece in base if isinstance(piece, Param))
+            else:
+                first = holes_of(base)
+            return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
         text = cut(formatted(base, given, positional, style, spot))
         if name_says_prompt(dotted(function.value)):
             self.told(text, Evidence.NAME)
         return text
+
+    @staticmethod
+    def _filled_with(
+        base: Value, given: Mapping[str, Value], positional: list[Value], style: str, spot: TemplatePlace
+    ) -> Value:
+        return cut(formatted(base, given, positional, style, spot))
 
     def _filled_in(self, node: ast.expr) -> Value:
         """What is put into a placeholder: where nothing is known of it but that it is given, that."""
@@ -311,7 +339,7 @@ class Calls(KnownCalls):
         last = name.rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
         sends = call_sends(name or last)
         passed: list[Value] = []
-        makes = last.endswith(_TEMPLATES)
+        makes = last.endswith(_TEMPLATES) or sends is Evidence.SENT
         given = self._parts_of_template(node) if makes else {}
         for argument in node.args:
             value = self.value_of(argument)
@@ -336,7 +364,7 @@ class Calls(KnownCalls):
                 self.told_as(word.arg, self._later(value, spot, given) if later else value, evidence)
             else:
                 self.told(self._later(value, spot, given) if later else value, evidence)
-            if makes and word.arg in ("template", "messages"):
+            if makes and word.arg in ("template", "messages", "prompt"):
                 passed[0] = value
         if makes and passed:
             return passed[0]

@@ -72,7 +72,10 @@ def substituted(
         if work[0] < 0:
             break
         if isinstance(piece, Param):
-            result += filling(_where_put(given(piece), piece), piece.fills)
+            value_given = given(piece)
+            if piece.filled is not None and piece not in value_given:
+                value_given = piece.filled(value_given)
+            result += filling(_where_put(value_given, piece), piece.fills)
         elif isinstance(piece, Hole):
             result.append(piece if made is None else replace(piece, made=made))
         elif isinstance(piece, Items):

@@ -38,7 +38,7 @@ _PROMPT = re.compile(
 _NO_TEXT = re.compile(
     r"(?:^|_)(?:tokens?|ids?|names?|paths?|files?|filename|keys?|hash|digest|counts?|len|length|versions?|type|types|cost|costs|dir|dirs|url|"
     r"class|cls|enabled|cache|cached|logger|log|sha|title|toolkit|session|style|level|width|limit|size|index|idx|time|timestamp|"
-    r"error|errors|exception|warning|usage|help|event|widget|color|label|symbol|input_prompt|shell_prompt)$"
+    r"error|errors|exception|warning|usage|help|event|widget|color|label|symbol|html|css|js|svg|sql|input_prompt|shell_prompt)$"
 )
 _SYSTEM = re.compile(
     r"(?:^|_)(?:system|sys|developer)_?(?:prompt|message|msg|instruction|content|text)s?(?:$|_)|^(?:agent_)?instructions$"
@@ -50,6 +50,11 @@ _EXAMPLE = re.compile(
 _ASKS_A_PERSON = re.compile(
     r"(?:^|_)(?:confirm|readline|input|password|shell|cli|terminal|tty)(?:_|$)|^prompt_(?:for|user|yes|and)"
 )
+_TEMPLATE = re.compile(r"(?:^|_)(?:templates?|tmpl|tpl)(?:_(?:text|str|string|zh|en|v?\d{1,3}))?$")
+_NO_MODEL = re.compile(
+    r"(?:^|_)(?:html|sql|css|js|page|mail|email|svg|xml|yaml|toml|latex|tex|readme|docker\w*|report|log|path|url|file\w*)(?:_|$)"
+)
+"""What a template is filled for that no model reads."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FILE = re.compile(r"(?:^|[/_\\.-])(?:prompts?|instructions?|system_messages?|sysprompts?)(?:[/_\\.-]|$)")
 
@@ -94,6 +99,12 @@ _OF_MODELS = re.compile(
 def speaks_of_models(code: str) -> bool:
     """Whether a module names anything that asks a model; most programs that only write sentences do not."""
     return _OF_MODELS.search(code) is not None
+
+
+def name_says_template(name: str) -> bool:
+    """Whether a name is one for a text that is filled later: `DEFAULT_QUERY_TMPL`, `self.reply_template`."""
+    last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
+    return _TEMPLATE.search(last) is not None and _NO_MODEL.search(last) is None
 
 
 def file_says_prompt(path: str) -> bool:
@@ -260,6 +271,8 @@ _LATE = re.compile(
     re.IGNORECASE,
 )
 _BEGINNING = 600
+_TOLD_TASK = re.compile(r"\b(?:your|the) (?:task|job|role|goal|mission|objective) is\b", re.IGNORECASE)
+"""How a text begins that says what is to be done, which no answer to a model does."""
 _ABOVE = re.compile(
     r"\b(?:passages?|documents?|messages|conversation|dialogue|discussion|text|context|code|answers?|responses?|results?|outputs?"
     r"|information|history|articles?|examples?) (?:given |provided |shown |listed )?above\b",
@@ -276,7 +289,7 @@ def reads_as_reply(text: str, first: int = _FIRST_WORDS) -> bool:
 
     `first` is the number of its characters before the first value: behind that, what is above may be the value.
     """
-    if _IS.search(text[:_BEGINNING]) is not None:
+    if _IS.search(text[:_BEGINNING]) is not None or _TOLD_TASK.search(text[:_FIRST_WORDS]) is not None:
         return False
     return _LATE.search(text[:_BEGINNING]) is not None or _ABOVE.search(text[: min(first, _FIRST_WORDS)]) is not None
 

@@ -10,7 +10,7 @@ from functools import cache
 from kvtool.lint.python_call_values import Calls
 from kvtool.lint.python_changes import given_into, holes_of, is_given, with_hole
 from kvtool.lint.python_evidence import Evidence
-from kvtool.lint.python_filling import filled_text, percent_filled
+from kvtool.lint.python_filling import any_of, percent_filled
 from kvtool.lint.python_nodes import held
 from kvtool.lint.python_syntax import dotted, keyed
 from kvtool.lint.python_values import (
@@ -38,9 +38,7 @@ _ROLES = frozenset(
 MOST_ELEMENTS = 200
 _MOST_REPEATED = 24
 """Known elements of a list that something is made of for each by itself."""
-_MOST_TEXTS = 8
 _LONGEST_REPEATED = 20_000
-"""Texts of a mapping that are taken where the key is not known."""
 _LEAST = 24
 """Characters of constant text, from which on a sum of texts is looked at for what it is put together of."""
 _LEFT = re.compile(r"\{[A-Za-z_]\w{0,99}\}")
@@ -123,14 +121,14 @@ class Expressions(Calls):
             left = self.value_of(node.left)
             if any(isinstance(piece, Literal) for piece in left):
                 given = (
-                    {key: self._argument(one) for key, one in keyed(node.right).items()}
+                    {key: self._filled_in(one) for key, one in keyed(node.right).items()}
                     if isinstance(node.right, ast.Dict)
                     else {}
                 )
                 several = isinstance(node.right, ast.Tuple)
-                right = [self._argument(one) for one in node.right.elts] if isinstance(node.right, ast.Tuple) else []
+                right = [self._filled_in(one) for one in node.right.elts] if isinstance(node.right, ast.Tuple) else []
                 if not several and not given:
-                    right = [self._argument(node.right)]
+                    right = [self._filled_in(node.right)]
                     for piece in right[0]:
                         given |= dict(piece.pairs) if isinstance(piece, Mapped) else {}
                 return cut(percent_filled(left, right, given, self.source.spot_of(node)))
@@ -165,12 +163,6 @@ class Expressions(Calls):
         return self.added([self.goes_on(term, value, behind) for term, value in zip(terms, values, strict=True)])
 
     @staticmethod
-    def _any_of(value: Value) -> Value:
-        """One of the texts of a mapping, where the key is not known."""
-        texts = [one for piece in value if isinstance(piece, Mapped) for _, one in piece.pairs if filled_text(one)]
-        return either(*texts[:_MOST_TEXTS]) if texts else ()
-
-    @staticmethod
     def _repeated_text(node: ast.BinOp, left: Value) -> Value:
         """A constant text as often as a constant says: `"=" * 40`."""
         times = node.right.value if isinstance(node.right, ast.Constant) else None
@@ -186,7 +178,11 @@ class Expressions(Calls):
         return either(*(self.value_of(side) for side in node.values))
 
     def _of_lambda(self, node: ast.Lambda) -> Value:
-        return self.value_of(node.body)
+        new = {one.arg for one in node.args.args} - self.given
+        self.given |= new
+        value = self.value_of(node.body)
+        self.given -= new
+        return value
 
     def _of_await(self, node: ast.Await) -> Value:
         return self.value_of(node.value)
@@ -302,7 +298,7 @@ class Expressions(Calls):
                     and -len(piece.values) <= node.slice.value < len(piece.values)
                 ):
                     return piece.values[node.slice.value]
-        if not isinstance(node.slice, ast.Slice | ast.Constant) and (found := self._any_of(value)):
+        if not isinstance(node.slice, ast.Slice | ast.Constant) and (found := any_of(value)):
             return found
         if isinstance(node.slice, ast.Slice):
             step = node.slice.step

@@ -27,6 +27,7 @@ from kvtool.lint.python_values import (
     Param,
     Piece,
     Value,
+    either,
     pieces_of,
 )
 from kvtool.lint.quoted_code import is_quoted, quoted_ranges
@@ -41,9 +42,19 @@ _MUSTACHE = re.compile(r"\{\{\s{0,8}[$#/^][A-Za-z_]")
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
+_MOST_TEXTS = 8
+"""Texts of a mapping that are taken where the key is not known."""
+
+
 def filled_text(value: Value) -> bool:
     """Whether there is a text in it that may be filled."""
     return any(isinstance(piece, Literal | str) for piece in pieces_of(value))
+
+
+def any_of(value: Value) -> Value:
+    """One of the texts of a mapping, where the key is not known."""
+    texts = [one for piece in value if isinstance(piece, Mapped) for _, one in piece.pairs if filled_text(one)]
+    return either(*texts[:_MOST_TEXTS]) if texts else ()
 
 
 def percent_filled(

@@ -207,10 +207,8 @@ class KnownCalls(Objects):
             return self.value_of(node.args[1])
         if name == "functools.partial" and node.args:
             return self._partial(node)
-        if last in ("field", "Field") and (
-            made := next((word.value for word in node.keywords if word.arg == "default_factory"), None)
-        ):
-            return self._made(made)
+        if last in ("field", "Field"):
+            return self._default(node)
         if last in ("Path", "PurePath", "files", "open", "join", "joinpath", "dirname", "abspath") and (
             last != "join" or name in ("os.path.join", "path.join")
         ):
@@ -218,6 +216,14 @@ class KnownCalls(Objects):
                 return None
             return self._path(*map(self.value_of, node.args[: 1 if last == "open" else 9]))
         return None
+
+    def _default(self, node: ast.Call) -> Value | None:
+        """What an attribute is where an object is made without it: `Field(default="…")`; None where that is not known."""
+        given = {word.arg: word.value for word in node.keywords}
+        if "default_factory" in given:
+            return self._made(given["default_factory"])
+        default = given.get("default", node.args[0] if node.args else None)
+        return self.value_of(default) or None if default is not None else None
 
     def _substituted(self, node: ast.Call) -> Value:
         """`re.sub(pattern, value, text)`: where the pattern is one text, and else the text as it is."""

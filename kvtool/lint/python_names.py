@@ -17,6 +17,7 @@ from kvtool.lint.python_evidence import (
     file_says_prompt,
     name_says_prompt,
     name_says_system,
+    name_says_template,
     speaks_of_models,
 )
 from kvtool.lint.python_package import ClassCode, Imported, Module
@@ -282,10 +283,18 @@ class Names(ABC):
     def told_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
         """Hand on a text under its name, which may say that it is a prompt, or what stands in front of a conversation."""
         if evidence is None:
-            evidence = Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING
+            evidence = self._named(name)
         naming, self.naming = self.naming, name_says_system(name)
         self.told(value, evidence)
         self.naming = naming
+
+    def _named(self, name: str) -> Evidence:
+        """What the name of a text says of it: that of a template, where models are asked, that it is one of a prompt."""
+        if name_says_prompt(name):
+            return Evidence.NAME
+        if not name_says_template(name):
+            return Evidence.NOTHING
+        return Evidence.NAME if speaks_of_models(self.module.source.text) else Evidence.FILE
 
     def returned(self, value: Value) -> None:
         self.told_as(self._label, value, self._says)

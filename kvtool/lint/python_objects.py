@@ -9,7 +9,7 @@ from kvtool.lint.python_origins import ValueOrigins
 from kvtool.lint.python_package import ClassCode
 from kvtool.lint.python_sources import refined
 from kvtool.lint.python_syntax import dotted
-from kvtool.lint.python_values import Callee, Either, FilePath, Instance, Mapped, Param, Piece, Value, ways
+from kvtool.lint.python_values import Callee, Either, FilePath, Instance, Literal, Mapped, Param, Piece, Value, ways
 from kvtool.lint.skeleton import Hole
 
 _MOST_NAMES = 6
@@ -29,6 +29,8 @@ class Objects(ValueOrigins):
                 result += piece.get(attribute) or ()
             elif isinstance(piece, Instance):
                 result += self._of_instance(piece, attribute)
+            elif isinstance(piece, str | Literal) and attribute == "value":
+                result.append(piece)  # a text that is a member of an enumeration
             elif isinstance(piece, Hole):
                 hole = refined(piece, attribute)
                 result += [hole] if hole is not None else []

@@ -356,7 +356,7 @@ class Program:
             value = (*value, *(part for one in called for part in self._free(one.value)))
         if has_param(value) and evidence >= Evidence.NAME:
             scope.add_sink(value, evidence)
-        unfilled = evidence < Evidence.SENT
+        unfilled = evidence < Evidence.ASKED
         if varies(value) or (unfilled and has_fields(value)):
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)

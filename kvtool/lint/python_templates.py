@@ -20,6 +20,7 @@ from kvtool.lint.python_evidence import (
     name_says_example,
     name_says_prompt,
     name_says_system,
+    name_says_template,
 )
 from kvtool.lint.python_filling import filled_text
 from kvtool.lint.python_flow import Flow
@@ -42,6 +43,7 @@ from kvtool.lint.skeleton import Hole, Node
 from kvtool.lint.volatile import of_unknown, shuffled, unordered
 
 _SET_TYPES = frozenset(("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet"))
+_MOST_YIELDS = 40
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -79,12 +81,15 @@ class _Scope(Flow):
     def read_function(self, function: FunctionCode) -> Summary:
         """Read a function's body, and say what it gives."""
         self._returns: list[Value] = []
+        self._yields: list[Value] = []
         self.in_function = True
         self._parameters(function)
         if any(decorator_says_prompt(dotted(getattr(one, "func", one))) for one in function.node.decorator_list):
             self._says = Evidence.ASKED
         self.run(function.node.body)
         value = either(*self._returns[:8]) if self._returns else ()
+        if self._yields:
+            value = (Items(tuple(self._yields[:_MOST_YIELDS])),)  # one behind the other
         attributes = {name: one for name, one in self.values.items() if name.startswith("self.")}
         return Summary(value, tuple((without_holes(one), evidence) for one, evidence in self.sinks), attributes)
 
@@ -127,7 +132,8 @@ class _Scope(Flow):
         self._body(body)
         for name, forwards in list(self.values.items()):
             value = backwards(forwards) if name in self.turned else forwards
-            if name not in self.unread or not self.in_function or name_says_prompt(name):
+            kept = name.startswith("self.") and name_says_template(name)
+            if name not in self.unread or not self.in_function or name_says_prompt(name) or kept:
                 self.told_as(name, value)  # what nobody reads goes to files or to people
 
     def _body(self, body: Iterable[ast.stmt]) -> bool:
@@ -233,7 +239,10 @@ class _Scope(Flow):
             if node.value is not None and hasattr(self, "_returns"):
                 value = self.value_of(node.value)
                 self.returned(value)
-                self._returns.append((Items((value,)),))
+                if isinstance(node, ast.Yield):
+                    self._yields.append(value)
+                else:
+                    self._returns.append((Items((value,)),))
             return
         if isinstance(node, ast.Await):
             node = node.value
@@ -264,7 +273,7 @@ class _Scope(Flow):
         known, rest = self._base(name)
         if known is None or rest:
             return False
-        if method == "write" and any(isinstance(piece, Param | FilePath) for piece in known):
+        if method == "write" and known and all(isinstance(piece, Param | FilePath) for piece in known):
             return True  # into a file: for people, or for other programs
         value = self.value_of(node.args[-1] if method == "insert" else node.args[0])
         if method == "write":
@@ -330,6 +339,12 @@ class _Scope(Flow):
             node, ast.Constant | ast.List | ast.Dict | ast.Compare | ast.JoinedStr | None
         )
         (self.unknown.add if known_nothing else self.unknown.discard)(name)
-        given = known_nothing and node is not None and self.is_given(node) and self.asked_of(node) is not None
+        given = known_nothing and node is not None and self._is_new(node)
         (self.given.add if given else self.given.discard)(name)
         (self.kept.add if known_nothing and node is not None and self.is_kept(node) else self.kept.discard)(name)
+
+    def _is_new(self, node: ast.expr) -> bool:
+        """Whether it is made of what callers give, or is waited for: what a function waits for is another for each call of it."""
+        if isinstance(node, ast.Await) and self.in_function:
+            return True
+        return self.is_given(node) and self.asked_of(node) is not None

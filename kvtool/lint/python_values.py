@@ -47,7 +47,8 @@ class Literal:
 class Param:
     """What a caller gives for a parameter; `hole` is what its name says where no caller is known, `template` the text that it
     stands for where a caller gives nothing, `declared` its annotation, `fills` the placeholder of another file that it is put into,
-    `put` where a text holds it. One of a constructor, to all methods: `self.name`."""
+    `put` where a text holds it, `filled` what is made of a template that is given. One of a constructor, to all methods:
+    `self.name`."""
 
     name: str
     hole: Hole | None = None
@@ -55,6 +56,7 @@ class Param:
     declared: ast.expr | None = None
     fills: Filled | None = None
     put: TemplatePlace | None = None
+    filled: Callable[[Value], Value] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -119,7 +119,9 @@ def _of_prompt(
     }
     founds = [found for found in every if not found.hole.hidden]
     covered = [found for found in every if found.hole.hidden and id(found.hole) not in was_hidden]
+    shown = {found.hole.spot for found in founds}  # one place may hold a value in front of itself: `balance += income`
     later = {(found.hole.spot, doubtful) for found in covered for doubtful in (False, True)}
+    later = {lost for lost in later if lost[0] not in shown}
     founds = _given_beside(founds, enough)
     founds = [found for found in founds if found.hole.doubt != "open" or id(found.hole) in around]
     later |= {(other.hole.spot, doubtful) for found in founds for other in found.others for doubtful in (False, True)}
