@@ -16,7 +16,7 @@ from kvtool.lint.python_evidence import Evidence, call_sends
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps
 from kvtool.lint.python_syntax import dotted
-from kvtool.lint.python_values import Items, Many, Message, Param, Value, pieces_of, varies, ways
+from kvtool.lint.python_values import FileText, Items, Many, Message, Param, Piece, Value, pieces_of, varies, ways
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _ASKED_OF_OBJECTS = frozenset(
@@ -49,8 +49,11 @@ class ValueOrigins(Names):
         return hole if hole is not None and hole.doubt == "use" else None
 
     def of_loop(self, value: Value, node: ast.expr) -> Value:
-        """What a loop over something unknown wrote, which a name says is another in each request: `formatted_notes`."""
-        if not self.in_function or varies(value) or not any(isinstance(one, Many) for one in pieces_of(value, _FIRST)):
+        """What a loop over something unknown wrote, or a file holds whose path callers give, where a name says that it is another
+        in each request: `formatted_notes`, `code`."""
+        if not self.in_function or varies(value):
+            return value
+        if not any(isinstance(one, Many) or _is_given_file(one) for one in pieces_of(value, _FIRST)):
             return value
         hole = asked(dotted(node).removeprefix("self."), self.source.spot_of(node))
         return (hole, *value) if hole is not None and hole.doubt == "use" else value
@@ -146,6 +149,11 @@ class ValueOrigins(Names):
         if call_sends(name or last) is Evidence.ASKED or _WEB.search(name) or _ANSWERS.search(last):
             return last
         return ""
+
+
+def _is_given_file(piece: Piece) -> bool:
+    """Whether it is the text of a file, all of whose path callers give."""
+    return isinstance(piece, FileText) and all(isinstance(one, Param) for part in piece.path.parts for one in part)
 
 
 def _called(node: ast.expr) -> str:

@@ -70,3 +70,15 @@ def test_what_replaces_something_unknown_leaves_a_text_as_it_is() -> None:
 def test_a_name_says_what_is_no_text_for_a_model(name: str, expected: bool) -> None:
     code = f"def show(question):\n    {name} = f'Look at {{question}}. ' + {RULES!r}\n    return {name}\n"
     assert bool(made_findings(code)) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "expected"),
+    [("path", "code", True), ("path", "template", False), ("'prompts', path", "code", False)],
+)
+def test_a_file_that_callers_give_is_what_is_asked_about(path: str, name: str, expected: bool) -> None:
+    code = (
+        f"from pathlib import Path\nRULES = {RULES!r}\ndef ask(llm, path):\n    {name} = Path({path}).read_text()\n"
+        f"    return llm.invoke(f'File:\\n{{{name}}}\\n' + RULES)\n"
+    )
+    assert bool(made_findings(code)) is expected
