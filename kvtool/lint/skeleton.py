@@ -150,13 +150,14 @@ _LONGEST_LABEL = 16
 class Found:
     """Something that varies in a prompt, the constant text behind it, and the tokens of all constant text of the prompt.
 
-    `others` are what varies behind it and is not told by itself.
+    `others` are what varies behind it and is not told by itself; `before` names what stands before it and may vary, too.
     """
 
     hole: Hole
     behind: Behind
     prompt: int
     others: tuple[Found, ...] = ()
+    before: tuple[str, ...] = ()
 
 
 def holes(nodes: Iterable[Node], count: Callable[[str], int]) -> list[Found]:

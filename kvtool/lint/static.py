@@ -129,13 +129,27 @@ def _of_prompt(
     if ending is not None:
         behind = [*founds[ending].others, *covered]
         others = {found.hole.what: found for found in reversed(behind) if found.hole.what != founds[ending].hole.what}
-        founds[ending] = replace(founds[ending], others=tuple(reversed(others.values())))
+        founds[ending] = replace(
+            founds[ending], others=tuple(reversed(others.values())), before=_may_vary_before(founds[ending].hole, every)
+        )
     first = {(found.hole.spot, doubtful) for found in founds for doubtful in (False, True)}
     if ending is not None and founds[ending].behind.movable >= _LEAST_KNOWN:
         passed = {_lost(found.hole) for found in founds if found.hole.doubt == "open"}
         later |= passed
         first -= passed
     return founds, later - first
+
+
+def _may_vary_before(hole: Hole, every: Sequence[Found]) -> tuple[str, ...]:
+    """What stands in front of something in its prompt and may be another each time, for all that its name says."""
+    names: dict[str, None] = {}
+    for found in every:
+        one = found.hole
+        if one.spot == hole.spot or one.what == hole.what:
+            break
+        if one.doubt == "open" and not one.hidden and not names_a_part(one.what):
+            names[one.what] = None
+    return tuple(names)
 
 
 def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[Found]:
@@ -264,6 +278,8 @@ def _finding(path: str, found: Found, block_size: int, text: str) -> Finding:
     if found.others:
         names = [other.hole.what for other in found.others]
         message += f"; {_listed(names)} var{'ies' if len(names) == 1 else 'y'} behind it, too"
+    if found.before and hole.doubt:
+        message += f"; {_listed(found.before)} before it may vary, too"
     return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, text, block_size)
 
 

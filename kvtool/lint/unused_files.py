@@ -28,6 +28,7 @@ class TextFiles:
     def __init__(self, texts: Sequence[TextInput]) -> None:
         self._texts = texts
         self._named: dict[str, bool] = {}
+        self._suffixes: dict[str, bool] = {}
 
     @cached_property
     def _code(self) -> str:
@@ -60,14 +61,25 @@ class TextFiles:
     def _is_put_together(self, path: str) -> bool:
         """Whether code writes the beginning or the end of the name beside something that it puts in."""
         name = PurePath(path).name
+        if self._takes_any(PurePath(path).suffix):
+            return True
         for cut in (found.start() for found in _PARTS.finditer(name)):
             tail, head = name[cut:], name[: cut + 1]
             ends = any(mark in self._code for mark in (f"}}{tail}", f'"{tail}"', f"'{tail}'"))
-            if ends and "." in tail[1:]:  # an end of a file's name alone, `.md`, says nothing
+            if ends and "." in tail[1:]:  # an end of a file's name alone, `.md`, is not what this looks for
                 return True
             if len(head) > 2 and (f"{head}{{" in self._code or f'"{head}"' in self._code or f"'{head}'" in self._code):
                 return True
         return False
+
+    def _takes_any(self, suffix: str) -> bool:
+        """Whether code makes a whole name of a file with this suffix: `f"{language}.md"`, `name + ".md"`, `glob("*.md")`."""
+        if suffix not in self._suffixes:
+            end = re.escape(suffix)
+            put_in = r"\{[^{}\n]{1,80}\}"
+            made = rf"[\"'/\\]{put_in}(?:_?{put_in})*{end}\b|[+*] ?[\"']?{end}[\"']"
+            self._suffixes[suffix] = bool(suffix) and re.search(made, self._code) is not None
+        return self._suffixes[suffix]
 
 
 def is_text_file(one: TextInput) -> bool:

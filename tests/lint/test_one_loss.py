@@ -87,6 +87,13 @@ def test_what_stands_behind_the_first_value_is_named_with_it() -> None:
     assert (found.line, found.message.endswith("; `draft` varies behind it, too")) == (1, True)
 
 
+def test_what_may_vary_before_the_first_value_is_named_with_it() -> None:
+    (found,) = jinja(
+        f"Speak of {{{{ harbour }}}} as {{{{ agent_name }}}}. {RULES}\nQuestion: {{{{ question }}}}\n{RULES}"
+    )
+    assert (found.line, found.message.endswith("; `harbour` before it may vary, too")) == (2, True)
+
+
 def test_a_question_behind_a_date_is_told_with_it() -> None:
     text = (
         "import datetime\ndef build_prompt(question):\n"

@@ -148,7 +148,12 @@ def test_a_text_file_that_is_left_over(
         ("NAME = f'{kind}_system.md'\n", True),
         ("NAME = f'sea_{kind}.md'\n", True),
         ("NAME = kind + '_system.md'\n", True),
-        ("NAME = kind + '.md'\n", False),
+        ("NAME = kind + '.md'\n", True),
+        ("NAME = f'{kind}.md'\n", True),
+        ("NAME = f'prompts/{kind}_{version}.md'\n", True),
+        ("NAMES = folder.glob('*.md')\n", True),
+        ("NAME = f'{kind}.txt'\n", False),
+        ("NAME = f'report-{kind}.md'\n", False),
         ("", False),
     ],
 )
