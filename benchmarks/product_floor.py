@@ -14,11 +14,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from kvtool.engine.model.products import Product, make_product
 
 ROUNDS = 3
 STEP_TOKENS = 2_048
@@ -27,13 +30,13 @@ STEP_TOKENS = 2_048
 
 @dataclass(frozen=True)
 class Products:
-    """The products of one model: `weights` of a layer, each [out, in], and of the vocabulary."""
+    """The products of one model: those of a layer with the sizes of what goes into them, and that of the vocabulary."""
 
     layers: int
     heads: int
     head_dim: int
-    weights: list[torch.Tensor]
-    vocabulary: torch.Tensor
+    weights: list[tuple[int, Product]]
+    vocabulary: tuple[int, Product]
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Products:
@@ -41,19 +44,26 @@ class Products:
         dim = hidden // heads
         qkv = hidden + 2 * config["num_key_value_heads"] * dim
         shapes = ((qkv, hidden), (hidden, hidden), (2 * inner, hidden), (hidden, inner))
-        weights = [torch.randn(shape) for shape in shapes]
-        return cls(config["num_hidden_layers"], heads, dim, weights, torch.randn(config["vocab_size"], hidden))
+        weights = [(shape[1], make_product(torch.randn(shape))) for shape in shapes]
+        vocabulary = hidden, make_product(torch.randn(config["vocab_size"], hidden))
+        return cls(config["num_hidden_layers"], heads, dim, weights, vocabulary)
 
     def step(self, tokens: int, attended: int, sampled: int) -> None:
         """All layers for `tokens` [tokens, hidden], each attending to `attended` others, and the logits of `sampled` of them."""
-        inputs = {weight.shape[1]: torch.randn(tokens, weight.shape[1]) for weight in self.weights}
-        queries = torch.randn(self.heads, tokens, self.head_dim)
-        keys = torch.randn(self.heads, self.head_dim, attended)
+        queries = given(self.heads, tokens, self.head_dim)
+        keys = given(self.heads, self.head_dim, attended)
         for _ in range(self.layers):
-            for weight in self.weights:
-                torch.nn.functional.linear(inputs[weight.shape[1]], weight)
+            for size, weight in self.weights:
+                weight.product(given(tokens, size))
             torch.matmul(torch.matmul(queries, keys), keys.transpose(1, 2))
-        torch.nn.functional.linear(torch.randn(sampled, self.vocabulary.shape[1]), self.vocabulary)
+        size, head = self.vocabulary
+        head.product(given(sampled, size))
+
+
+@cache
+def given(*shape: int) -> torch.Tensor:
+    """What goes into a product; made once, in the first of the rounds."""
+    return torch.randn(shape)
 
 
 def best(work: Callable[[], None]) -> float:
