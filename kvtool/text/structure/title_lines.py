@@ -26,7 +26,7 @@ _FORM = re.compile(
     r"|(?P<number>(?:(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)]|第[\d一二三四五六七八九十]{1,3}[章節节条條部][ \t\u3000:：]?)"
     r"[ \t]*[^\W\d_][^\n]{1,76})"
     r"|(?P<emphasis>(?:\*[^*\s][^*\n]{0,78}\*|_[^_\s][^_\n]{0,78}_)[:：]?)"
-    r"|(?P<plain>[^\W\d_][^\n]{1,60}[^\W_]))[ \t\r]*\Z"
+    r"|(?P<plain>[^\W\d_][^\n\d:：=|]{1,60}[^\W\d_]))[ \t\r]*\Z"
 )
 _LOWER = frozenset("=~─═+:—–*-[【<")
 """How the lower of two lines around a text begins."""
