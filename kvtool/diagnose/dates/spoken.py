@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - signs of other scripts are meant
 """Clocks in words, in the languages in which prompts are written: `a quarter to seven on Thursday morning`, `halb neun`."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
+from itertools import product
 
 from kvtool.diagnose.dates.spoken_languages import DENSE, LANGUAGES, SpokenLanguage
 
@@ -26,7 +28,21 @@ def _pattern(of: SpokenLanguage) -> str:
 
 _SPOKEN = "|".join(map(_pattern, LANGUAGES))
 _DENSE = "|".join(DENSE)
-_HOURS = re.compile(rf"(?i:(?<![^\W_])(?:{'|'.join(of.hours for of in LANGUAGES)})(?![^\W_])|[点點时時시])")
+_OPTIONAL = re.compile(r"(.)\?")
+_WORD = re.compile(r"[^\s\d_.,:;!?()\"“”„«»،۔।]+")
+_DENSE_SIGNS = re.compile("[点點時时시]")
+
+
+def _first_words(hours: str) -> Iterator[str]:
+    """The words that hours begin with, with and without the letters that may be left out."""
+    for hour in hours.split("|"):
+        word = hour.partition("\\s")[0]
+        pieces = _OPTIONAL.split(word)  # every second one may be left out
+        choices = [(piece, "") if at % 2 else (piece,) for at, piece in enumerate(pieces)]
+        yield from ("".join(each) for each in product(*choices))
+
+
+_HOURS = frozenset(word for of in LANGUAGES for word in _first_words(of.hours))
 
 
 class SpokenForm:
@@ -57,4 +73,6 @@ class SpokenForm:
 
 @lru_cache(maxsize=64)
 def _names_hour(text: str) -> bool:
-    return _HOURS.search(text) is not None
+    if not text.isascii() and _DENSE_SIGNS.search(text) is not None:
+        return True
+    return not _HOURS.isdisjoint(_WORD.findall(text.casefold()))
