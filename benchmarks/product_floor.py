@@ -1,10 +1,10 @@
-"""The matrix products of the runs of `generate_with.py` and nothing else: no engine in fp32 on this machine can be faster.
+"""The linear layers of the runs of `generate_with.py` and nothing else: no engine that multiplies with oneDNN in fp32 is faster.
 
     python benchmarks/product_floor.py MODEL PROMPTS.npy OUTPUTS SHARED
 
-Each linear layer once for all tokens of a step, and both products of attention in their best shape: what is shared is read once for
-all requests, causal halves are left out, their own tails, softmax, norms and everything else cost nothing. As fast as torch's
-own library multiplies on all cores, best of three. Prints one line of JSON with seconds, like `generate_with.py`.
+Each once for all tokens of a step, with weights that oneDNN has packed where it can, as kvtool and vLLM have them, on all cores,
+best of three; of tokens that nothing is sampled from, the last layer has queries, keys and values only. Attention, norms,
+activations, sampling and everything else cost nothing. Prints one line of JSON with seconds, like `generate_with.py`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ class Products:
     """The products of one model: those of a layer with the sizes of what goes into them, and that of the vocabulary."""
 
     layers: int
-    heads: int
-    head_dim: int
     weights: list[tuple[int, Product]]
     vocabulary: tuple[int, Product]
 
@@ -46,18 +44,18 @@ class Products:
         shapes = ((qkv, hidden), (hidden, hidden), (2 * inner, hidden), (hidden, inner))
         weights = [(shape[1], make_product(torch.randn(shape))) for shape in shapes]
         vocabulary = hidden, make_product(torch.randn(config["vocab_size"], hidden))
-        return cls(config["num_hidden_layers"], heads, dim, weights, vocabulary)
+        return cls(config["num_hidden_layers"], weights, vocabulary)
 
-    def step(self, tokens: int, attended: int, sampled: int) -> None:
-        """All layers for `tokens` [tokens, hidden], each attending to `attended` others, and the logits of `sampled` of them."""
-        queries = given(self.heads, tokens, self.head_dim)
-        keys = given(self.heads, self.head_dim, attended)
-        for _ in range(self.layers):
-            for size, weight in self.weights:
-                weight.product(given(tokens, size))
-            torch.matmul(torch.matmul(queries, keys), keys.transpose(1, 2))
-        size, head = self.vocabulary
-        head.product(given(sampled, size))
+    def step(self, tokens: int, sampled: int) -> None:
+        """All layers for `tokens` [tokens, hidden], and the logits of `sampled` of them."""
+        for layer in range(self.layers):
+            for number, (size, weight) in enumerate(self.weights):
+                wanted = sampled if number and layer == self.layers - 1 else tokens
+                if wanted:
+                    weight.product(given(wanted, size))
+        if sampled:
+            size, head = self.vocabulary
+            head.product(given(sampled, size))
 
 
 @cache
@@ -85,21 +83,20 @@ def main() -> None:
 
     def new_prefix() -> None:
         for at in range(0, prefix, STEP_TOKENS):
-            size = min(STEP_TOKENS, prefix - at)
-            products.step(size, at + size // 2, 0)
+            products.step(min(STEP_TOKENS, prefix - at), 0)
 
     def cold() -> None:
         new_prefix()
-        products.step(own, prefix, 1)
+        products.step(own, 1)
 
     def total() -> None:
         new_prefix()
         for at in range(0, requests * own, STEP_TOKENS):
-            products.step(min(STEP_TOKENS, requests * own - at), prefix, requests)
+            products.step(min(STEP_TOKENS, requests * own - at), requests)
         for _ in range(int(outputs) - 1):
-            products.step(requests, prefix, requests)
+            products.step(requests, requests)
 
-    warm = best(lambda: products.step(own, prefix, 1))
+    warm = best(lambda: products.step(own, 1))
     print(json.dumps({"cold": best(cold), "warm": warm, "total": best(total), "tokens": []}))
 
 
