@@ -82,7 +82,7 @@ def faults(ran: Ran) -> Iterator[str]:
 def _several(ran: Ran) -> bool:
     """Whether there are other inputs than a bad one, which are judged all the same; without any, a configuration names them."""
     command, *arguments = ran.job.arguments
-    inputs = [each for each in arguments if each in ran.job.files and each != BYTES]
+    inputs = [each for each in arguments if (each in ran.job.files and each != BYTES) or each == "-"]
     named = "." in arguments or len(inputs) > 1 or (not inputs and not CONFIGURATIONS.isdisjoint(ran.job.files))
     missing = re.search("no such file|cannot open", ran.err) is not None
     return (command in ("lint", "profile") and (named or missing)) or (command == "trace" and '"failed"' in ran.out)
