@@ -68,12 +68,11 @@ class WatchCommand(Command):
                     shown = self._document(watching, heard)
                     show(shown)
         except KeyboardInterrupt:
-            self._print_sums(shown)
+            pass
         except KvtoolError:
             self._print_sums(shown)  # what was counted until then is not lost
             raise
-        else:
-            self._print_sums(shown)
+        self._print_sums(shown)
 
     @contextmanager
     def _heard(self) -> Iterator[Heard | None]:

@@ -10,23 +10,13 @@ from kvtool.lint.data_blocks import with_data
 from kvtool.lint.python_evidence import Belief, Evidence, belief, reads_as_reply, speaks_of_models
 from kvtool.lint.python_nodes import judged, key_of
 from kvtool.lint.python_package import Module
-from kvtool.lint.skeleton import Hole, Node, leaves
+from kvtool.lint.skeleton import Hole, Node, before_values, leaves
 from kvtool.lint.work_budget import spend
 
 _LEAST = 40
 """Characters of constant text, below which nothing is a prompt."""
 _READ = 20_000
 """Characters of which is asked how they read; each is a step."""
-
-
-def _before_values(nodes: list[Node]) -> int:
-    """Characters of constant text before the first value."""
-    before = 0
-    for leaf in leaves(nodes):
-        if isinstance(leaf, Hole):
-            break
-        before += len(leaf)
-    return before
 
 
 class ToldTexts:
@@ -57,7 +47,7 @@ class ToldTexts:
         if how is Belief.NO:
             return
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
-        late = evidence is not Evidence.FILE and reads_as_reply(text, _before_values(nodes))
+        late = evidence is not Evidence.FILE and reads_as_reply(text, before_values(nodes))
         settled = without_profiles(with_data(with_clocks(nodes)), WrittenIn(module.path, module.source.text))
         found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late, path=module.path)
 

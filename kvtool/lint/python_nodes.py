@@ -13,7 +13,7 @@ from kvtool.lint.placeholders import is_set_up, may_be_asked, names_a_part
 from kvtool.lint.python_changes import changed, placed
 from kvtool.lint.python_sources import DATE
 from kvtool.lint.python_values import Items, Literal, Mapped, Message, Param, Piece, Value, pieces_of, text_of
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leaves, with_holes
 from kvtool.lint.volatile import HOST, RANDOM
 
 
@@ -160,32 +160,17 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path
     `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what stands before it in a
     conversation, so what is another by its use or its name costs nothing.
     """
-    result: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Hole):
-            hidden = node.hidden or node.spot.path != path or (late and not node.certain)
-            hidden = hidden or (
-                node.doubt == "open" and (unnamed or weak or (is_set_up(node.what) and not may_be_asked(node.what)))
-            )
-            by_name = not node.certain and not node.doubt and node.kind.code not in (TIME.code, REQUEST_ID.code)
-            capped = not node.certain or node.kind in (DATE, HOST) or node.kind.code == ENVIRONMENT.code
-            result.append(
-                replace(node, minor=node.minor or weak or by_name, capped=node.capped or capped, hidden=hidden)
-            )
-        elif isinstance(node, Choice):
-            result.append(
-                Choice(
-                    tuple(
-                        tuple(judged(branch, weak=weak, unnamed=unnamed, late=late, path=path))
-                        for branch in node.branches
-                    )
-                )
-            )
-        elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(judged(node.body, weak=weak, unnamed=unnamed, late=late, path=path))))
-        else:
-            result.append(node)
-    return result
+
+    def told(hole: Hole) -> Hole:
+        hidden = hole.hidden or hole.spot.path != path or (late and not hole.certain)
+        hidden = hidden or (
+            hole.doubt == "open" and (unnamed or weak or (is_set_up(hole.what) and not may_be_asked(hole.what)))
+        )
+        by_name = not hole.certain and not hole.doubt and hole.kind.code not in (TIME.code, REQUEST_ID.code)
+        capped = not hole.certain or hole.kind in (DATE, HOST) or hole.kind.code == ENVIRONMENT.code
+        return replace(hole, minor=hole.minor or weak or by_name, capped=hole.capped or capped, hidden=hidden)
+
+    return with_holes(nodes, told)
 
 
 def told_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[list[Node]]:

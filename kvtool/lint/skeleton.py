@@ -98,6 +98,31 @@ def leaves(nodes: Iterable[Node]) -> Iterator[str | Hole]:
             yield node
 
 
+def with_holes(nodes: Iterable[Node], change: Callable[[Hole], Hole]) -> list[Node]:
+    """The same nodes with other holes, those of all branches too."""
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Hole):
+            result.append(change(node))
+        elif isinstance(node, Choice):
+            result.append(Choice(tuple(tuple(with_holes(branch, change)) for branch in node.branches)))
+        elif isinstance(node, Repeat):
+            result.append(Repeat(tuple(with_holes(node.body, change))))
+        else:
+            result.append(node)
+    return result
+
+
+def before_values(nodes: Iterable[Node]) -> int:
+    """Characters of constant text before the first value."""
+    before = 0
+    for leaf in leaves(nodes):
+        if isinstance(leaf, Hole):
+            break
+        before += len(leaf)
+    return before
+
+
 @dataclass(frozen=True, slots=True)
 class Behind:
     """Tokens of constant text that follow a hole; `sure` is the part of them that is always there.

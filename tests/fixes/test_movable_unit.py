@@ -74,7 +74,8 @@ def test_a_heading_of_any_form_goes_with_all_that_it_heads(names: str, form: str
 
 
 @pytest.mark.parametrize(
-    "line", ["**Never shout.**", "Best regards", "[1] A lease", "=== END ===", "Desk: north", "Room 12"]
+    "line",
+    ["**Never shout.**", "Best regards", "[1] A lease", "=== END ===", "=== NOTES ===", "Desk: north", "Room 12"],
 )
 def test_lines_that_head_nothing_are_no_headings(line: str) -> None:
     text = f"You help.\n\n{line}\n{line}\n\nIt is 10:31. Be brief.\n\nAll else is fine."

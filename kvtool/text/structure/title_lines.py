@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import count
 
 from kvtool.text.structure.sentences import END_WORD, is_sentence, words_in
 
@@ -21,7 +20,7 @@ _FORM = re.compile(
     r"[ ]{0,3}(?:(?P<strong>(?:\*\*[^*\n]{1,80}\*\*|__[^_\n]{1,80}__)[:：]?)"
     r"|(?P<bracket>(?:【[^】\n]{1,80}】|「[^」\n]{1,80}」|《[^》\n]{1,80}》|〈[^〉\n]{1,80}〉|〔[^〕\n]{1,80}〕|（[^）\n]{1,80}）|\([^\W\d_][^()\n]{1,78}\)|［[^］\n]{1,80}］)[:：]?)"
     r"|(?P<square>\[[^\W\d_][^\]\[\n]{1,80}\][:：]?)|(?P<angle><<[^<>\n]{1,80}>>)"
-    r"|(?P<ruled>([—–]{1,40}|[=~─═+:*-]{2,40})[ \t]*[^\s=~─═+:—–*\n-][^\n]{0,76}?[ \t]*\6)"
+    r"|(?P<ruled>(?P<rule>[—–]{1,40}|[=~─═+:*-]{2,40})[ \t]*[^\s=~─═+:—–*\n-][^\n]{0,76}?[ \t]*(?P=rule))"
     rf"|(?P<sign>[{_SIGNS}]\ufe0f?[ \t]*[^\W_][^\n]{{1,76}})"
     r"|(?P<number>(?:(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)]|第[\d一二三四五六七八九十]{1,3}[章節节条條部][ \t\u3000:：]?)"
     r"[ \t]*[^\W\d_][^\n]{1,76})"
@@ -30,7 +29,7 @@ _FORM = re.compile(
 )
 _LOWER = frozenset("=~─═+:—–*-[【<")
 """How the lower of two lines around a text begins."""
-_FORMS = ("strong", "bracket", "square", "angle", "ruled", "sign", "number", "emphasis", "plain")
+_FORMS = ("strong", "bracket", "square", "angle", "sign", "number", "emphasis", "plain")
 _NUMBERED_ITEM = re.compile(r"[ ]{0,3}(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)][ \t]")
 
 
@@ -43,18 +42,22 @@ def titles_in(lines: Sequence[str]) -> dict[int, int]:
         apart, before = not before, line
         if not 2 < len(line) <= _LONGEST or not (apart or line[0] in _LOWER):
             continue
-        if (match := _FORM.match(line)) is None:
+        if (form := _form(line)) is None:
             continue
-        form = next(name for name in _FORMS if match[name] is not None)
-        if form == "ruled":
-            form = match[6][0]
         if END_WORD.search(line) is not None and form not in ("plain", "number"):
             ended.add(form)  # it is the lower of two lines around a text
         if apart and _heads(lines, number, form):
             found.setdefault(form, []).append(number)
-    levels = count(LEVEL)
-    shown = {form: numbers for form, numbers in found.items() if len(numbers) >= _LEAST and form not in ended}
-    return {number: level for level, numbers in zip(levels, shown.values(), strict=False) for number in numbers}
+    several = [numbers for form, numbers in found.items() if len(numbers) >= _LEAST and form not in ended]
+    return {number: level for level, numbers in enumerate(several, LEVEL) for number in numbers}
+
+
+def _form(line: str) -> str | None:
+    """The form that a line has: of ruled ones, the sign of the rule; None of lines that are no headings."""
+    match = _FORM.match(line)
+    if match is None:
+        return None
+    return match["rule"][0] if match["ruled"] else next(name for name in _FORMS if match[name] is not None)
 
 
 def _heads(lines: Sequence[str], number: int, form: str) -> bool:
@@ -74,9 +77,7 @@ def _heads(lines: Sequence[str], number: int, form: str) -> bool:
         alike = _NUMBERED_ITEM.match(text) is not None if form == "number" else False
         indented = len(text) - len(text.lstrip()) > len(line) - len(line.lstrip())
         return not alike and not indented and not first.islower() and _says(text)
-    other = _FORM.match(text)
-    same = other is not None and other.lastgroup is not None and any(other[name] and name == form for name in _FORMS)
-    return not same
+    return _form(text) != form
 
 
 def _says(text: str) -> bool:
