@@ -1,10 +1,12 @@
-"""The linear layers of the runs of `generate_with.py` and nothing else: no engine that multiplies with oneDNN in fp32 is faster.
+"""The matrix products of the runs of `generate_with.py` and nothing else: no engine that multiplies with oneDNN in fp32 is faster.
 
     python benchmarks/product_floor.py MODEL PROMPTS.npy OUTPUTS SHARED
 
-Each once for all tokens of a step, with weights that oneDNN has packed where it can, as kvtool and vLLM have them, on all cores,
-best of three; of tokens that nothing is sampled from, the last layer has queries, keys and values only. Attention, norms,
-activations, sampling and everything else cost nothing. Prints one line of JSON with seconds, like `generate_with.py`.
+The linear layers are run, each once for all tokens of a step, with weights that oneDNN has packed where it can, as kvtool and
+vLLM have them, on all cores, best of three; of tokens that nothing is sampled from, the last layer has queries, keys and values
+only. The two products of attention are counted, each query with the keys that it sees, and cost what they would at the best rate
+that oneDNN reaches on this machine with a square matrix: those of attention are thin, and slower. Exponentials, norms,
+activations, sampling and all that reads memory cost nothing. Prints one line of JSON with seconds, as `generate_with.py` does.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ from kvtool.engine.model.products import Product, make_product
 ROUNDS = 3
 STEP_TOKENS = 2_048
 """Prompt tokens that go through the layers together."""
+
+SQUARE = 2_048
+"""Rows and columns of the matrices with which the best rate is measured."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +63,41 @@ class Products:
             head.product(given(sampled, size))
 
 
+@dataclass(frozen=True)
+class AttentionProducts:
+    """Those of one query and one key in a layer, and of how many layers."""
+
+    layers: int
+    flops: int
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> AttentionProducts:
+        return cls(
+            config["num_hidden_layers"], 2 * 2 * config["hidden_size"]
+        )  # all heads' dimensions, multiplied and added
+
+    def prefill(self, before: int, tokens: int) -> int:
+        """FLOPs of `tokens` behind `before` cached ones; the last layer's, of one query, are left out."""
+        return (self.layers - 1) * self.flops * (tokens * before + tokens * (tokens + 1) // 2)
+
+    def decode(self, seen: int) -> int:
+        """FLOPs of one token that sees `seen`."""
+        return self.layers * self.flops * seen
+
+
+def best_rate() -> float:
+    """FLOPs in a second of a product of square matrices, with packed weights."""
+    weight, rows = make_product(torch.randn(SQUARE, SQUARE)), given(SQUARE, SQUARE)
+    return 2 * SQUARE**3 / best(lambda: weight.product(rows))
+
+
 @cache
 def given(*shape: int) -> torch.Tensor:
     """What goes into a product; made once, in the first of the rounds."""
     return torch.randn(shape)
 
 
-def best(work: Callable[[], None]) -> float:
+def best(work: Callable[[], object]) -> float:
     """Seconds of the fastest of the rounds."""
     times = []
     for _ in range(ROUNDS):
@@ -77,7 +110,8 @@ def best(work: Callable[[], None]) -> float:
 @torch.inference_mode()
 def main() -> None:
     model, prompts_file, outputs, shared = sys.argv[1:]
-    products = Products.of(json.loads(Path(model, "config.json").read_text(encoding="utf-8")))
+    config = json.loads(Path(model, "config.json").read_text(encoding="utf-8"))
+    products, attention = Products.of(config), AttentionProducts.of(config)
     _, requests, tokens = np.load(prompts_file).shape
     prefix, own = int(shared), tokens - int(shared)
 
@@ -96,8 +130,15 @@ def main() -> None:
         for _ in range(int(outputs) - 1):
             products.step(requests, requests)
 
-    warm = best(lambda: products.step(own, 1))
-    print(json.dumps({"cold": best(cold), "warm": warm, "total": best(total), "tokens": []}))
+    after_prefill = sum(attention.decode(tokens + more) for more in range(1, int(outputs)))
+    flops = {
+        "cold": attention.prefill(0, tokens),
+        "warm": attention.prefill(prefix, own),
+        "total": attention.prefill(0, prefix) + requests * (attention.prefill(prefix, own) + after_prefill),
+    }
+    linear = {"cold": best(cold), "warm": best(lambda: products.step(own, 1)), "total": best(total)}
+    rate = best_rate()
+    print(json.dumps({**{key: linear[key] + flops[key] / rate for key in linear}, "tokens": []}))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ One small Llama (27.7 M parameters, fp32, random from a seed, made here and kept
 and 64 own tokens, 16 output tokens, prefix cache on in every engine. TTFT is the time from submission to the first token of a
 request that runs alone, with its prefix new (cold) and cached (warm, median of 5); total is all 32 requests, submitted at once with
 a prefix that is new. Every engine runs in a process of its own, on all cores, and in turn; the best round counts. The last row is
-the model's linear layers alone (see `product_floor.py`): a bound for every engine that multiplies in fp32 with oneDNN.
+the matrix products alone (see `product_floor.py`): a bound for every engine that multiplies in fp32 with oneDNN.
 
     python benchmarks/vs_transformers.py [--vllm-python PATH] [--busy]
 
@@ -28,7 +28,7 @@ from timing import beside_a_busy_program, machine
 
 SHARED, OWN = 2_048, 64
 VOCABULARY = 8_640
-FLOOR = "linear only"
+FLOOR = "products only"
 """What is timed beside the engines, so that one sees how much faster any of them can become."""
 Run = dict[str, Any]
 
