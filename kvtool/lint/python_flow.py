@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 
 from kvtool.lint.python_expressions import Expressions
+from kvtool.lint.python_syntax import names_in
 from kvtool.lint.python_values import Either, Items, Many, Mapped, Piece, Value, cut, either
 from kvtool.lint.skeleton import Hole
 from kvtool.lint.work_budget import spend
@@ -97,9 +98,14 @@ class Flow(Expressions):
             return
         order = self.order_of(over, statement.iter, target)
         self.bind_element(statement.target, over, statement.iter)
-        if not over:
+        names = names_in(statement.target)
+        if not any(map(self.values.get, names)):
             self.bind_unknown(statement.target, statement.iter)
+        before = set(self.turns)
+        if self.asks(statement.body):
+            self.turns |= names
         self._repeated([*statement.body, *statement.orelse], order)
+        self.turns = before
 
     _do_asyncfor = _do_for
 

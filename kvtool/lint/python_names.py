@@ -93,6 +93,8 @@ class Names(ABC):
         """Names of lists that are read backwards: they are told so."""
         self.given: set[str] = set()
         """Names that were assigned something of which only is known that it is made of what callers give."""
+        self.turns: set[str] = set()
+        """Names of loops that ask a model in each of their turns, and what is made of them there: another in each request."""
         self.kept: set[str] = set()
         """Names that were assigned something of which only is known that the object was made with it."""
         self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING
@@ -213,6 +215,14 @@ class Names(ABC):
     @abstractmethod
     def is_given(self, node: ast.expr) -> bool:
         """Whether something is made of what callers give, or of what is another in each call by where it comes from."""
+
+    @abstractmethod
+    def asks(self, body: list[ast.stmt]) -> bool:
+        """Whether statements ask a model."""
+
+    @abstractmethod
+    def bind_unknown(self, target: ast.expr, over: ast.expr) -> None:
+        """The names of a loop over something of which only its origin is known have that origin."""
 
     @abstractmethod
     def is_kept(self, node: ast.expr) -> bool:

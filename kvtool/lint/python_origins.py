@@ -12,10 +12,10 @@ from dataclasses import replace
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.lint.placeholders import asked, is_settled, names_a_conversation, names_a_part
 from kvtool.lint.python_changes import is_given, with_hole
-from kvtool.lint.python_evidence import Evidence, call_sends
+from kvtool.lint.python_evidence import Evidence, call_sends, is_quiet, name_says_prompt
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps
-from kvtool.lint.python_syntax import dotted
+from kvtool.lint.python_syntax import dotted, names_in
 from kvtool.lint.python_values import FileText, Items, Many, Message, Param, Piece, Value, pieces_of, varies, ways
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
@@ -44,6 +44,8 @@ class ValueOrigins(Names):
         spot = self.source.spot_of(node)
         if name := self._given_name(node, _DEEPEST):
             hole = asked(name.removeprefix("self."), spot) or _key_of_settings(name, spot)
+            if hole is not None and hole.doubt == "open" and self._of_turn(name):
+                hole = replace(hole, doubt="use")
             return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
         hole = asked(name, spot) if (name := self._local_name(node, _DEEPEST)) else None
         return hole if hole is not None and hole.doubt == "use" else None
@@ -83,7 +85,7 @@ class ValueOrigins(Names):
 
     def bind_unknown(self, target: ast.expr, over: ast.expr) -> None:
         """The names of a loop over something of which only its origin is known have that origin."""
-        names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+        names = names_in(target)
         if self.is_given(over):
             self.given |= names
         elif self.asked_of(over) is not None:
@@ -119,6 +121,21 @@ class ValueOrigins(Names):
             if (hole := asked(last, self.source.spot_of(node))) is not None and hole.doubt == "use":
                 return last
         return next((name for part in _parts(root) if (name := self._local_name(part, deep - 1))), "")
+
+    def _of_turn(self, name: str) -> bool:
+        """Whether a name is one of a loop that asks in each turn: what it stands for then is asked about."""
+        return name.partition(".")[0] in self.turns and not names_a_part(name)
+
+    def asks(self, body: list[ast.stmt]) -> bool:
+        """Whether statements ask a model, by the names of what they call and of what they hand on."""
+        return any(self._asks(one) for statement in body for one in ast.walk(statement) if isinstance(one, ast.Call))
+
+    def _asks(self, call: ast.Call) -> bool:
+        name = self.canonical(dotted(call.func))
+        if call_sends(name) is Evidence.ASKED:
+            return True
+        given = [*call.args, *(word.value for word in call.keywords)]
+        return bool(name) and not is_quiet(name) and any(name_says_prompt(dotted(one)) for one in given)
 
     def is_kept(self, node: ast.expr) -> bool:
         """Whether it is what an object was made with, or a form of it."""

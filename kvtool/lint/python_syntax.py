@@ -47,3 +47,8 @@ def dotted(node: ast.expr) -> str:
             return ""
         node = node.value
     return ".".join([node.id, *reversed(parts)])
+
+
+def names_in(node: ast.expr) -> set[str]:
+    """All names in an expression: those that a target of a loop binds."""
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}

@@ -27,7 +27,7 @@ from kvtool.lint.python_flow import Flow
 from kvtool.lint.python_nodes import without_holes
 from kvtool.lint.python_package import FunctionCode, PythonFiles, imported
 from kvtool.lint.python_program import Program, Summary
-from kvtool.lint.python_syntax import dotted
+from kvtool.lint.python_syntax import dotted, names_in
 from kvtool.lint.python_values import (
     MOST_PIECES,
     Callee,
@@ -339,6 +339,8 @@ class _Scope(Flow):
             node, ast.Constant | ast.List | ast.Dict | ast.Compare | ast.JoinedStr | None
         )
         (self.unknown.add if known_nothing else self.unknown.discard)(name)
+        turned = known_nothing and node is not None and not self.turns.isdisjoint(names_in(node))
+        (self.turns.add if turned else self.turns.discard)(name)
         given = known_nothing and node is not None and self._is_new(node)
         (self.given.add if given else self.given.discard)(name)
         (self.kept.add if known_nothing and node is not None and self.is_kept(node) else self.kept.discard)(name)
