@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from kvtool.lint.placeholders import is_set_up, is_settled, words_of
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, leaves
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, leaves, with_holes
 
 _AROUND = 240
 _NO_RECORDS = frozenset(("self", "cls", "args", "os", "state"))
@@ -67,10 +67,13 @@ _ENDS = re.compile(r"[ \t]*[`'\"*>\])]{0,4}[.,;]?[ \t]*(?:\n|$)|[ \t]*</")
 def with_data(nodes: Iterable[Node]) -> list[Node]:
     """The nodes, where a placeholder of which nothing else tells is another in each request if it stands as data does.
 
-    So is what a prompt takes apart: an object of which it says several things.
+    So is what a prompt takes apart: an object of which it says several things; and a value that stands so in one place is the same
+    wherever else the prompt names it.
     """
     given = list(nodes)
-    return _told(given, "", "", _records(given))
+    told = _told(given, "", "", _records(given))
+    asked = {leaf.what for leaf in leaves(told) if isinstance(leaf, Hole) and leaf.doubt == "use"}
+    return with_holes(told, lambda hole: replace(hole, doubt="use") if hole.doubt and hole.what in asked else hole)
 
 
 def _records(nodes: Iterable[Node]) -> frozenset[str]:

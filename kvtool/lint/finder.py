@@ -36,6 +36,8 @@ from kvtool.workload.yaml.schema import EngineOptions
 
 _LEAST_BLOCKS = {"python": (3, 4, 8)}
 """Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""
+_LEAST_FOUND = 2
+"""The first of these for a file that a walk found: in a folder of many, one closing sentence is not worth a finding."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
 
 
@@ -113,6 +115,7 @@ class Finder:
                 prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
         size = self._block_size
         least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
+        least = max(least, size * _LEAST_FOUND) if one.found else least
         found = found_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )

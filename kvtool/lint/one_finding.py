@@ -20,7 +20,8 @@ def told_at_templates(
     """The findings, where those of a template and of the calls that fill it from other files are one, in the template.
 
     `fills` are the placeholders that findings put something into, by the identity of the finding; `paths` the linted files by
-    their real paths. What a call alone tells stays at it: only several calls that fill one template are told there.
+    their real paths. What one call is seen to put in, a clock for one, stays at it: several calls that fill one template are told
+    there, and what is another text in each request by its use.
     """
     given = list(findings)
     groups: dict[tuple[str, int, int], list[tuple[Finding, Filled]]] = {}
@@ -35,7 +36,8 @@ def told_at_templates(
     gone: set[int] = set()
     for (path, first, last), calls in groups.items():
         own = [one for one in of_file.get(path, ()) if first <= one.line <= last]
-        if not own and len({(one.path, one.line) for one, _ in calls}) < 2:
+        seen = any(one.confidence == 1.0 for one, _ in calls)
+        if not own and seen and len({(one.path, one.line) for one, _ in calls}) < 2:
             continue
         put = [_moved(one, path, filled) for one, filled in calls]
         told, left_out = _one_of(own, put)

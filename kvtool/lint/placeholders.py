@@ -41,7 +41,8 @@ _ASKED = _words(
     " abstract abstracts candidates solution solutions idea ideas argument arguments opinion alert incident"
     " scenario scenarios situation claims tasks requests transcripts dialogues dialogs trajectories hypotheses premises intent"
     " intention theorem proof puzzle stories essays resumes captions subtitles lyrics poem headline incidents alerts"
-    " plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference references"
+    " calls plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference"
+    " references"
 )
 """What a prompt is made for: it is another in each request."""
 _CODED = _words(

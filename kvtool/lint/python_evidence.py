@@ -260,7 +260,7 @@ _MEANT = re.compile(r"[\u0400-\u04ff\u0590-\u06ff\u0900-\u0dff\u0e00-\u0e7f\u304
 
 
 _LATE = re.compile(
-    r"\b(?:(?:your|the|my|its) (?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?"
+    r"\b(?:(?:your|my|its) (?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?"
     r"(?:response|answer|attempt|output|reply|message|result|try)s?"
     r"|previous loop|(?:failed|did not pass|fails) (?:[a-z-]{1,20} ){0,2}(?:validation|to parse|parsing)|could not be parsed"
     r"|(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
@@ -271,6 +271,12 @@ _LATE = re.compile(
     re.IGNORECASE,
 )
 _BEGINNING = 600
+_LATE_AT_ONCE = re.compile(
+    r"\bthe (?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?"
+    r"(?:response|answer|attempt|output|reply|message|result|try)s?\b",
+    re.IGNORECASE,
+)
+"""The same, where a text begins with it; further on it may be that of somebody whom the text is about."""
 _TOLD_TASK = re.compile(r"\b(?:your|the) (?:task|job|role|goal|mission|objective) is\b", re.IGNORECASE)
 """How a text begins that says what is to be done, which no answer to a model does."""
 _ABOVE = re.compile(
@@ -291,7 +297,9 @@ def reads_as_reply(text: str, first: int = _FIRST_WORDS) -> bool:
     """
     if _IS.search(text[:_BEGINNING]) is not None or _TOLD_TASK.search(text[:_FIRST_WORDS]) is not None:
         return False
-    return _LATE.search(text[:_BEGINNING]) is not None or _ABOVE.search(text[: min(first, _FIRST_WORDS)]) is not None
+    if _LATE.search(text[:_BEGINNING]) is not None or _LATE_AT_ONCE.search(text[:_FIRST_WORDS]) is not None:
+        return True
+    return _ABOVE.search(text[: min(first, _FIRST_WORDS)]) is not None
 
 
 @lru_cache(maxsize=2048)

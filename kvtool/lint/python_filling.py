@@ -194,7 +194,7 @@ class _Places:
         spot = self.pass_over(written)
         if spot is None or spot.path == self._outer.path:
             return _put(value, name, spot, self._outer)
-        own = None if self._literal.told else self._outer
+        own = None if self._literal.told and name else self._outer  # a placeholder without a name says nothing there
         return filling(_put(value, name, own, self._outer), filled_at(self._literal, spot))
 
     def pass_over(self, written: str) -> TemplatePlace | None:

@@ -338,6 +338,7 @@ class Program:
     def done(self, scope: Names, value: Value, evidence: Evidence) -> None:
         """A finished text: a prompt, or for each element where it is a collection of others."""
         value = apart(scope, value, evidence)
+        written = evidence < Evidence.SENT and not scope.in_function  # a constant, which code fills before it sends it
         roles = [piece.role for piece in pieces_of(value, 200) if isinstance(piece, Message)]
         if roles:
             value = system_first(value)
@@ -356,7 +357,7 @@ class Program:
             value = (*value, *(part for one in called for part in self._free(one.value)))
         if has_param(value) and evidence >= Evidence.NAME:
             scope.add_sink(value, evidence)
-        unfilled = evidence < Evidence.ASKED
+        unfilled = written or evidence < Evidence.ASKED
         if varies(value) or (unfilled and has_fields(value)):
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)

@@ -70,3 +70,14 @@ def test_what_is_the_same_for_a_machine_is_told_where_much_stands_behind_it() ->
 
     assert told("RULES") == ["KV106"]
     assert not told(repr("Answer only from the tide table, and never guess. " * 7))
+
+
+def test_an_answer_that_a_text_is_about_makes_it_no_late_message() -> None:
+    """`the previous response`, not at the beginning, is one of the conversation that is to be written."""
+    first = "Generate a natural conversation about this:"
+    rest = "\n\n{context}\n\n" + "Each turn has to be short and kind. " * 3
+    rest += "Follow-ups should build on the previous response. " + "Answer only from the table. " * 20
+    code = "def ask(llm, context):\n    return llm.invoke(f'''TEXT''')\n"
+    told = made_findings(code.replace("TEXT", first + rest))
+    assert [one.message.partition(" ")[0] for one in told] == ["`context`"]
+    assert not made_findings(code.replace("TEXT", "The previous response was not what was asked for:" + rest))

@@ -190,3 +190,38 @@ def test_what_methods_add_to_an_attribute_stands_in_their_order() -> None:
 def test_an_id_of_a_thing_is_its_id() -> None:
     told = found("def build_prompt(task):\n    return f'Do {task.id}. ' + RULES\n")
     assert [one.code for one in told] == ["KV102"]
+
+
+LOOP = "def run(llm, {given}):\n    for {names} in {over}:\n        prompt = f'Judge {{{name}}} now. ' + RULES\n        {body}\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "over"),
+    [("shape", "shapes"), ("shape, size", "shapes.items()"), ("number, shape", "enumerate(shapes)")],
+    ids=["one name", "pairs", "numbered"],
+)
+@pytest.mark.parametrize("body", ["llm.invoke(prompt)", "own_call(prompt)"], ids=["an SDK", "what gets a prompt"])
+def test_what_a_loop_asks_about_in_each_turn_is_another_in_each_request(names: str, over: str, body: str) -> None:
+    (one,) = found(LOOP.format(given="shapes", names=names, over=over, name="shape", body=body))
+    assert (one.code, one.message.partition(" (")[0]) == ("KV201", "`shape`")
+    assert "by its use" in one.message
+
+
+def test_what_a_turn_makes_of_it_is_another_too() -> None:
+    code = (
+        "def run(llm, shapes):\n    for shape in shapes:\n        marked = mark(shape)\n"
+        "        llm.invoke(f'Judge {marked} now. ' + RULES)\n"
+    )
+    assert [one.message.partition(" (")[0] for one in found(code)] == ["`marked`"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        LOOP.format(given="shapes", names="shape", over="shapes", name="shape", body="print(prompt)"),
+        LOOP.format(given="agents", names="agent", over="agents", name="agent", body="llm.invoke(prompt)"),
+    ],
+    ids=["a loop that only shows", "a part of the program"],
+)
+def test_other_names_of_loops_say_nothing(code: str) -> None:
+    assert not any("by its use" in one.message for one in found(code))

@@ -193,3 +193,51 @@ def test_what_has_text_of_its_own_is_not_told_at_the_f_string_that_a_call_puts_i
     assert alone.fills == into
     for value in ((clock, "Answer only from the tide table."), (replace(clock, certain=False, doubt="use"),)):
         assert filling(value, into) == value
+
+
+PLAIN = f'LEDGER_PROMPT = """\nHere is what the harbour master wrote:\n"{{}}"\n{RULES}\n"""\n'
+ONE_CALL = """
+from pkg.texts.prompts import LEDGER_PROMPT
+
+def ask(client, question):
+    return client.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": LEDGER_PROMPT.format(question)}]
+    )
+"""
+
+
+def test_what_one_call_puts_into_a_placeholder_without_a_name_is_told_there(package: Lint) -> None:
+    write("pkg/texts/prompts.py", PLAIN)
+    write("pkg/run/ask.py", ONE_CALL)
+    (found,) = json.loads(package("pkg")[1])["findings"]
+    assert (found["path"], found["line"], found["code"]) == ("pkg/texts/prompts.py", 3, "KV201")
+    assert found["message"].endswith("; filled at pkg/run/ask.py:6")
+
+
+def test_a_clock_of_one_call_stays_at_the_call(package: Lint) -> None:
+    write("pkg/texts/prompts.py", PLAIN)
+    clock = ONE_CALL.replace("format(question)", "format(datetime.now())")
+    write("pkg/run/ask.py", f"from datetime import datetime{clock}")
+    assert told(package, "pkg") == [("pkg/run/ask.py", 6, "KV101")]
+
+
+MESSAGES = f'''tutor = {{
+    "hint": {{
+        "messages": [
+            {{"role": "system", "content": """You are a kind tutor. {RULES}"""}},
+            {{"role": "user", "content": """Here is the lesson:
+{{lesson}}
+
+{RULES}"""}},
+        ],
+    }},
+}}
+'''
+TAKEN = "from pkg.texts.prompts import tutor\n\ndef ask(client, slots):\n    return client.ask(tutor, slots)\n"
+
+
+def test_messages_that_a_module_writes_down_are_templates(package: Lint) -> None:
+    """Whoever takes them fills them: their braces are placeholders."""
+    write("pkg/texts/prompts.py", MESSAGES)
+    write("pkg/run/ask.py", TAKEN)
+    assert told(package, "pkg") == [("pkg/texts/prompts.py", 6, "KV201")]
