@@ -18,6 +18,7 @@ from kvtool.diagnose.codes.kv104 import KV104
 from kvtool.diagnose.codes.kv105 import KV105
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.dates.ages import AGE
 from kvtool.diagnose.dates.date_form import DateForm
 from kvtool.diagnose.dates.spoken import SpokenForm
 from kvtool.diagnose.difference_kind import DifferenceKind
@@ -87,6 +88,8 @@ class Form(Protocol):
         """The value that is all of a text."""
 
 
+AGE_KEY = "age"
+"""The key of how long ago something was."""
 PART = "part"
 """The key of an image or a file, as the text of a prompt has it."""
 _TABLE: list[tuple[str, str, CodeEntry, str | DateForm | SpokenForm]] = [
@@ -210,6 +213,7 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm | SpokenForm]] = [
     ("unix", "timestamp (Unix nanoseconds)", KV101, r"(?<![\w.])1[67][0-9]{17}(?![\w]|\.\d)"),
     ("snowflake", "snowflake id", KV102, r"(?<![\w.,])[1-9][0-9]{16,18}(?![\w]|[.,]\d)"),
     ("unix", "timestamp (Unix seconds)", KV101, r"(?<![\w.])(?:1\d{9}|20\d{8})(?:\.\d{1,9})?(?![\w]|\.\d)"),
+    (AGE_KEY, "time since then", KV101, AGE),
     ("weekday", "day of the week", KV101, rf"{_B}(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day{_E}"),
     (
         "timezone",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from string import ascii_letters, digits
 from typing import NamedTuple, TypeGuard
@@ -10,6 +11,7 @@ from typing import NamedTuple, TypeGuard
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
 from kvtool.diagnose.classify import classify, classify_in
 from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv106 import FILE
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.kv112 import JSON_KEYS
@@ -30,6 +32,7 @@ from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_structure
 from kvtool.diagnose.cosmetic import cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.file_lists import in_file_list, lists_files
 from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
 from kvtool.diagnose.layout import Layout
 from kvtool.diagnose.seen_pair import widened
@@ -101,6 +104,16 @@ class Named(NamedTuple):
     """Tokens behind the gap that belong to the same line: they go with the value where its line goes."""
 
 
+def _as_file(named: Named) -> Named:
+    """A value that is an entry of a listing of files."""
+    return named._replace(kind=FILE, slot=replace(named.slot, kind=FILE.key))
+
+
+def _is_entry(named: Named) -> bool:
+    """Whether a value of which nothing else is known stands in a listing of files."""
+    return named.kind is OTHER and named.slot.variable is None and in_file_list(named.text, named.low)
+
+
 class Namer:
     """Names the gaps of one alignment."""
 
@@ -125,15 +138,18 @@ class Namer:
         if kind is not None:
             return "seam", [self._structural(kind, own)]
         change = self._change(own, theirs)
-        if change is not None:
+        # A file that a listing has or lacks is no section: the listing is what varies.
+        listed = change is not None and change.kind is OPTIONAL and lists_files(change.before or change.after)
+        if change is not None and not listed:
             return "cosmetic" if change.cosmetic else "blocked", [self._changed(change, own, theirs)]
-        spelling = self._spelling(own, theirs)
+        spelling = None if listed else self._spelling(own, theirs)
         if spelling is not None:
             return "cosmetic", [self._structural(spelling, own)._replace(other=str(theirs))]
         found: list[Named] = []
         for mine, other in by_line(*trimmed(own, theirs)):
             found += self._values(mine, other)
         found = found or [self._literal(own, None)]
+        found = [_as_file(each) if listed or _is_entry(each) else each for each in found]
         found[-1] = found[-1]._replace(tail=self._rest_of_line(gap.stop, own.stop))
         return "blocked", found
 

@@ -11,7 +11,7 @@ from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.kv104 import USER
 from kvtool.diagnose.codes.kv105 import COUNTER, KV105
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT
+from kvtool.diagnose.codes.kv106 import ENVIRONMENT, FILE
 from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
@@ -203,9 +203,9 @@ class SlotValues:
             return Resolved(VERSION, 0.9 * sure)
         if kind.key == "unix" and (other := self._no_time(said)) is not None:
             return Resolved(other, 0.9 * sure)
-        if kind.code in (ENVIRONMENT.code, OTHER.code) and self._are_towns(words):
+        if kind.code in (ENVIRONMENT.code, OTHER.code) and kind is not FILE and self._are_towns(words):
             return Resolved(USER, 0.9 * sure)
-        if kind.code == ENVIRONMENT.code and self._are_sentences(words):
+        if kind.code == ENVIRONMENT.code and kind is not FILE and self._are_sentences(words):
             return Resolved(OTHER, 0.9 * sure)
         detected = Resolved(kind, share * sure)
         if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
@@ -217,7 +217,13 @@ class SlotValues:
             same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
             return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
         texts = len(self.distinct) - (hash("") in self.distinct)
-        if (self.seen > 1 or variable is not None) and self.absent >= _OFTEN_ABSENT * self.seen and texts <= 1:
+        listed = variable is None and kind.code == ENVIRONMENT.code and share >= _MAJORITY  # a file is no section
+        if (
+            not listed
+            and (self.seen > 1 or variable is not None)
+            and self.absent >= _OFTEN_ABSENT * self.seen
+            and texts <= 1
+        ):
             return Resolved(OPTIONAL, min(self.absent / self.seen + 0.5, 1.0) * sure)
         shape = shape_of([value for value in self.examples if value]) if share < EXPLAINED or kind is OTHER else None
         if shape is not None:

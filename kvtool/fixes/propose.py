@@ -24,7 +24,8 @@ from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.diagnose.cosmetic import NORMALIZERS
-from kvtool.diagnose.detectors import PART
+from kvtool.diagnose.detectors import AGE_KEY, PART
+from kvtool.fixes.ages import TELL_WHEN, with_steady_ages
 from kvtool.fixes.asked import ASKED, BEFORE_IT, is_asked
 from kvtool.fixes.block_order import BlockOrder
 from kvtool.fixes.canonical import sort_keys, sort_tools
@@ -208,6 +209,9 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     target = target_of(cause, samples)
     if is_asked(cause, target, samples):
         return _value(cause, samples)
+    if cause.kind.key == AGE_KEY:
+        told = _fix(cause, "tell-when", "P3", TELL_WHEN, lambda: with_steady_ages, shared="ages")
+        return [*_value(cause, samples), told] if role_of_part(cause.slot.part) in INSTRUCTIONS else [told]
     what = "coarsen the time in its own format: a date with a time to the day, a time alone to the hour"
     coarsen = _fix(cause, "coarsen", "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
     return [*_value(cause, samples), coarsen]

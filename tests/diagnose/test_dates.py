@@ -244,3 +244,48 @@ def test_a_spoken_or_a_dotted_clock_is_one_with_its_day(text: str, part: str, wh
 def test_other_numbers_are_no_clock(text: str, part: str) -> None:
     start = text.index(part)
     assert classify_in(text, start, start + len(part))[0].code != KV101.code
+
+
+AGES = {
+    "en": ["2 min ago", "3 hours ago", "1 day ago", "5 minutes earlier"],
+    "de": ["vor 2 Stunden", "vor 3 Min."],
+    "fr": ["il y a 5 minutes", "il y a 2 h"],
+    "es": ["hace 2 horas"],
+    "pt": ["há 3 dias", "2 horas atrás"],
+    "it": ["2 ore fa"],
+    "nl": ["3 uur geleden"],
+    "pl": ["2 godziny temu"],
+    "da": ["for 2 timer siden"],
+    "sv": ["för 3 dagar sedan"],
+    "fi": ["2 tuntia sitten"],
+    "ru": ["5 минут назад"],
+    "uk": ["3 години тому"],
+    "tr": ["2 saat önce"],
+    "id": ["5 menit yang lalu"],
+    "vi": ["3 phút trước"],
+    "zh": ["5分钟前", "3 小時前", "2天之前"],
+    "ja": ["5分前", "3時間前"],
+    "ko": ["5분 전", "3시간전"],
+    "th": ["5 นาทีที่แล้ว"],
+    "ar": ["منذ ٣ ساعات", "قبل 2 دقائق"],
+    "he": ["לפני 3 שעות"],
+    "el": ["πριν από 2 ώρες"],
+    "cs": ["před 2 hodinami"],
+    "ro": ["acum 2 ore"],
+    "hu": ["2 napja ezelőtt"],
+}
+
+
+@pytest.mark.parametrize("language", AGES)
+def test_how_long_ago_something_was(language: str) -> None:
+    for age in AGES[language]:
+        text = f"[{age}] Hello"
+        at = next(place for place, sign in enumerate(text) if sign.isdigit())
+        found, *_ = classify_in(text, at, at + 1)
+        assert (found.key, found.code) == ("age", "KV101"), age
+
+
+@pytest.mark.parametrize("text", ["2 min", "3 hours later", "Answer in 3 days", "5 people waiting", "page 3 of 7"])
+def test_other_lengths_of_time_are_no_ages(text: str) -> None:
+    at = next(place for place, sign in enumerate(text) if sign.isdigit())
+    assert classify_in(text, at, at + 1)[0].key != "age"

@@ -270,3 +270,55 @@ def test_rules_that_a_deployment_put_in_another_order_are_left_alone(kvtool: Com
 def test_what_will_change_again_is_no_new_version(kvtool: Command, old: str, new: str) -> None:
     records = [asked(f"You help guests.\n{old if n < 12 else new}\n{RULES}", n) for n in range(24)]
     assert any(each["rerun"] is not None for each in findings(kvtool, records))
+
+
+def test_how_long_ago_something_was_in_messages_that_are_sent_again(kvtool: Command) -> None:
+    """An old message says another age in each turn: no move helps, and telling when it was wins back all of it."""
+    records = []
+    for session in range(6):
+        for turn in range(1, 6):
+            messages = [{"role": "system", "content": f"You help guests.\n{RULES}"}]
+            for at in range(turn):
+                said = f"[{(turn - at) * 7 - 5} min ago] What about room {session * 10 + at}?"
+                messages.append({"role": "user", "content": said})
+                if at < turn - 1:
+                    messages.append({"role": "assistant", "content": f"Chapter {at} tells all about it. " * 8})
+            records.append({"session_id": f"s{session}", "messages": messages})
+    first, *_ = findings(kvtool, records)
+    assert (first["code"], first["tier"]) == ("KV101", "P3")
+    assert "time since then" in first["message"]
+    assert first["fix"].startswith("tell when it was in place of how long ago that is")
+    assert first["rerun"]["group_after"] > first["rerun"]["group_before"] + 0.1
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ["src/app.py", "src/db.py", "src/api/routes.py", "tests/test_app.py", "docs/index.md", "pyproject.toml"],
+        ["├── app.py", "├── db.py", "├── api/", "│   ├── routes.py", "│   └── models.py", "└── README.md"],
+        ["- lib/a.rb (2.1 KB)", "- lib/b.rb (310 B)", "- spec/a_spec.rb (4 KB)", "- Gemfile.lock (9 KB)"],
+    ],
+    ids=["paths", "a tree", "a list with sizes"],
+)
+def test_files_that_a_listing_gains_are_a_listing_that_varies(kvtool: Command, entries: list[str]) -> None:
+    rng = random.Random(3)
+    records, listed = [], list(entries)
+    for n in range(32):
+        if n % 4 == 3:
+            like = rng.choice(entries[:2])
+            stem = like.rpartition(".")[0]
+            listed.insert(rng.randrange(1, len(listed)), like.replace(stem, f"{stem}_{n}"))
+        files = "\n".join(listed)
+        records.append(asked(f"You are a coding agent.\n\n<files>\n{files}\n</files>\n\n# Rules\n{RULES}", n))
+    first, *rest = findings(kvtool, records)
+    assert first["code"] == "KV106"
+    assert first["tokens_lost"] > 10 * sum(each["tokens_lost"] for each in rest)
+    assert first["rerun"]["group_after"] > first["rerun"]["group_before"] + 0.1
+
+
+def test_sections_are_still_told_as_sections(kvtool: Command) -> None:
+    def record(n: int) -> dict[str, Any]:
+        beta = "Beta readers may be told of drafts.\nName them as such.\n" if n * 7 % 3 == 0 else ""
+        return asked(f"You help readers.\n{beta}{RULES}", n)
+
+    assert findings(kvtool, [record(n) for n in range(24)])[0]["code"] == "KV107"

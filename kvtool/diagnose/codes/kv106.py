@@ -22,3 +22,4 @@ KV106 = CodeEntry(
     varies="value",
 )
 ENVIRONMENT = DifferenceKind("environment", "working directory, version control or system", KV106.code)
+FILE = DifferenceKind("file", "list of files", KV106.code)

@@ -1,0 +1,24 @@
+"""How long ago something was, in messages that are sent again: when it was stays the same, and is told in its place."""
+
+from __future__ import annotations
+
+import re
+
+from kvtool.diagnose.dates.ages import AGE
+from kvtool.diagnose.plain_signs import plain_signs
+from kvtool.fixes.turn_texts import edited, map_texts
+from kvtool.workload.turn import Turn
+
+TELL_WHEN = "tell when it was in place of how long ago that is: it then stays the same in all later requests"
+_AGE = re.compile(AGE)
+_STEADY = "0 min ago"
+
+
+def with_steady_ages(turn: Turn) -> Turn:
+    """The turn with one age in place of all: as steady as when it was, and about as long."""
+
+    def change(text: str) -> str:
+        edits = [(*found.span(), _STEADY) for found in _AGE.finditer(plain_signs(str.__str__(text)))]
+        return edited(text, edits) if edits else text
+
+    return map_texts(turn, change)
