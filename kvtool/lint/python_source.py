@@ -8,6 +8,7 @@ import sys
 import warnings
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.newer_python import parsed
 from kvtool.lint.skeleton import TemplatePlace
 
 _EXCERPT = 400
@@ -33,7 +34,7 @@ class PythonSource:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what the compiler thinks of the file is not for us to tell
-                self.tree = ast.parse(self.text)
+                self.tree = parsed(self.text)
         except SyntaxError as error:
             raise self._syntax_error(error) from None
         except (ValueError, RecursionError, MemoryError) as error:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from kvtool.lint.newer_python import parsed
 from kvtool.lint.python_evidence import name_says_prompt
 from kvtool.lint.python_source import with_line_feeds
 from kvtool.lint.sources import TextInput
@@ -131,7 +132,7 @@ class Definitions:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                tree = ast.parse(with_line_feeds(source.text))
+                tree = parsed(with_line_feeds(source.text))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return _Module()
         imports = {
