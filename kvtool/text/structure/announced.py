@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from kvtool.text.structure.placed_lines import PlacedLines
+from kvtool.text.structure.pointing import points_below
 from kvtool.text.structure.prose import ROW, introduction
 from kvtool.text.structure.raw_unit import RawUnit
 from kvtool.text.structure.sentences import introduces, is_sentence, is_title, sentence_ends
@@ -62,8 +63,12 @@ class _Announcing:
         if block is None or block.start < raw.stop:
             return None
         low = max(lines.starts[last], raw.start)
-        if introduces(self._text[low : raw.stop]) or (number == last + 1 and self._is_title(low, raw, first, block)):
-            before = sentence_ends(self._text, low, raw.stop, ())
+        before = sentence_ends(self._text, low, raw.stop, ())
+        if (
+            introduces(self._text[low : raw.stop])
+            or (number == last + 1 and self._is_title(low, raw, first, block))
+            or self._points(before[-1] if before else low, raw.stop, block)
+        ):
             several = block.kind == "paragraph" or block.kind in _SEVERAL
             stop = self._behind_the_like(block) if several else block.stop
             return RawUnit("introduced", before[-1] if before else low, stop, block.start)
@@ -72,6 +77,11 @@ class _Announcing:
             if found is not None and self._is_row(found[1]):
                 return RawUnit("introduced", found[0], self._behind_the_like(block), found[1])
         return None
+
+    def _points(self, low: int, stop: int, block: RawUnit) -> bool:
+        """Whether a sentence speaks of the list, the table or the data behind it."""
+        listed = block.kind in _HEADED or (block.kind == "paragraph" and self._text[block.start] == "|")
+        return listed and points_below(self._text[low:stop])
 
     def _is_title(self, low: int, raw: RawUnit, first: int, block: RawUnit) -> bool:
         """Whether the last line of a paragraph, right above a list, is the title of it."""

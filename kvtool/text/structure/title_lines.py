@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kvtool.text.structure.sentences import END_WORD, is_sentence, words_in
+from kvtool.text.structure.sentences import END_WORD, has_label, is_sentence, words_in
 
 LEVEL = 7
 """The level of the form that comes first in a text, below all headings that Markdown has; the next one is a level lower."""
@@ -22,20 +22,24 @@ _FORM = re.compile(
     r"|(?P<square>\[[^\W\d_][^\]\[\n]{1,80}\][:：]?)|(?P<angle><<[^<>\n]{1,80}>>)"
     r"|(?P<ruled>(?P<rule>[—–]{1,40}|[=~─═+:*-]{2,40})[ \t]*[^\s=~─═+:—–*\n-][^\n]{0,76}?[ \t]*(?P=rule))"
     rf"|(?P<sign>[{_SIGNS}]\ufe0f?[ \t]*[^\W_][^\n]{{1,76}})"
-    r"|(?P<number>(?:(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)]|第[\d一二三四五六七八九十]{1,3}[章節节条條部][ \t\u3000:：]?)"
+    r"|(?P<number>(?:(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)]|[一二三四五六七八九十]{1,3}[、．]"
+    r"|第[\d一二三四五六七八九十]{1,3}[章節节条條部][ \t\u3000:：]?)"
     r"[ \t]*[^\W\d_][^\n]{1,76})"
     r"|(?P<emphasis>(?:\*[^*\s][^*\n]{0,78}\*|_[^_\s][^_\n]{0,78}_)[:：]?)"
-    r"|(?P<plain>[^\W\d_][^\n\d:：=|]{1,60}[^\W\d_]))[ \t\r]*\Z"
+    r"|(?P<plain>[^\W\d_][^\n\d:：=|]{1,60}(?:[^\W\d_]|[\u0900-\u0dff\u0e00-\u0eff])))[ \t\r]*\Z"
 )
 _LOWER = frozenset("=~─═+:—–*-[【<")
 """How the lower of two lines around a text begins."""
 _FORMS = ("strong", "bracket", "square", "angle", "sign", "number", "emphasis", "plain")
+_LISTED = re.compile(r"[ ]{0,3}(?:[-*+•‣▪·]|\||\d{1,2}[.):、]|[①-⑳])[ \t]*\S")
+_LETTERS_WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff]")
 _NUMBERED_ITEM = re.compile(r"[ ]{0,3}(?:\d{1,2}|[IVX]{1,5}|[^\W\d_])[.)][ \t]")
 
 
 def titles_in(lines: Sequence[str]) -> dict[int, int]:
     """The numbers of such lines, each with its level, where there are several of one form; `lines` end without white space."""
     found: dict[str, list[int]] = {}
+    likely: dict[str, list[int]] = {}
     ended: set[str] = set()
     before = ""
     for number, line in enumerate(lines):
@@ -48,7 +52,13 @@ def titles_in(lines: Sequence[str]) -> dict[int, int]:
             ended.add(form)  # it is the lower of two lines around a text
         if apart and _heads(lines, number, form):
             found.setdefault(form, []).append(number)
-    several = [numbers for form, numbers in found.items() if len(numbers) >= _LEAST and form not in ended]
+        elif apart and _may_head(lines, number, form):
+            likely.setdefault(form, []).append(number)
+    several = [
+        sorted((*numbers, *likely.get(form, ())))
+        for form, numbers in found.items()
+        if len(numbers) >= _LEAST and form not in ended
+    ]
     return {number: level for level, numbers in enumerate(several, LEVEL) for number in numbers}
 
 
@@ -65,8 +75,7 @@ def _heads(lines: Sequence[str], number: int, form: str) -> bool:
     line = lines[number]
     if is_sentence(line.strip(" *_[]【】「」")):
         return False
-    words = words_in(line)
-    if not 1 <= words <= (_MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS):
+    if not 1 <= words_in(line) <= (_MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS) * _width(line):
         return False
     below = next((at for at in range(number + 1, min(number + 3, len(lines))) if lines[at]), None)
     if below is None:
@@ -78,6 +87,21 @@ def _heads(lines: Sequence[str], number: int, form: str) -> bool:
         indented = len(text) - len(text.lstrip()) > len(line) - len(line.lstrip())
         return not alike and not indented and not first.islower() and _says(text)
     return _form(text) != form
+
+
+def _may_head(lines: Sequence[str], number: int, form: str) -> bool:
+    """Whether a line is one of several headings, by those of its form that surely are: rows, a list or a label stand below it."""
+    line, below = lines[number], lines[number + 1] if number + 1 < len(lines) else ""
+    if form not in ("plain", "number") or not below or is_sentence(line):
+        return False
+    if not 1 <= words_in(line) <= (_MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS) * _width(line):
+        return False
+    return _LISTED.match(below) is not None or has_label(below)
+
+
+def _width(line: str) -> int:
+    """How many times as many words are counted as there are: of scripts of letters without spaces, every second sign is one."""
+    return 3 if _LETTERS_WITHOUT_SPACES.search(line) is not None else 1
 
 
 def _says(text: str) -> bool:
