@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
@@ -48,6 +49,7 @@ _LINES_OF_A_RULE = 4
 """Lines with a value or a fragment for each sentence without one, in an element that is data as a whole."""
 _CONTAINERS = frozenset({"introduced", "list", "numbered", "element", "section"})
 _BLOCKS = frozenset({"introduced", "list", "numbered", "element", "section", "table", "fence", "data", "rows", "quote"})
+_NAMED = re.compile(r"[ \t]*(?:[-*+•][ \t]+)?[*_`\"']{0,3}[^\W\d_][^:：\n]{0,40}[:：]")
 _NUMBER = re.compile(rf"\A[ \t]*{RULE}[.:)、]")
 """`Rule 3:` is no label of what it says."""
 _CLOSING = re.compile(r"\s*(?:</[^<>]{1,62}>|\[/[A-Z_]{1,42}\])?\s*\Z")
@@ -89,6 +91,13 @@ def _with(values: Sequence[Span], span: Span) -> Sequence[Span]:
     """Values in order, and one more among them."""
     at = bisect_left(values, span)
     return values if at < len(values) and values[at] == span else [*values[:at], span, *values[at:]]
+
+
+def _by_themselves(lines: Sequence[str]) -> list[str]:
+    """The lines without those that say one of a few values behind a label that others bear: `Verdict: pass` of each example."""
+    labels = [_NAMED.match(line) for line in lines]
+    often = Counter(found[0] for found in labels if found is not None)
+    return [line for line, found in zip(lines, labels, strict=True) if found is None or often[found[0]] == 1]
 
 
 class _Climb:
@@ -161,11 +170,16 @@ class _Climb:
             lines = [line.rstrip() for line in self._text[held.body : held.stop].split("\n") if line.strip()]
             if held.kind != "element":
                 said = [line for line in lines if words_in(line)]
-                if len(said) > 1 and self._common is not None and not any(line in self._common for line in said):
+                others = [line for line in said if self._common is None or line not in self._common]
+                if len(said) > 1 and others and not self._are_common(_by_themselves(said)):
                     return index
             elif len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
                 return index
         return next((index for index in range(1, at) if self._are_fields(self._path[index])), at)
+
+    def _are_common(self, lines: Sequence[str]) -> bool:
+        """Whether other requests have any of the lines, too; where nothing is known of others, they may."""
+        return self._common is None or any(line in self._common for line in lines)
 
     def _are_fields(self, unit: TextUnit) -> bool:
         """Whether a unit is a paragraph of labels with values, no line of which most other requests have."""

@@ -24,6 +24,7 @@ from kvtool.diagnose.compare.units import common_prefix
 from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
 from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.fixes.fix import Fix
+from kvtool.fixes.json_form import WRITE_JSON
 from kvtool.fixes.move_target import places_of
 from kvtool.fixes.one_delimiter import DELIMITER
 from kvtool.fixes.turn_texts import lines_with_places, texts_of
@@ -74,6 +75,8 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
         return "something else than text changed"
     if fix.tier == "P0":
         return None if _same_content(before, after) else "a change of the run must leave the prompt alone"
+    if fix.key.startswith(WRITE_JSON):
+        return _keys_sorted(before, after)
     if fix.tier == "P1":
         return _P1.get(fix.code, _identical)(before, after)
     if fix.tier == "P2":

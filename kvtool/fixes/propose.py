@@ -34,6 +34,7 @@ from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.inline_order import InlineOrder
+from kvtool.fixes.json_form import WRITE_JSON, on_one_line
 from kvtool.fixes.meant_order import AS_MEANT, is_meant
 from kvtool.fixes.movable_unit import AMONG_RULES
 from kvtool.fixes.move import destination, move_targets
@@ -70,6 +71,7 @@ _PICTURE_FIRST = "some models answer better with images first: evaluate before a
 _AN_APPLICATION = "it stands in a user message: only what an application writes there can move"
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
 
+ONE_LINE = "write JSON in one way: on one line, with one blank behind each comma and colon"
 _WORDS_OF_A_RULE = 4
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
@@ -295,7 +297,15 @@ def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     outside = "what variables bring" if set(form.kinds) <= set(IN_CODE) else "code and of what variables bring"
     forms = [one.kind.name for one in NORMALIZERS if one.kind.key in form.kinds]
     what = f"normalize {' and '.join(forms)}, outside of {outside}"
-    return [_fix(cause, "normalize", "P1", what, lambda: form, *warnings, shared=f"{kind}:{role}")]
+    fixes = [_fix(cause, "normalize", "P1", what, lambda: form, *warnings, shared=f"{kind}:{role}")]
+    if kind == "whitespace":
+        roles = INSTRUCTIONS | {role}
+        fixes.append(
+            _fix(
+                cause, WRITE_JSON, "P1", ONE_LINE, lambda: lambda turn: on_one_line(turn, roles), *warnings, shared=role
+            )
+        )
+    return fixes
 
 
 def _documents(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:

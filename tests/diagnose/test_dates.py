@@ -289,3 +289,10 @@ def test_how_long_ago_something_was(language: str) -> None:
 def test_other_lengths_of_time_are_no_ages(text: str) -> None:
     at = next(place for place, sign in enumerate(text) if sign.isdigit())
     assert classify_in(text, at, at + 1)[0].key != "age"
+
+
+@pytest.mark.parametrize("text", ["فصل 4", "بخش 12 از فصل 3", "شماره 7 متصل 5", "פרק 4", "אחרי 7 פרקים"])
+def test_no_part_of_a_word_is_one_where_blanks_part_words(text: str) -> None:
+    """A sign that says `morning` alone is a letter of other words: `فصل` is a chapter."""
+    at = next(place for place, sign in enumerate(text) if sign.isdigit())
+    assert classify_in(text, at, at + 1)[0].code != "KV101"

@@ -322,3 +322,35 @@ def test_sections_are_still_told_as_sections(kvtool: Command) -> None:
         return asked(f"You help readers.\n{beta}{RULES}", n)
 
     assert findings(kvtool, [record(n) for n in range(24)])[0]["code"] == "KV107"
+
+
+def test_json_that_is_laid_out_in_many_ways_is_written_in_one(kvtool: Command) -> None:
+    rng = random.Random(8)
+    rooms = [{"room": name, "beds": n, "price": 1.50 * n, "pets": n % 2 == 0} for n, name in enumerate("ABCDEF", 1)]
+    ways: list[dict[str, Any]] = [{"indent": 2}, {"indent": 4}, {"separators": (",", ":")}, {}]
+
+    def record(n: int) -> dict[str, Any]:
+        written = "\n".join(json.dumps(room, **rng.choice(ways)) for room in rooms)
+        return asked(f"You help guests.\n<rooms>\n{written}\n</rooms>\n{RULES}", n)
+
+    first, *_ = findings(kvtool, [record(n) for n in range(24)])
+    assert (first["code"], first["tier"]) == ("KV121", "P1")
+    assert first["fix"].startswith("write JSON in one way")
+    assert first["rerun"]["group_after"] > first["rerun"]["group_before"] + 0.4
+
+
+def test_examples_of_which_each_says_one_of_a_few_verdicts_move_as_a_section(kvtool: Command) -> None:
+    """The verdicts are the same lines in all requests; the pairs stay whole all the same."""
+    rng = random.Random(6)
+    posts = [f"Post number {n} about {what}" for n, what in enumerate(["cats", "cars", "loans", "rain", "tea"] * 6)]
+
+    def record(n: int) -> dict[str, Any]:
+        pairs = [f"Text: {post}\nVerdict: {'remove' if len(post) % 3 else 'keep'}" for post in rng.sample(posts, 4)]
+        head = "You judge posts.\n\n1. TASK\nRead the post and give a verdict.\n\n2. EXAMPLES\n" + "\n\n".join(pairs)
+        rules = RULES.replace("- ", "* ")
+        return asked(
+            f"{head}\n\n3. RULES\nKeep to these rules.\n{rules}\n\n4. FORM\nWrite one word and nothing else.", n
+        )
+
+    first, *_ = findings(kvtool, [record(n) for n in range(32)])
+    assert first["fix"].startswith("move its section behind the shared text")

@@ -28,7 +28,7 @@ HEADED = {
     ),
     "a few words above labels": (
         (
-            "You help students.\n\nCurrent page\nPath: home > lessons\nTitle: loops\n\nDuties\nAnswer each question about lessons.\n\n"
+            "You help students.\n\nCurrent page\nPath: home > lessons\nTitle: loops\n\nDuties\nAnswer each question.\n\n"
             "Limits\nNever write the answer of a test.\n"
         ),
         "home",

@@ -43,6 +43,8 @@ _ASCII_WORD = re.compile("[a-z]+(?:[.'][a-z]+)*+")
 _DATE_SIGN = re.compile(r"[/.\-]")
 _LONGEST_NUMBER = 4
 _LONGEST_WORD = 32
+_UNPARTED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Scripts that part no words with blanks, and Korean, which writes units at its numbers; Arabic, say, parts them."""
 _SURE_LETTERS = 4
 _SURE_NAME = 5
 """Letters of a weekday's name in ASCII from which on it is taken for one without a date around it."""
@@ -125,7 +127,7 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
     if token is not None:
         yield token
         return
-    if word.isascii() or unicodedata.category(word[0]) != "Lo":
+    if _UNPARTED.match(word) is None:
         return
     at, longest = 0, longest_by_sign()
     while at < len(word):
