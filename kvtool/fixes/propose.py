@@ -25,7 +25,6 @@ from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.diagnose.cosmetic import NORMALIZERS
 from kvtool.diagnose.detectors import AGE_KEY, PART
-from kvtool.fixes.ages import TELL_WHEN, with_steady_ages
 from kvtool.fixes.asked import ASKED, BEFORE_IT, is_asked
 from kvtool.fixes.block_order import BlockOrder
 from kvtool.fixes.canonical import sort_keys, sort_tools
@@ -49,6 +48,7 @@ from kvtool.fixes.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
+from kvtool.fixes.steady_ages import TELL_WHEN, with_steady_ages
 from kvtool.fixes.tool_definitions import TOOLS_PART, FirstDefinitions
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of

@@ -45,6 +45,8 @@ _LONGEST_NUMBER = 4
 _LONGEST_WORD = 32
 _UNPARTED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Scripts that part no words with blanks, and Korean, which writes units at its numbers; Arabic, say, parts them."""
+_LONGEST_PREFIX, _LEAST_STEM = 2, 3
+"""Letters of a preposition or an article at the front of a word, and of the word itself."""
 _SURE_LETTERS = 4
 _SURE_NAME = 5
 """Letters of a weekday's name in ASCII from which on it is taken for one without a date around it."""
@@ -127,7 +129,10 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
     if token is not None:
         yield token
         return
+    if word.isascii() or unicodedata.category(word[0]) != "Lo":
+        return
     if _UNPARTED.match(word) is None:
+        yield from _behind_prefix(word, low)
         return
     at, longest = 0, longest_by_sign()
     while at < len(word):
@@ -136,6 +141,15 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
         if token is not None and not (token.sort == "unit" and word[token.high - low :].startswith(_LASTING)):
             yield token
         at = at + 1 if token is None else token.high - low
+
+
+def _behind_prefix(word: str, low: int) -> Iterator[Token]:
+    """The token that is all of a word but what is written together with it: `במרץ` of `מרץ`."""
+    for at in range(1, min(_LONGEST_PREFIX, len(word) - _LEAST_STEM) + 1):
+        token = _token(word[at:], low + at)
+        if token is not None:
+            yield token._replace(low=low)
+            return
 
 
 def _token(word: str, low: int) -> Token | None:
