@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from kvtool.cli.app import run
 
@@ -60,6 +61,18 @@ def tau_bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def tau_bench_ids(tau_bench: Path) -> Path:
+    """The same prompts as token ids: those who do not ask about text need it tokenized once."""
+    tokenizer = Tokenizer.from_file(str(TINYLLAMA))
+    log = tau_bench.with_name("ids.jsonl")
+    with log.open("w") as file:
+        for line in tau_bench.read_text().splitlines():
+            ids = tokenizer.encode(json.loads(line)["prompt"]).ids
+            file.write(json.dumps({"prompt_token_ids": ids}) + "\n")
+    return log
+
+
+@pytest.fixture(scope="module")
 def agent_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = tmp_path_factory.mktemp("agent") / "prompts.jsonl"
     with log.open("w") as file:
@@ -80,9 +93,9 @@ def test_vllm_rules_on_transcripts(capsys: pytest.CaptureFixture[str], tau_bench
 
 
 @pytest.mark.parametrize("capacity", [256, 1024, 4096])
-def test_block_lru_on_transcripts(capsys: pytest.CaptureFixture[str], tau_bench: Path, capacity: int) -> None:
+def test_block_lru_on_transcripts(capsys: pytest.CaptureFixture[str], tau_bench_ids: Path, capacity: int) -> None:
     counts = expected("tau_bench_airline_first50_sequential")
-    got = totals(capsys, tau_bench, "--rules", "block-lru", "--capacity", str(capacity))
+    got = totals(capsys, tau_bench_ids, "--rules", "block-lru", "--capacity", str(capacity))
     assert got["hit_tokens"] == counts[f"lru_hit_tokens_C{capacity}"]
 
 

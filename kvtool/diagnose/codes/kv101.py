@@ -22,6 +22,7 @@ KV101 = CodeEntry(
     remedies=(
         CodeRemedy("move the clock behind the shared text, best into the latest turn", "P2"),
         CodeRemedy("coarsen it: the hour or the date instead of the second, where that is enough", "P3"),
+        CodeRemedy("of what is sent again (`2 min ago`), tell when it was in place of how long ago that is", "P3"),
         CodeRemedy("leave it out, or let the model ask a tool for the time", "P3"),
     ),
     ignore=(

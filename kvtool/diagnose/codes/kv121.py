@@ -19,6 +19,7 @@ KV121 = CodeEntry(
     after="one form everywhere: text.replace('\\r\\n', '\\n'), NFC, no spaces at line ends",
     remedies=(
         CodeRemedy("normalize texts before they are sent, templates first, never what users or programs wrote", "P1"),
+        CodeRemedy("write JSON in one layout, with the same serializer and the same options everywhere", "P1"),
     ),
     ignore="The difference lies in user data or in code, where white space has a meaning.",
     wins=("cosmetic",),
