@@ -1,12 +1,14 @@
-"""JSON on one line, with one blank behind each comma and colon: how it is laid out says nothing (tier P1)."""
+"""JSON on one line, with one blank behind each comma and colon: outside of code, how it is laid out says nothing (tier P1)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 
+from kvtool.fixes.one_form import outside
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.json_text import json_in
+from kvtool.text.structure.fenced import fenced_ranges
 from kvtool.workload.turn import Turn
 
 WRITE_JSON = "write-json"
@@ -15,7 +17,7 @@ _BETWEEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|([,:])[ \t\r\n]*+|[ \t\r\n]++', re.
 
 
 def on_one_line(turn: Turn, roles: Collection[str]) -> Turn:
-    """The turn with all JSON in texts of these roles so; its strings, its numbers and the order of its keys stay."""
+    """The turn with all JSON in texts of these roles so; strings, numbers and the order of keys stay, and so does fenced code."""
 
     def change(text: str) -> str:
         plain = str.__str__(text)
@@ -27,6 +29,7 @@ def on_one_line(turn: Turn, roles: Collection[str]) -> Turn:
                 written = f"{blank[1]} " if blank[1] else ""
                 if written != blank[0]:
                     edits.append((*blank.span(), written))
+        edits = outside(edits, fenced_ranges(plain)) if edits else edits
         return edited(text, edits) if edits else text
 
     return map_texts(turn, change, roles)

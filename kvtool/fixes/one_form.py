@@ -115,7 +115,7 @@ class OneForm:
             found = _INDENT.match(plain, start, stop)
             if want is not None and found is not None and found[0] != want:
                 edits.append((*found.span(), want))
-        edits = _outside(edits, list(_left_alone(text, code=True)))
+        edits = outside(edits, list(_left_alone(text, code=True)))
         return edited(text, edits) if edits else text
 
 
@@ -181,12 +181,12 @@ def _normalized(text: str, steps: Collection[str]) -> str:
     for step in steps:
         plain = str.__str__(text)
         found = [edit for edit in _EDITS[step](plain) if plain[edit[0] : edit[1]] != edit[2]]
-        if found and (found := _outside(found, list(_left_alone(text, code=step not in IN_CODE)))):
+        if found and (found := outside(found, list(_left_alone(text, code=step not in IN_CODE)))):
             text = edited(text, found)
     return text
 
 
-def _outside(edits: list[Edit], ranges: list[tuple[int, int]]) -> list[Edit]:
+def outside(edits: list[Edit], ranges: list[tuple[int, int]]) -> list[Edit]:
     """The edits that touch none of the ranges; both are in order."""
     kept: list[Edit] = []
     at = 0

@@ -71,7 +71,7 @@ _PICTURE_FIRST = "some models answer better with images first: evaluate before a
 _AN_APPLICATION = "it stands in a user message: only what an application writes there can move"
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
 
-ONE_LINE = "write JSON in one way: on one line, with one blank behind each comma and colon"
+ONE_LINE = "write JSON in one way: on one line, with one blank behind each comma and colon, outside of code"
 _WORDS_OF_A_RULE = 4
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""

@@ -33,3 +33,9 @@ def test_each_layout_becomes_one(value: dict[str, Any], indent: int | str | None
 def test_text_beside_it_and_numbers_stay_as_they_are() -> None:
     text = 'A,b:c  {"a" :1.50,\n "b":[ 1,2 ], "c , d": "x ,  y"}  [not, json]'
     assert written(text) == 'A,b:c  {"a": 1.50, "b": [1, 2], "c , d": "x ,  y"}  [not, json]'
+
+
+def test_what_a_fence_shows_stays_as_it_is_laid_out() -> None:
+    """It may show how an answer is to be laid out."""
+    shown = '```json\n{\n  "a": 1\n}\n```'
+    assert written(f'{{"b" :  2}}\n{shown}\n{{"c":3}}') == f'{{"b": 2}}\n{shown}\n{{"c": 3}}'
