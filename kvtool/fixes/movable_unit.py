@@ -170,16 +170,17 @@ class _Climb:
             lines = [line.rstrip() for line in self._text[held.body : held.stop].split("\n") if line.strip()]
             if held.kind != "element":
                 said = [line for line in lines if words_in(line)]
-                others = [line for line in said if self._common is None or line not in self._common]
-                if len(said) > 1 and others and not self._are_common(_by_themselves(said)):
+                if len(said) > 1 and self._is_own(said):
                     return index
             elif len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
                 return index
         return next((index for index in range(1, at) if self._are_fields(self._path[index])), at)
 
-    def _are_common(self, lines: Sequence[str]) -> bool:
-        """Whether other requests have any of the lines, too; where nothing is known of others, they may."""
-        return self._common is None or any(line in self._common for line in lines)
+    def _is_own(self, lines: Sequence[str]) -> bool:
+        """Whether other requests have none of the lines but such as stand under one label several times, and lack one at least."""
+        if self._common is None or all(line in self._common for line in lines):
+            return False
+        return not any(line in self._common for line in _by_themselves(lines))
 
     def _are_fields(self, unit: TextUnit) -> bool:
         """Whether a unit is a paragraph of labels with values, no line of which most other requests have."""

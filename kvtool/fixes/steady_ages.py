@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
-from kvtool.diagnose.dates.ages import AGE
+from kvtool.diagnose.detectors import AGE_KEY, DETECTORS
 from kvtool.diagnose.plain_signs import plain_signs
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.workload.turn import Turn
 
 TELL_WHEN = "tell when it was in place of how long ago that is: it then stays the same in all later requests"
-_AGE = re.compile(AGE)
+_AGE = next(pattern for kind, pattern in DETECTORS if kind.key == AGE_KEY)
 _STEADY = "0 min ago"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 
 _TOKEN = re.compile(r"#[^\n]*|([A-Za-z]{0,3})('''|\"\"\"|'|\")|\\[\s\S]")
 _GENERIC = re.compile(
@@ -33,10 +34,8 @@ def parsed(text: str) -> ast.Module:
         earlier = for_earlier_parsers(text)
         if earlier == text:
             raise
-        try:
+        with suppress(SyntaxError):
             return ast.parse(earlier)
-        except SyntaxError:
-            pass
         raise
 
 
@@ -67,7 +66,7 @@ def _string(text: str, start: re.Match[str], around: str, deep: int) -> tuple[in
         raise _NotFollowedError
     prefix, quote = start[1].lower(), start[2]
     own = quote
-    if around and (len(quote) > 1 or quote in around or len(around) > 1):
+    if around and (len(quote) > 1 or quote in around):
         own = next((sign for sign in "'\"" if sign not in around), "") if len(quote) == 1 else ""
     formatted = "f" in prefix
     written: list[str] = []

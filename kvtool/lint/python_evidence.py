@@ -259,9 +259,12 @@ _FENCED = re.compile(r"```[^`]{0,8000}```")
 _MEANT = re.compile(r"[\u0400-\u04ff\u0590-\u06ff\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-_LATE = re.compile(
-    r"\b(?:(?:your|my|its) (?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?"
+_WRITTEN_BEFORE = (
+    r"(?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?"
     r"(?:response|answer|attempt|output|reply|message|result|try)s?"
+)
+_LATE = re.compile(
+    rf"\b(?:(?:your|my|its) {_WRITTEN_BEFORE}"
     r"|previous loop|(?:failed|did not pass|fails) (?:[a-z-]{1,20} ){0,2}(?:validation|to parse|parsing)|could not be parsed"
     r"|(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
     r"|(?:the|these) (?:above|previous|preceding|earlier) messages|messages above|recall (?:that )?we are (?:working|solving)"
@@ -271,11 +274,7 @@ _LATE = re.compile(
     re.IGNORECASE,
 )
 _BEGINNING = 600
-_LATE_AT_ONCE = re.compile(
-    r"\bthe (?:previous|last|prior|earlier|preceding) (?:[a-z-]{1,20} )?"
-    r"(?:response|answer|attempt|output|reply|message|result|try)s?\b",
-    re.IGNORECASE,
-)
+_LATE_AT_ONCE = re.compile(rf"\bthe {_WRITTEN_BEFORE}\b", re.IGNORECASE)
 """The same, where a text begins with it; further on it may be that of somebody whom the text is about."""
 _TOLD_TASK = re.compile(r"\b(?:your|the) (?:task|job|role|goal|mission|objective) is\b", re.IGNORECASE)
 """How a text begins that says what is to be done, which no answer to a model does."""

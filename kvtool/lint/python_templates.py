@@ -339,7 +339,7 @@ class _Scope(Flow):
             node, ast.Constant | ast.List | ast.Dict | ast.Compare | ast.JoinedStr | None
         )
         (self.unknown.add if known_nothing else self.unknown.discard)(name)
-        turned = known_nothing and node is not None and not self.turns.isdisjoint(names_in(node))
+        turned = bool(self.turns) and known_nothing and node is not None and not self.turns.isdisjoint(names_in(node))
         (self.turns.add if turned else self.turns.discard)(name)
         given = known_nothing and node is not None and self._is_new(node)
         (self.given.add if given else self.given.discard)(name)

@@ -63,15 +63,14 @@ class _Announcing:
         if block is None or block.start < raw.stop:
             return None
         low = max(lines.starts[last], raw.start)
-        before = sentence_ends(self._text, low, raw.stop, ())
         if (
             introduces(self._text[low : raw.stop])
             or (number == last + 1 and self._is_title(low, raw, first, block))
-            or self._points(before[-1] if before else low, raw.stop, block)
+            or self._points(low, raw.stop, block)
         ):
             several = block.kind == "paragraph" or block.kind in _SEVERAL
             stop = self._behind_the_like(block) if several else block.stop
-            return RawUnit("introduced", before[-1] if before else low, stop, block.start)
+            return RawUnit("introduced", self._last_sentence(low, raw.stop), stop, block.start)
         if block.kind == "paragraph" and self._is_row(block.start):
             found = introduction(self._text, raw.start, raw.stop)
             if found is not None and self._is_row(found[1]):
@@ -79,9 +78,13 @@ class _Announcing:
         return None
 
     def _points(self, low: int, stop: int, block: RawUnit) -> bool:
-        """Whether a sentence speaks of the list, the table or the data behind it."""
+        """Whether the last sentence of a line speaks of the list, the table or the data behind it."""
         listed = block.kind in _HEADED or (block.kind == "paragraph" and self._text[block.start] == "|")
-        return listed and points_below(self._text[low:stop])
+        return listed and points_below(self._text[self._last_sentence(low, stop) : stop])
+
+    def _last_sentence(self, low: int, stop: int) -> int:
+        """Where the last sentence of a line begins."""
+        return next(reversed(sentence_ends(self._text, low, stop, ())), low)
 
     def _is_title(self, low: int, raw: RawUnit, first: int, block: RawUnit) -> bool:
         """Whether the last line of a paragraph, right above a list, is the title of it."""

@@ -8,9 +8,11 @@ from kvtool.text.structure.sentences import is_sentence
 
 CITED = re.compile(r"[ ]{0,3}(\[\d{1,3}\])(?=[ \t]*\S)")
 """The beginning of an item that is numbered to be cited."""
-_CAPITALS = re.compile(r"(?:(?:\d{1,2}|[IVX]{1,5}|[A-Z])[.)][ \t]+)?[^\W\d_][^\Wa-z_][^a-z\n=|<>{}\[\]\"]{0,60}\Z")
-_NUMBERED = re.compile(r"(?:\d{1,2}|[IVX]{1,5}|[A-Z])[.)][ \t]")
-_LEAST = 2
+_NUMBER = r"(?:\d{1,2}|[IVX]{1,5}|[A-Z])[.)][ \t]+"
+_CAPITALS = re.compile(rf"(?:{_NUMBER})?[^\W\d_][^\Wa-z_][^a-z\n=|<>{{}}\[\]\"]{{0,60}}\Z")
+_NUMBERED = re.compile(_NUMBER)
+_LEAST_BELOW_TITLE = 2
+"""Other lines in capitals, from which on the first may be the title of them all."""
 _SHOUTED = re.compile(r"[^\W\d_]{4}")
 _HEADING = "## X"
 
@@ -34,7 +36,11 @@ def mark_capitals(lines: list[str]) -> None:
         and not is_sentence(line)
         and (not number or not lines[number - 1].strip())
     ]
-    if len(found) > _LEAST and not any(line.strip() for line in lines[: found[0]]) and _titles_all(found, lines):
+    if (
+        len(found) > _LEAST_BELOW_TITLE
+        and not any(line.strip() for line in lines[: found[0]])
+        and _titles_all(found, lines)
+    ):
         del found[0]
     for number in found if len(found) > 1 else ():
         lines[number] = _HEADING

@@ -75,7 +75,7 @@ def _heads(lines: Sequence[str], number: int, form: str) -> bool:
     line = lines[number]
     if is_sentence(line.strip(" *_[]【】「」")):
         return False
-    if not 1 <= words_in(line) <= (_MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS) * _width(line):
+    if not _is_short(line, form):
         return False
     below = next((at for at in range(number + 1, min(number + 3, len(lines))) if lines[at]), None)
     if below is None:
@@ -92,16 +92,15 @@ def _heads(lines: Sequence[str], number: int, form: str) -> bool:
 def _may_head(lines: Sequence[str], number: int, form: str) -> bool:
     """Whether a line is one of several headings, by those of its form that surely are: rows, a list or a label stand below it."""
     line, below = lines[number], lines[number + 1] if number + 1 < len(lines) else ""
-    if form not in ("plain", "number") or not below or is_sentence(line):
-        return False
-    if not 1 <= words_in(line) <= (_MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS) * _width(line):
+    if form not in ("plain", "number") or not below or is_sentence(line) or not _is_short(line, form):
         return False
     return _LISTED.match(below) is not None or has_label(below)
 
 
-def _width(line: str) -> int:
-    """How many times as many words are counted as there are: of scripts of letters without spaces, every second sign is one."""
-    return 3 if _LETTERS_WITHOUT_SPACES.search(line) is not None else 1
+def _is_short(line: str, form: str) -> bool:
+    """Whether a line has a few words; of letters without spaces, three times as many are counted as there are."""
+    most = _MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS
+    return 1 <= words_in(line) <= most * (3 if _LETTERS_WITHOUT_SPACES.search(line) is not None else 1)
 
 
 def _says(text: str) -> bool:
