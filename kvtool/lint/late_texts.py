@@ -14,7 +14,9 @@ _TASK = re.compile(r"\b(?:fix|correct|address)(?= (?:the following|this|these)\b
 
 def without_late(nodes: list[Node]) -> list[Node]:
     """The nodes, where in such a text what is another by its use or its name is told by nobody."""
-    text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
+    text = "".join(node for node in nodes if isinstance(node, str)) or "".join(
+        leaf for leaf in leaves(nodes) if isinstance(leaf, str)
+    )
     return with_holes(nodes, _hidden) if reads_as_reply(_TASK.sub("Do", text), before_values(nodes)) else nodes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -90,6 +90,16 @@ _PASSES = (
 
 _MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}|[A-Z]{1,20}(?:_[A-Z0-9]{1,20}){1,4}")
 """A placeholder of whatever form: `{question}`, `<<question>>`, `%question%`, `THE_QUESTION`."""
+
+
+_LONGEST_OPTION = 24
+"""Characters of a written text without white space that may say how a call does what it does."""
+
+
+def _is_option(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Constant):
+        return False
+    return not isinstance(node.value, str) or (len(node.value) <= _LONGEST_OPTION and not re.search(r"\s", node.value))
 
 
 _SIGNS = "$<>[]{}()%@#*_ "
@@ -369,9 +379,16 @@ class Calls(KnownCalls):
         if makes and passed:
             return passed[0]
         if any(part in last.lower() for part in _PASSES):
-            return passed[0] if passed else ()
+            return self._passed_on(node, passed)
         hole = self.by_name(last, spot) if last[:1].islower() else None
         return (hole,) if hole is not None else ()
+
+    @staticmethod
+    def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:
+        """The text that a call gives back in another form: the first argument that is no option, `"NFKC"` beside a text."""
+        given = [*node.args, *(word.value for word in node.keywords)]
+        texts = [value for one, value in zip(given, values, strict=True) if not _is_option(one)]
+        return (texts or list(values) or [()])[0]
 
     def _told_tools(self, word: ast.keyword) -> None:
         """Tools in no fixed order that are handed on by a keyword of that name."""

@@ -127,6 +127,8 @@ def with_hole(value: Value, hole: Hole | None) -> Value:
         if isinstance(piece, Param) and piece.hole is None
         else Either(tuple(with_hole(one, hole) for one in piece.branches))
         if isinstance(piece, Either)
+        else Many(with_hole(piece.body, hole))
+        if isinstance(piece, Many)
         else piece
         for piece in value
     )
@@ -136,6 +138,7 @@ def is_given(value: Value) -> bool:
     """Whether it is what callers give, and nothing else: or a constant where they give nothing."""
     return all(
         isinstance(piece, Param)
+        or (isinstance(piece, Many) and bool(piece.body) and is_given(piece.body))
         or (
             isinstance(piece, Either)
             and any(one and is_given(one) for one in piece.branches)

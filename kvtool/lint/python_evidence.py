@@ -266,7 +266,8 @@ _WRITTEN_BEFORE = (
 _LATE = re.compile(
     rf"\b(?:(?:your|my|its) {_WRITTEN_BEFORE}"
     r"|previous loop|(?:failed|did not pass|fails) (?:[a-z-]{1,20} ){0,2}(?:validation|to parse|parsing)|could not be parsed"
-    r"|(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
+    r"|(?:(?:please|and|then|now|must|should) |(?:(?<=[.!?:;] )|(?<=\n)|(?<=\A)))(?:fix|correct|address)"
+    r" (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
     r"|(?:the|these) (?:above|previous|preceding|earlier) messages|messages above|recall (?:that )?we are (?:working|solving)"
     r"|as a reminder"
     r"|try again|(?:is|was|are|were) (?:not valid|invalid)|validation error|error (?:message|occurred)|rejected because)\b"

@@ -12,7 +12,7 @@ from kvtool.lint.python_changes import given_into, holes_of, is_given, with_hole
 from kvtool.lint.python_evidence import Evidence
 from kvtool.lint.python_filling import any_of, percent_filled
 from kvtool.lint.python_nodes import held
-from kvtool.lint.python_syntax import dotted, keyed
+from kvtool.lint.python_syntax import dotted, is_written, keyed
 from kvtool.lint.python_values import (
     MESSAGE_KEYS,
     FilePath,
@@ -46,6 +46,15 @@ _LEFT = re.compile(r"\{[A-Za-z_]\w{0,99}\}")
 
 
 _CHEAP = (ast.Constant, ast.Name)
+
+
+def _holds_sections(node: ast.Dict) -> bool:
+    """Whether it is no message, and sentences are written in it: what stands beside them may be another part of their text."""
+    keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+    return "role" not in keys and any(
+        is_written(one) and any(isinstance(part, ast.Constant) and " " in str(part.value) for part in ast.walk(one))
+        for one in node.values
+    )
 
 
 @cache
@@ -158,7 +167,7 @@ class Expressions(Calls):
             sum(len(text_of(piece)) for value in values for piece in value if isinstance(piece, str | Literal))
             >= _LEAST
         ):
-            values = [self.put(term) if is_given(value) else value for term, value in zip(terms, values, strict=True)]
+            values = [self.beside_text(term, value) for term, value in zip(terms, values, strict=True)]
         behind = values[-1]
         return self.added([self.goes_on(term, value, behind) for term, value in zip(terms, values, strict=True)])
 
@@ -196,7 +205,8 @@ class Expressions(Calls):
         return value
 
     def _of_list(self, node: ast.List) -> Value:
-        values = [self._element(element) for element in node.elts[:MOST_ELEMENTS]]
+        put = self.put if any(map(is_written, node.elts)) else self._element
+        values = [self._element(one) if isinstance(one, ast.Starred) else put(one) for one in node.elts[:MOST_ELEMENTS]]
         for number, element in enumerate(node.elts[:MOST_ELEMENTS]):
             if isinstance(element, ast.Starred):
                 values[number] = self.goes_on(element.value, values[number], *values)
@@ -214,13 +224,14 @@ class Expressions(Calls):
     def _of_dict(self, node: ast.Dict) -> Value:
         """A message is its content; others are kept by key."""
         pairs: list[tuple[str, Value]] = []
+        put = self.put if _holds_sections(node) else self.value_of
         for key, one in zip(node.keys, node.values, strict=True):
             if key is None:
                 for piece in self.value_of(one):
                     pairs += piece.pairs if isinstance(piece, Mapped) else []
                 continue
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                pairs.append((key.value, self.value_of(one)))
+                pairs.append((key.value, put(one)))
             else:
                 self.value_of(key)
                 self.told(self.value_of(one), Evidence.NOTHING)

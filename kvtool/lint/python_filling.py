@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from kvtool.diagnose.codes.kv101 import TIME
@@ -39,7 +40,12 @@ from kvtool.text.traced import Origin, Traced
 _MOST_NODES = 5_000
 _MUSTACHE = re.compile(r"\{\{\s{0,8}[$#/^][A-Za-z_]")
 """What shows that double braces are those of Mustache: `{{$name}}`, `{{#section}}`."""
-_FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
+_OTHER_MARKS = re.compile(r"<<\s?[A-Z][A-Z0-9_]{2,40}\s?>>|\[\[ ## \w{1,40} ## \]\]")
+"""Placeholders that code fills by itself: where a text has them, braces in it are what they show."""
+_LEAST_MARKS = 2
+_FIELD = re.compile(
+    r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:(?:(?<=\w)\.|\[)[^{}\n\"=]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}"
+)
 
 
 _MOST_TEXTS = 8
@@ -260,7 +266,10 @@ def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
                     yield from filling(value, in_text_file(piece, needle))
                 else:
                     yield from value
-            yield part
+            if isinstance(piece, Literal) and piece.source is not None:  # the next replacement finds its place in it
+                yield replace(piece, text=part, start=at, shown=True)
+            else:
+                yield part
 
 
 def _path(value: Value) -> str:
@@ -364,6 +373,8 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list
 def _unfilled(literal: Literal) -> list[Node]:
     """A text that may be a template: a placeholder for a clock or an id is information."""
     if literal.source is None or literal.shown or ("{" not in literal.text and "%(" not in literal.text):
+        return [literal.text]
+    if len(set(_OTHER_MARKS.findall(literal.text))) >= _LEAST_MARKS:
         return [literal.text]
     spot = literal.source.spot(literal.start, literal.start + 1)
     if _MUSTACHE.search(literal.text):

@@ -10,12 +10,12 @@ import re
 from dataclasses import replace
 
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.lint.placeholders import asked, is_settled, names_a_conversation, names_a_part
+from kvtool.lint.placeholders import asked, doubt_of, is_settled, names_a_conversation, names_a_part
 from kvtool.lint.python_changes import is_given, with_hole
 from kvtool.lint.python_evidence import Evidence, call_sends, is_quiet, name_says_prompt
 from kvtool.lint.python_names import Names
 from kvtool.lint.python_sources import keeps
-from kvtool.lint.python_syntax import dotted, names_in
+from kvtool.lint.python_syntax import dotted, is_number, names_in
 from kvtool.lint.python_values import FileText, Items, Many, Message, Param, Piece, Value, pieces_of, varies, ways
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
@@ -44,7 +44,9 @@ class ValueOrigins(Names):
         spot = self.source.spot_of(node)
         if name := self._given_name(node, _DEEPEST):
             hole = asked(name.removeprefix("self."), spot) or _key_of_settings(name, spot)
-            if hole is not None and hole.doubt == "open" and self._of_turn(name):
+            if hole is not None and hole.doubt == "use" and self._is_number(node):
+                hole = replace(hole, doubt="open")  # how many: it is mostly set once
+            if hole is not None and hole.doubt == "open" and (self._of_turn(name) or self._made_of_asked(node)):
                 hole = replace(hole, doubt="use")
             return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
         hole = asked(name, spot) if (name := self._local_name(node, _DEEPEST)) else None
@@ -67,6 +69,10 @@ class ValueOrigins(Names):
             return value
         hole = self.asked_of(node)
         return with_hole(value, hole) if value or hole is None else (hole,)
+
+    def beside_text(self, node: ast.expr, value: Value) -> Value:
+        """What stands beside a text: where nothing is known of it but where it comes from, that."""
+        return self.put(node) if is_given(value) or any(map(_is_given_file, pieces_of(value, _FIRST))) else value
 
     def goes_on(self, node: ast.expr, value: Value, *others: Value) -> Value:
         """A conversation of which nothing is known but its name: messages behind it are new in each request anyway.
@@ -125,6 +131,19 @@ class ValueOrigins(Names):
     def _of_turn(self, name: str) -> bool:
         """Whether a name is one of a loop that asks in each turn: what it stands for then is asked about."""
         return name.partition(".")[0] in self.turns and not names_a_part(name)
+
+    def _made_of_asked(self, node: ast.expr) -> bool:
+        """Whether a variable is another form of what callers give, whose name says that it is asked about: a `cleaned` of a `text`."""
+        if not isinstance(node, ast.Name):
+            return False
+        made_of = [one.name for one in ways(self.values.get(node.id, ())) if isinstance(one, Param)]
+        return node.id not in made_of and any(not is_settled(one) and doubt_of(one) == "use" for one in made_of)
+
+    def _is_number(self, node: ast.expr) -> bool:
+        """Whether it is a parameter that is declared as a number."""
+        if not isinstance(node, ast.Name):
+            return False
+        return any(isinstance(one, Param) and is_number(one.declared) for one in self.values.get(node.id, ()))
 
     def asks(self, body: list[ast.stmt]) -> bool:
         """Whether statements ask a model, by the names of what they call and of what they hand on."""

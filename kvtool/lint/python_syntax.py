@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+_NUMBERS = frozenset(("int", "float", "bool"))
+
 
 def keyed(node: ast.Dict) -> dict[str, ast.expr]:
     """The values of a mapping by their keys, where those are strings."""
@@ -47,6 +49,17 @@ def dotted(node: ast.expr) -> str:
             return ""
         node = node.value
     return ".".join([node.id, *reversed(parts)])
+
+
+def is_written(node: ast.expr) -> bool:
+    """Whether it is a text that is written there, with values in it or without."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def is_number(annotation: ast.expr | None) -> bool:
+    """Whether a parameter is declared as a number, or as one or nothing."""
+    names = [one.id for one in ast.walk(annotation) if isinstance(one, ast.Name)] if annotation is not None else []
+    return bool(_NUMBERS.intersection(names)) and _NUMBERS.union(("Optional", "Union")).issuperset(names)
 
 
 def names_in(node: ast.expr) -> set[str]:

@@ -13,7 +13,7 @@ from itertools import chain
 
 from kvtool.engine.uncollected import uncollected
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.python_changes import backwards, changed, is_given
+from kvtool.lint.python_changes import backwards, changed
 from kvtool.lint.python_evidence import (
     Evidence,
     decorator_says_prompt,
@@ -44,7 +44,19 @@ from kvtool.lint.volatile import of_unknown, shuffled, unordered
 
 _SET_TYPES = frozenset(("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet"))
 _MOST_YIELDS = 40
+_ADDS_ONE = frozenset(("append", "appendleft", "insert"))
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def _holds_texts(value: Value) -> bool:
+    """Whether it is a list that written texts stand in."""
+    return any(
+        isinstance(part, Literal | str)
+        for piece in value
+        if isinstance(piece, Items)
+        for one in piece.values
+        for part in one
+    )
 
 
 class PythonPrompts:
@@ -218,8 +230,8 @@ class _Scope(Flow):
             before = self.values.get(name)
             if before is None:
                 before = self.variable(statement.target, name)
-            if is_given(value) and any(isinstance(piece, str | Literal) for piece in before):
-                value = self.put(statement.value)
+            if any(isinstance(piece, str | Literal) for piece in before):
+                value = self.beside_text(statement.value, value)
             value = self.goes_on(statement.value, value, before)
             self._set(name, self.added([before, value]))
 
@@ -275,7 +287,8 @@ class _Scope(Flow):
             return False
         if method == "write" and known and all(isinstance(piece, Param | FilePath) for piece in known):
             return True  # into a file: for people, or for other programs
-        value = self.value_of(node.args[-1] if method == "insert" else node.args[0])
+        added = node.args[-1] if method == "insert" else node.args[0]
+        value = self.put(added) if method in _ADDS_ONE and _holds_texts(known) else self.value_of(added)
         if method == "write":
             self._set(name, self.added([known, value]))
             return True

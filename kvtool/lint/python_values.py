@@ -241,8 +241,14 @@ def pieces_of(value: Value, most: int = 2_000) -> Iterator[Piece]:
 
 
 def ways(value: Value) -> list[Piece]:
-    """The pieces of a value, and those of which it is one."""
-    return [one for piece in value for one in (sum(piece.branches, ()) if isinstance(piece, Either) else (piece,))]
+    """The pieces of a value, and those of which it is one, or which it repeats."""
+    return [one for piece in value for one in _parts(piece)]
+
+
+def _parts(piece: Piece) -> Value:
+    if isinstance(piece, Either):
+        return sum(piece.branches, ())
+    return piece.body if isinstance(piece, Many) else (piece,)
 
 
 def has_param(value: Value) -> bool:

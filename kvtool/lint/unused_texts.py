@@ -13,6 +13,8 @@ from kvtool.results.finding import Finding
 
 _ABANDONED = re.compile(r"(?:^|[/\\])(_{0,2}(?:deprecated|obsolete|attic|graveyard))(?=[/\\])", re.IGNORECASE)
 """A folder of what nobody uses any more, by its name."""
+_PAST = re.compile(r"(?:^|[/\\])_{0,2}migrations(?=[/\\])", re.IGNORECASE)
+"""A folder of how texts were before: they are read to be compared, and replaced."""
 
 
 def without_unused(findings: Iterable[Finding], texts: Sequence[TextInput]) -> list[Finding]:
@@ -36,6 +38,8 @@ def without_unused(findings: Iterable[Finding], texts: Sequence[TextInput]) -> l
                 abandoned[at] = not _names_folder(folder[1], at, texts)
             if abandoned[at]:
                 continue
+        if _PAST.search(one.path) is not None:
+            continue
         if one.path in python and definitions.is_unused(python[one.path], one.line or 1):
             continue
         if one.path in others and text_files.is_unused(others[one.path]):
