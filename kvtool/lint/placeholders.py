@@ -24,6 +24,7 @@ def _words(text: str) -> frozenset[str]:
 
 _WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")
 _LONGEST_NAME = 200
+_OWN = re.compile(r"^`?self\.")
 _WHOSE = _words(
     "language lang locale country currency region plan organization org member version platform os shell repo repository timezone"
     " tz tree path paths"
@@ -263,4 +264,4 @@ def names_a_part(name: str) -> bool:
 
 def words_of(name: str) -> list[str]:
     """The words of a name in snake case, camel case or with dots, in lower case."""
-    return [word.lower() for word in _WORD.findall(name[:_LONGEST_NAME])]
+    return [word.lower() for word in _WORD.findall(_OWN.sub("", name[:_LONGEST_NAME], count=1))]

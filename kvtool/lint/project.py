@@ -23,7 +23,7 @@ from kvtool.lint.sources import (
     TEMPLATE_SUFFIXES,
     WORKLOAD_SUFFIXES,
 )
-from kvtool.lint.unnamed_texts import UNNAMED_SUFFIXES, is_unnamed_prompt
+from kvtool.lint.unnamed_texts import UNNAMED_SUFFIXES, is_named_prompt, is_unnamed_prompt
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
@@ -37,9 +37,6 @@ _OTHER_TEMPLATES = re.compile(
     re.IGNORECASE,
 )
 """What a template makes that is no prompt, by the name before its own suffix."""
-_PROMPT_NAME = re.compile(r"prompt|instruction", re.IGNORECASE)
-_SYSTEM_NAME = re.compile(r"system(?:[_-]message)?")
-"""How a text is named for the message that it is."""
 _NOT_PROMPTS = re.compile(r"readme|license|changelog|contributing|requirements", re.IGNORECASE)
 
 
@@ -83,7 +80,7 @@ def project_files(folder: str, rules: WalkRules = WalkRules()) -> Project:
         kind = _kind(path, name, shown, rules)
         if kind is None:
             continue
-        reason = _unfit(path, kind)
+        reason = _unfit(path, kind, shown)
         if reason is None:
             project.paths.append(shown)
         elif reason:
@@ -156,12 +153,12 @@ def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
         return None if _OTHER_TEMPLATES.search(stem) else "text"
     if _NOT_PROMPTS.match(name):
         return None
-    if _PROMPT_NAME.search(shown) or _SYSTEM_NAME.fullmatch(stem):
+    if is_named_prompt(shown):
         return "text"
     return "unnamed" if suffix in UNNAMED_SUFFIXES else None
 
 
-def _unfit(path: str, kind: str) -> str | None:
+def _unfit(path: str, kind: str, shown: str) -> str | None:
     """Why a file is not read, empty where that is nothing to tell; None for one that is, or that cannot be opened at all."""
     file = Path(path)
     try:
@@ -180,6 +177,9 @@ def _unfit(path: str, kind: str) -> str | None:
         if file.suffix.lower() in WORKLOAD_SUFFIXES and _WORKLOAD.search(data) and _VERSION.search(data):
             return None
         small = size <= MOST_DATA_BYTES
-        return None if small and may_hold_prompts(file.suffix.lower(), data.decode("utf-8", "replace")) else ""
+        if not small:
+            return ""
+        text, named = data.decode("utf-8", "replace"), is_named_prompt(shown)
+        return None if may_hold_prompts(file.suffix.lower(), text, named=named) else ""
     most = PYTHON_BYTES if kind == "python" else TEMPLATE_BYTES
     return f"larger than {most >> 20} MiB" if size > most else None

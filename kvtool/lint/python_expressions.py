@@ -39,7 +39,7 @@ MOST_ELEMENTS = 200
 _MOST_REPEATED = 24
 """Known elements of a list that something is made of for each by itself."""
 _LONGEST_REPEATED = 20_000
-_LEAST = 24
+_LEAST = 4
 """Characters of constant text, from which on a sum of texts is looked at for what it is put together of."""
 _LEFT = re.compile(r"\{[A-Za-z_]\w{0,99}\}")
 """What doubled braces leave in an f-string for a later `format`."""

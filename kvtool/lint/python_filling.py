@@ -196,7 +196,8 @@ class _Places:
         if self._literal.source is None:
             filled = in_text_file(self._literal, written, self._at)
             self._at = self._literal.text.find(written, self._at) + len(written)
-            return filling(_put(value, name, None, self._outer), filled)
+            own = None if self._literal.told or not name else self._outer
+            return filling(_put(value, name, own, self._outer), filled)
         spot = self.pass_over(written)
         if spot is None or spot.path == self._outer.path:
             return _put(value, name, spot, self._outer)

@@ -49,7 +49,10 @@ class ValueOrigins(Names):
             if hole is not None and hole.doubt == "open" and (self._of_turn(name) or self._made_of_asked(node)):
                 hole = replace(hole, doubt="use")
             return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
-        hole = asked(name, spot) if (name := self._local_name(node, _DEEPEST)) else None
+        name = self._local_name(node, _DEEPEST) or (dotted(node) if self._of_turn(dotted(node)) else "")
+        hole = asked(name, spot) if name else None
+        if hole is not None and hole.doubt == "open" and self._of_turn(name):
+            return replace(hole, doubt="use")
         return hole if hole is not None and hole.doubt == "use" else None
 
     def of_loop(self, value: Value, node: ast.expr) -> Value:
@@ -133,7 +136,7 @@ class ValueOrigins(Names):
         return name.partition(".")[0] in self.turns and not names_a_part(name)
 
     def _made_of_asked(self, node: ast.expr) -> bool:
-        """Whether a variable is another form of what callers give, whose name says that it is asked about: a `cleaned` of a `text`."""
+        """Whether a variable is another form of what callers give, by whose name it is asked about: a `cleaned` of a `text`."""
         if not isinstance(node, ast.Name):
             return False
         made_of = [one.name for one in ways(self.values.get(node.id, ())) if isinstance(one, Param)]
@@ -160,6 +163,8 @@ class ValueOrigins(Names):
         """Whether it is what an object was made with, or a form of it."""
         root = _root(node)
         if isinstance(root, ast.Name):
+            if root.id.isupper() and root.id not in self.given:
+                return True  # a constant of the module, or what is read into it once
             return root.id in self.kept or (root.id == "self" and not self._changes(dotted(node).removeprefix("self.")))
         if isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and keeps(root.func.attr):
             return self.is_kept(root.func.value)
@@ -174,6 +179,8 @@ class ValueOrigins(Names):
         name = attribute.partition(".")[0]
         if self.cls is None or not name or is_settled(name) or names_a_part(name):
             return False
+        if self.cls.is_data and doubt_of(name) == "use":
+            return True
         writers = [writer for one in self.program.bases(self.cls) for writer in one.written.get(name, ())]
         return any(not writer.is_setup and not _SET_UP.match(writer.node.name) for writer in writers)
 

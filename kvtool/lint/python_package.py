@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,10 @@ class FunctionCode:
         return names + [one.arg for one in arguments.kwonlyargs]
 
 
+_DATA_CLASSES = frozenset(("dataclass", "BaseModel", "NamedTuple", "TypedDict", "define", "frozen", "Struct"))
+_SET_UP_NAME = re.compile(r"Config|Setting|Option|Prompt|Template|Agent|Tool|Client|Model$|Persona|Profile|Param")
+
+
 @dataclass(slots=True, eq=False)
 class ClassCode:
     """A class as it is written; `written`: the methods that change an attribute; `grown`: attributes that grow bit by bit."""
@@ -61,6 +66,15 @@ class ClassCode:
     methods: dict[str, FunctionCode] = field(default_factory=dict)
     written: dict[str, list[FunctionCode]] = field(default_factory=dict)
     grown: set[str] = field(default_factory=set)
+
+    @property
+    def is_data(self) -> bool:
+        """Whether its objects hold data, one set of it each, and are not named for what a program is set up with."""
+        if _SET_UP_NAME.search(self.node.name):
+            return False
+        marks = [one.func if isinstance(one, ast.Call) else one for one in self.node.decorator_list]
+        names = {_last(one) for one in (*marks, *self.node.bases)}
+        return not _DATA_CLASSES.isdisjoint(names)
 
     def read(self) -> None:
         for statement in self.node.body:

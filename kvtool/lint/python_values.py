@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
+from kvtool.lint.unnamed_texts import tells_itself
 from kvtool.lint.work_budget import spend
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class FileText:
         if written is None:
             return (self,)
         found = self.read(written)
-        return (Literal(found[1], file=found[0]),) if found is not None else ()
+        return (Literal(found[1], file=found[0], told=tells_itself(*found)),) if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.placeholders import doubt_of
@@ -10,6 +11,9 @@ from kvtool.lint.python_evidence import reads_as
 from kvtool.lint.skeleton import placeholders, style_of
 from kvtool.lint.sources import MARKUP_SUFFIX
 
+_PROMPT_NAME = re.compile(r"prompt|instruction", re.IGNORECASE)
+_SYSTEM_NAME = re.compile(r"system(?:[_-]message)?")
+"""How a text is named for the message that it is."""
 _DOCUMENT_SUFFIX = ".md"
 UNNAMED_SUFFIXES = (".txt", _DOCUMENT_SUFFIX, MARKUP_SUFFIX)
 _MARKS = re.compile(
@@ -40,6 +44,20 @@ _FIRST = 600
 
 _ROLE = re.compile(r"[_.-](?:system|user)(?:[_.-](?:message|msg|content))?$", re.IGNORECASE)
 """How a text's name ends that is one of the messages of a request."""
+
+
+def is_named_prompt(path: str) -> bool:
+    """Whether a text, or a folder that it is in, is named for a prompt."""
+    stem = PurePath(path).stem.lower()
+    return _PROMPT_NAME.search(path) is not None or _SYSTEM_NAME.fullmatch(stem) is not None
+
+
+def tells_itself(path: str, text: str) -> bool:
+    """Whether a text file that code reads is read for itself, too, where a folder is linted: so its placeholders are told there."""
+    name = PurePath(path).name
+    if PurePath(path).suffix.lower() not in UNNAMED_SUFFIXES:
+        return True
+    return is_named_prompt("/".join(PurePath(path).parts[-3:])) or is_unnamed_prompt(name, text)
 
 
 def is_unnamed_prompt(name: str, text: str) -> bool:

@@ -157,9 +157,9 @@ class ReadPrompts:
     files: tuple[str, ...]
 
 
-def may_hold_prompts(path_suffix: str, text: str) -> bool:
-    """Whether a text shows anything of a format of this suffix; it is not parsed for it."""
-    if path_suffix in _DATA and not (_PLACEHOLDER.search(text) and _VERB.search(text)):
+def may_hold_prompts(path_suffix: str, text: str, *, named: bool = False) -> bool:
+    """Whether a text shows anything of a format of this suffix; it is not parsed for it. `named`: for prompts, by its path."""
+    if path_suffix in _DATA and not (_PLACEHOLDER.search(text) and (named or _VERB.search(text))):
         return False
     return any(path_suffix in each.suffixes and each.evidence.search(text) for each in FORMATS)
 
