@@ -43,7 +43,7 @@ _ASKED = _words(
     " scenario scenarios situation claims tasks requests transcripts dialogues dialogs trajectories hypotheses premises intent"
     " intention theorem proof puzzle stories essays resumes captions subtitles lyrics poem headline incidents alerts"
     " calls plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference"
-    " references"
+    " references sql analysis analyses"
 )
 """What a prompt is made for: it is another in each request."""
 _CODED = _words(
@@ -201,6 +201,8 @@ def doubt_of(name: str) -> Doubt:
         words = words[: words.index("for", 1)]  # `text_input_for_titles`: what it is for says nothing of it
     while len(words) > 1 and (words[-1] in _SAYS_NOTHING or words[-1] in _DONE):
         words.pop()
+    if _is_setting(name):
+        return "open"
     root = words_of(name.partition(".")[0]) if "." in name else []
     if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or _SYSTEM.intersection(words):
         return "open"

@@ -132,7 +132,7 @@ _SDK = re.compile(
     r"|converse(?:_stream)?|invoke_model(?:_with_response_stream)?|ollama\.(?:a?chat|generate)|chat\.(?:complete|stream|parse)"
     r"|(?:llm|model|chat_model|client|chat|lm|agent|runner|chain|engine|api)\w*\.(?:a?invoke|a?stream|a?batch|a?predict|a?complete|a?chat|generate|agenerate"
     r"|a?call|ask|aask|send_message|run|arun|query|stream_chat|astream_chat|structured_predict|astructured_predict|chat_completion)"
-    r"|(?:self\.)?_?(?:llm|lm)|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
+    r"|(?:self\.)?_?(?:llm|lm)|(?:self\.)?_?(?:llm|lm|gpt|openai|claude|gemini)_(?:generate|complete|call|ask|chat|query|invoke|predict)\w*|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
     re.IGNORECASE,
 )
 _MAKER = re.compile(
@@ -314,7 +314,7 @@ def reads_as(text: str) -> int:
     lines = [line for line in text.splitlines() if line.strip()]
     code = sum(1 for line in lines if _CODE_LINE.match(line[:300]))
     script = _SCRIPT.search(text) is not None
-    if lines and _CODE_START.match(lines[0]) and not who:
+    if lines and (lines[0].startswith("#!") or (_CODE_START.match(lines[0]) and not who)):
         return -1
     if not who and "```" not in text and len(_DEFINES.findall(text)) >= _LEAST_DEFINES:
         return -1

@@ -95,6 +95,8 @@ class Names(ABC):
         """Names that were assigned something of which only is known that it is made of what callers give."""
         self.turns: set[str] = set()
         """Names of loops that ask a model in each of their turns, and what is made of them there: another in each request."""
+        self.answers: set[str] = set()
+        """Names that were assigned what a model answered or the world gave, or something of it: another in each request."""
         self.kept: set[str] = set()
         """Names that were assigned something of which only is known that the object was made with it."""
         self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING

@@ -27,6 +27,8 @@ _ANSWERS = re.compile(
     r"(?:^|_)(?:search|retrieve|fetch|scrape|crawl|recall|transcribe|similarity_search|get_relevant_documents)(?:_|$)"
 )
 """Names of calls that bring what is another for each question: what is found, or what stands on a page."""
+_MAKES_NO_TEXT = re.compile(r"template|tokens|embed|batch|stream|bind|load")
+"""Names of calls to a model that give no answer of it as a text."""
 _WEB = re.compile(r"^(?:requests|httpx|urllib)\.|\burlopen$")
 _SET_UP = re.compile(r"^_*(?:init|setup|set|configure|load|reset|build|create|register|from|with|update_config)(?:_|$)")
 """Names of methods that set an object up, once for all of its requests."""
@@ -46,12 +48,14 @@ class ValueOrigins(Names):
             hole = asked(name.removeprefix("self."), spot) or _key_of_settings(name, spot)
             if hole is not None and hole.doubt == "use" and self._is_number(node):
                 hole = replace(hole, doubt="open")  # how many: it is mostly set once
-            if hole is not None and hole.doubt == "open" and (self._of_turn(name) or self._made_of_asked(node)):
+            if hole is not None and hole.doubt == "open" and self._varies_as_made(name, node):
                 hole = replace(hole, doubt="use")
             return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
-        name = self._local_name(node, _DEEPEST) or (dotted(node) if self._of_turn(dotted(node)) else "")
+        name, written = self._local_name(node, _DEEPEST), dotted(node)
+        if not name and (self._of_turn(written) or (written and self.is_answer(node))):
+            name = written
         hole = asked(name, spot) if name else None
-        if hole is not None and hole.doubt == "open" and self._of_turn(name):
+        if hole is not None and hole.doubt == "open" and self._varies_as_made(name, node):
             return replace(hole, doubt="use")
         return hole if hole is not None and hole.doubt == "use" else None
 
@@ -134,6 +138,23 @@ class ValueOrigins(Names):
     def _of_turn(self, name: str) -> bool:
         """Whether a name is one of a loop that asks in each turn: what it stands for then is asked about."""
         return name.partition(".")[0] in self.turns and not names_a_part(name)
+
+    def _varies_as_made(self, name: str, node: ast.expr) -> bool:
+        """Whether what is known of how something came says that it is another in each request, whatever it is called."""
+        if self._of_turn(name) or self._made_of_asked(node):
+            return True
+        return isinstance(node, ast.Name) and not names_a_part(name) and self.is_answer(node)
+
+    def is_answer(self, node: ast.expr, deep: int = _DEEPEST) -> bool:
+        """Whether it is what a model answered or the world gave, or made of that."""
+        root = _root(node)
+        if isinstance(root, ast.Name):
+            return root.id in self.answers
+        if not isinstance(root, ast.Call) or not deep:
+            return False
+        if (name := self._answering(root)) and not _MAKES_NO_TEXT.search(name):
+            return True
+        return any(self.is_answer(part, deep - 1) for part in _parts(root))
 
     def _made_of_asked(self, node: ast.expr) -> bool:
         """Whether a variable is another form of what callers give, by whose name it is asked about: a `cleaned` of a `text`."""

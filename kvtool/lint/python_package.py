@@ -54,7 +54,7 @@ class FunctionCode:
 
 
 _DATA_CLASSES = frozenset(("dataclass", "BaseModel", "NamedTuple", "TypedDict", "define", "frozen", "Struct"))
-_SET_UP_NAME = re.compile(r"Config|Setting|Option|Prompt|Template|Agent|Tool|Client|Model$|Persona|Profile|Param")
+_SET_UP_NAME = re.compile(r"Config|Setting|Option|Template|Agent|Tool|Client|Model$|Persona|Profile|Param")
 
 
 @dataclass(slots=True, eq=False)

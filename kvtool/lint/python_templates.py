@@ -354,6 +354,8 @@ class _Scope(Flow):
         (self.unknown.add if known_nothing else self.unknown.discard)(name)
         turned = bool(self.turns) and known_nothing and node is not None and not self.turns.isdisjoint(names_in(node))
         (self.turns.add if turned else self.turns.discard)(name)
+        answer = known_nothing and node is not None and self.is_answer(node)
+        (self.answers.add if answer else self.answers.discard)(name)
         given = known_nothing and node is not None and self._is_new(node)
         (self.given.add if given else self.given.discard)(name)
         (self.kept.add if known_nothing and node is not None and self.is_kept(node) else self.kept.discard)(name)
