@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from kvtool.fixes.one_form import outside
 from kvtool.fixes.turn_texts import edited, map_texts
@@ -16,6 +16,21 @@ WRITE_JSON = "write-json"
 _BETWEEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|([,:])[ \t\r\n]*+|[ \t\r\n]++', re.DOTALL)
 
 
+def one_line_of(json_text: str) -> str:
+    """JSON so; what is the same but for its layout is the same text then."""
+    return edited(json_text, list(_blanks(json_text, 0, len(json_text))))
+
+
+def _blanks(text: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
+    """What is written between the strings and numbers of JSON in another way, as edits."""
+    for blank in _BETWEEN.finditer(text, start, stop):
+        if blank[0][0] == '"':
+            continue
+        written = f"{blank[1]} " if blank[1] else ""
+        if written != blank[0]:
+            yield (*blank.span(), written)
+
+
 def on_one_line(turn: Turn, roles: Collection[str]) -> Turn:
     """The turn with all JSON in texts of these roles so; strings, numbers and the order of keys stay, and so does fenced code."""
 
@@ -23,12 +38,7 @@ def on_one_line(turn: Turn, roles: Collection[str]) -> Turn:
         plain = str.__str__(text)
         edits: list[tuple[int, int, str]] = []
         for found in json_in(plain):
-            for blank in _BETWEEN.finditer(plain, found.start, found.stop):
-                if blank[0][0] == '"':
-                    continue
-                written = f"{blank[1]} " if blank[1] else ""
-                if written != blank[0]:
-                    edits.append((*blank.span(), written))
+            edits += _blanks(plain, found.start, found.stop)
         edits = outside(edits, fenced_ranges(plain)) if edits else edits
         return edited(text, edits) if edits else text
 

@@ -34,6 +34,7 @@ from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.inline_order import InlineOrder
 from kvtool.fixes.json_form import WRITE_JSON, on_one_line
+from kvtool.fixes.json_layout import OneLayout
 from kvtool.fixes.meant_order import AS_MEANT, is_meant
 from kvtool.fixes.movable_unit import AMONG_RULES
 from kvtool.fixes.move import destination, move_targets
@@ -43,6 +44,7 @@ from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.one_delimiter import DELIMITER, IT_IS_KNOWN, ONE_DELIMITER, OneDelimiter
 from kvtool.fixes.one_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.one_role import OneRole
+from kvtool.fixes.other_rules import are_other_rules
 from kvtool.fixes.part_order import PARTS_LAST, parts_last
 from kvtool.fixes.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
@@ -53,7 +55,6 @@ from kvtool.fixes.tool_definitions import TOOLS_PART, FirstDefinitions
 from kvtool.fixes.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
-from kvtool.text.structure.sentences import is_sentence, words_in
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
@@ -72,7 +73,9 @@ _AN_APPLICATION = "it stands in a user message: only what an application writes 
 _NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
 
 ONE_LINE = "write JSON in one way: on one line, with one blank behind each comma and colon, outside of code"
-_WORDS_OF_A_RULE = 4
+ONE_LAYOUT = (
+    "write the same JSON in the same layout, in code blocks too: with one serializer and the same options everywhere"
+)
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
 
@@ -184,17 +187,10 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
     """Advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
     what = f"name the value once, at {end}, and refer to it where it stands now"
-    if reason == AMONG_RULES and _are_sentences(cause.values.examples):
+    if reason == AMONG_RULES and are_other_rules(cause.values.examples):
         what = "put the rules that some requests have behind those that all have, so that these keep their numbers and places"
     what += f": {reason}, so no move was tried"
     return _fix(cause, "refer", "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)
-
-
-def _are_sentences(values: Sequence[str]) -> bool:
-    """Whether most values are whole sentences: other rules, not other values in one."""
-    said = [value for value in values if value.strip()]
-    whole = (is_sentence(value.rpartition(":")[2]) and words_in(value) >= _WORDS_OF_A_RULE for value in said)
-    return 2 * sum(whole) > len(said)
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -305,6 +301,9 @@ def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
                 cause, WRITE_JSON, "P1", ONE_LINE, lambda: lambda turn: on_one_line(turn, roles), *warnings, shared=role
             )
         )
+        if (layout := OneLayout.learn(samples, roles)) is not None:
+            name = f"{WRITE_JSON}-alike"
+            fixes.append(_fix(cause, name, "P1", ONE_LAYOUT, lambda: layout, *warnings, shared=role))
     return fixes
 
 

@@ -46,8 +46,8 @@ class ValueOrigins(Names):
         spot = self.source.spot_of(node)
         if name := self._given_name(node, _DEEPEST):
             hole = asked(name.removeprefix("self."), spot) or _key_of_settings(name, spot)
-            if hole is not None and hole.doubt == "use" and self._is_number(node):
-                hole = replace(hole, doubt="open")  # how many: it is mostly set once
+            if hole is not None and self._is_number(node) and not self._of_turn(name):
+                return replace(hole, doubt="open")  # how many: that is mostly set once
             if hole is not None and hole.doubt == "open" and self._varies_as_made(name, node):
                 hole = replace(hole, doubt="use")
             return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
@@ -152,9 +152,7 @@ class ValueOrigins(Names):
             return root.id in self.answers
         if not isinstance(root, ast.Call) or not deep:
             return False
-        if (name := self._answering(root)) and not _MAKES_NO_TEXT.search(name):
-            return True
-        return any(self.is_answer(part, deep - 1) for part in _parts(root))
+        return bool(self._answering(root)) or any(self.is_answer(part, deep - 1) for part in _parts(root))
 
     def _made_of_asked(self, node: ast.expr) -> bool:
         """Whether a variable is another form of what callers give, by whose name it is asked about: a `cleaned` of a `text`."""
@@ -210,6 +208,8 @@ class ValueOrigins(Names):
         written = dotted(call.func)
         name = self.canonical(written)
         last = name.rpartition(".")[2] or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
+        if _MAKES_NO_TEXT.search(last):
+            return ""
         if call_sends(name or last) is Evidence.ASKED or _WEB.search(name) or _ANSWERS.search(last):
             return last
         return ""

@@ -248,26 +248,17 @@ MARKED = (
 )
 """The same, for a look at a whole file."""
 JINJA_MARK = re.compile(r"\{\{-?\s{0,8}[A-Za-z_(]|\{[%#]")
-_LEAST_SINGLE = 2
-"""Different names in single braces, from which on a text is one for `format`."""
 
 
 def style_of(text: str) -> str:
     """How placeholders are written in a text: `jinja`, `format`, `marks`, `dollar`, or `` where it has none."""
-    if JINJA_MARK.search(text) and not _is_escaped(text):
+    if JINJA_MARK.search(text):
         return "jinja"
     if _FORMAT.search(text) or _NUMBERED.search(text):
         return "format"
     if MARKS.search(text):
         return "marks"
     return "dollar" if _DOLLAR.search(text) else ""
-
-
-def _is_escaped(text: str) -> bool:
-    """Whether doubled braces are what `format` makes single ones of: a text without a statement of Jinja has single ones, too."""
-    if "{%" in text or "{#" in text:
-        return False
-    return len({name for _, _, name in placeholders(text, "format") if not name.isdigit()}) >= _LEAST_SINGLE
 
 
 def placeholders(text: str, style: str) -> Iterator[tuple[int, int, str]]:

@@ -41,6 +41,8 @@ _GO_MARK = re.compile(r"\{\{-?\s{0,8}(?:\.(?:[A-Za-z_]|\s{0,8}\}\})|\$|[#^/&][A-
 """What no Jinja has: `{{ .Name }}`, `{{$name}}`, `{{#if name}}`."""
 _TEX = re.compile(r"\\[A-Za-z]{1,20}\*?(?:\[[^\]\n]{0,60}\])?\Z")
 """What stands before braces of TeX: `\begin{{document}}` is written for `str.format`."""
+_MANY_NAMES = 3
+"""Different names in single braces, with which a text is one for `format`, however many double ones it shows."""
 _TEX_WIDTH = 90
 PYTHON_BYTES = 4 * 1024 * 1024
 TEMPLATE_BYTES = 16 * 1024 * 1024
@@ -189,14 +191,15 @@ def _read(path: str, suffix: str) -> TextInput:
 
 
 def _by_format(text: str) -> bool:
-    """Whether a text has more placeholders in single braces than double ones, which `str.format` makes single."""
+    """Whether a text has more placeholders in single braces than double ones, which `str.format` makes single, or many of them."""
     from kvtool.lint.skeleton import JINJA_MARK, placeholders
 
     marks = list(JINJA_MARK.finditer(text))
     if not marks or not all(mark[0].startswith("{{") for mark in marks):
         return False
     doubled = sum(1 for mark in marks if not _TEX.search(text, max(mark.start() - _TEX_WIDTH, 0), mark.start()))
-    return sum(1 for _ in placeholders(text, "format")) > doubled
+    names = [name for _, _, name in placeholders(text, "format")]
+    return len(names) > doubled or len(set(names)) >= _MANY_NAMES
 
 
 def _is_blank(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""JSON in one layout: what it says stays, character by character in its strings."""
+"""JSON in one layout: what it says stays, character by character in its strings; in code only where it comes in several."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.fixes.json_form import on_one_line
+from kvtool.fixes.json_layout import OneLayout
 from kvtool.workload.turn import Turn
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -39,3 +40,39 @@ def test_what_a_fence_shows_stays_as_it_is_laid_out() -> None:
     """It may show how an answer is to be laid out."""
     shown = '```json\n{\n  "a": 1\n}\n```'
     assert written(f'{{"b" :  2}}\n{shown}\n{{"c":3}}') == f'{{"b": 2}}\n{shown}\n{{"c": 3}}'
+
+
+def of_system(text: str) -> Turn:
+    return Turn("all", messages=[{"role": "system", "content": text}])
+
+
+def in_code(*written: str) -> str:
+    return "\n".join(f"```json\n{one}\n```" for one in written)
+
+
+@given(
+    st.dictionaries(st.text(max_size=6), VALUES, min_size=1, max_size=4),
+    st.lists(st.sampled_from([None, 0, 1, 2, "\t"]), min_size=2, max_size=6),
+)
+def test_the_same_json_in_code_is_written_as_most_requests_write_it(
+    value: dict[str, Any], indents: list[int | str | None]
+) -> None:
+    shown = json.dumps({"shown": value}, indent=3)
+    texts = [json.dumps(value, indent=indent) for indent in indents]
+    turns = [of_system(f"Rooms:\n{in_code(text, shown)}\nend") for text in texts]
+    layout = OneLayout.learn(turns, {"system"})
+    most = max(texts, key=lambda text: (texts.count(text), -texts.index(text)))
+    if len(set(texts)) == 1:
+        assert layout is None
+        return
+    assert layout is not None
+    for turn in turns:
+        messages = layout(turn).messages
+        assert messages is not None
+        assert messages[0]["content"] == f"Rooms:\n{in_code(most, shown)}\nend"
+
+
+def test_numbers_and_keys_written_in_another_way_are_other_json() -> None:
+    texts = ['{"a": 1}', '{"a": 1.0}', '{"a": 1, "a": 2}', '{"a": 2}']
+    assert OneLayout.learn([of_system(in_code(text)) for text in texts], {"system"}) is None
+    assert OneLayout.learn([of_system(in_code(text)) for text in ('{"a": 1}', '{"a":1}')], {"user"}) is None

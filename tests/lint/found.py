@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.finder import Finder
@@ -22,5 +23,10 @@ def static_findings(
 
 def made_findings(text: str) -> list[Finding]:
     """What a whole run says of a Python file `made.py` with this text."""
-    finder = Finder(RunOptions(inputs=["made.py"]), Tokenizers(offline=True))
-    return finder(TextInput("made.py", text, "python"))
+    return Finder(RunOptions(inputs=["made.py"]), _tokenizers())(TextInput("made.py", text, "python"))
+
+
+@cache
+def _tokenizers() -> Tokenizers:
+    """Those of all tests of a process: a tokenizer is loaded once."""
+    return Tokenizers(offline=True)

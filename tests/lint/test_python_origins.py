@@ -225,3 +225,43 @@ def test_what_a_turn_makes_of_it_is_another_too() -> None:
 )
 def test_other_names_of_loops_say_nothing(code: str) -> None:
     assert not any("by its use" in one.message for one in found(code))
+
+
+STEPS = "def run(llm, question):\n    {name} = {call}\n    return llm.invoke(f'Go on from {{{name}}} now. ' + RULES)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "told"),
+    [
+        ("step", "llm.invoke(question)", True),
+        ("step", "llm.invoke(question).content.strip()", True),
+        ("step", "own._llm_generate(question)", True),
+        ("step", "parse(llm.invoke(question))", True),
+        ("step", "tokenizer.apply_chat_template(7)", False),
+        ("step", "own.lookup(7)", False),
+        ("persona", "llm.invoke(question)", False),
+    ],
+)
+def test_what_a_model_answered_is_another_in_each_request(name: str, call: str, told: bool) -> None:
+    found_there = [one.message.partition(" (")[0] for one in found(STEPS.format(name=name, call=call))]
+    assert found_there == ([f"`{name}`"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        ("@dataclass\nclass Job:", True),
+        ("class Job(BaseModel):", True),
+        ("@dataclass(frozen=True)\nclass Job:", True),
+        ("class Job:", False),
+        ("@dataclass\nclass JobConfig:", False),
+    ],
+)
+def test_what_a_set_of_data_holds_is_asked_about(head: str, told: bool) -> None:
+    code = f"{head}\n    document: str\n    def build_prompt(self):\n        return f'Read this: {{self.document}} ' + RULES\n"
+    assert bool(found(code)) is told
+
+
+def test_a_loop_over_numbers_that_asks_is_another_in_each_request() -> None:
+    (one,) = found(LOOP.format(given="shapes", names="step", over="range(10)", name="step", body="llm.invoke(prompt)"))
+    assert one.message.startswith("`step`")

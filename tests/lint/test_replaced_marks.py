@@ -10,6 +10,7 @@ import pytest
 from kvtool.lint.skeleton import MARKED, Hole, leaves, style_of
 from kvtool.lint.templates import text_template
 from tests.files import write
+from tests.lint.found import made_findings
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -60,3 +61,21 @@ def test_what_code_replaces_is_a_mark(in_folder: Command, mark: str, code: str, 
     assert [(one["path"], one["line"], one["code"]) for one in found] == (
         [("quay/prompts/ask.txt", 1, "KV201")] if told else []
     )
+
+
+ASK = (
+    "def ask(client, question, step):\n    text = KEEPER{first}.replace('<<QUESTION>>', question).replace('<<STEP>>', step)\n"
+    "    return client.chat.completions.create(model='m', messages=[{{'role': 'user', 'content': text}}])\n"
+)
+
+
+def test_each_of_several_replacements_is_told_at_its_mark() -> None:
+    code = f'KEEPER = """You keep a ledger.\nHow: <<HOW>>\nAsked: <<QUESTION>>\nStep: <<STEP>>\n{RULES}"""\n'
+    told = made_findings(code + ASK.format(first=".replace('<<HOW>>', 'kindly')"))
+    assert [(one.code, one.line) for one in told] == [("KV201", 3)]
+
+
+def test_braces_beside_such_marks_are_shown() -> None:
+    code = f'KEEPER_PROMPT = """Write a template with {{question}} and {{document}} in it.\n{RULES}<<QUESTION>> <<STEP>>"""\n'
+    assert not made_findings(code)
+    assert made_findings(code.replace("<<QUESTION>> <<STEP>>", ""))

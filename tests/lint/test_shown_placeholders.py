@@ -108,6 +108,10 @@ def test_a_value_beside_one_that_is_asked_is_told_for_both() -> None:
         ("Recall that we are working on this task:", True),
         ("Summarize the messages below.", False),
         ("You are a reviewer. Fix the errors in it.", False),
+        ("Please fix these problems.", True),
+        ("The row is bad.\nCorrect the errors.", True),
+        ("Say how to fix the issue.", False),
+        ("Does this explanation address the code issue?", False),
         ("Summarize the report.", False),
     ],
 )

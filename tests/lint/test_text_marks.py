@@ -48,6 +48,7 @@ def test_dollars_that_no_jinja_reads_are_text() -> None:
         ("Plan: {{ plan }}\nTides: {tides}\n", "jinja"),
         ("Plan: {plan}\nTides: {tides}\n{% if deep %}{{ ship }}{% endif %}\n", "jinja"),
         ("Plan: {{ plan }}\n", "jinja"),
+        ("Plan: {plan}, {ship} at {pier}. Answer as {{n}}. {{row}} and {{n}}. {{row}}\n", "format"),
         ("Plan: {plan}\n\\begin{{quay}}[x]\n\\usepackage[a]{{tide}}\n{{...}}\n\\end{{quay}}\n", "format"),
         ("Plan: {{.}}\n", "mustache"),
         ("Plan: {{.Plan}}\n", "mustache"),
@@ -130,3 +131,12 @@ def findings_of(path: Path, text: str) -> list[Finding]:
     path.write_text(text, encoding="utf-8")
     (one,) = sort_inputs([str(path)], [str(path)]).texts
     return Finder(RunOptions(inputs=[str(path)]), Tokenizers(offline=True)).judge(one).findings
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [("{% if problem %}## Error message: {{ problem }}{% endif %}", True), ("## Error message: {{ problem }}", False)],
+)
+def test_a_section_for_a_second_try_makes_no_reply(tmp_path: Path, written: str, found: bool) -> None:
+    path = tmp_path / "prompts" / "mend.j2"
+    assert bool(findings_of(path, f"Mend the quay.\n{{{{ question }}}}\n{written}\n{RULES}")) is found

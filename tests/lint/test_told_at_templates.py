@@ -13,6 +13,7 @@ from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.python_changes import filling
 from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
+from kvtool.lint.work_budget import allow
 from tests.files import write
 
 Lint = Callable[..., tuple[int, str, str]]
@@ -185,6 +186,7 @@ def test_calls_of_one_function_that_put_the_same_into_its_text_are_one_finding(p
 
 
 def test_what_has_text_of_its_own_is_not_told_at_the_f_string_that_a_call_puts_it_into() -> None:
+    allow(100)
     spot = TemplatePlace("prompts.py", 5, 1, 7)
     into = Filled(spot, 3, 9, bare=True)
     clock = Hole(TemplatePlace("ask.py", 2, 1, 4), TIME, "call `now()`", certain=True)
@@ -241,3 +243,27 @@ def test_messages_that_a_module_writes_down_are_templates(package: Lint) -> None
     write("pkg/texts/prompts.py", MESSAGES)
     write("pkg/run/ask.py", TAKEN)
     assert told(package, "pkg") == [("pkg/texts/prompts.py", 6, "KV201")]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "place"),
+    [
+        ("data/tide.txt", "{x}", ("pkg/ask.py", 8)),
+        ("data/tide.txt", "{question}", ("pkg/data/tide.txt", 2)),
+        ("prompts/tide.txt", "{x}", ("pkg/prompts/tide.txt", 2)),
+        ("prompts/tide.txt", "{question}", ("pkg/prompts/tide.txt", 2)),
+    ],
+)
+def test_a_text_file_that_says_nothing_of_a_value_leaves_it_to_the_call(
+    package: Lint, name: str, asked: str, place: tuple[str, int]
+) -> None:
+    write(f"pkg/{name}", f"You are the keeper of the tide table.\nAsked: {asked}\n{RULES}\n")
+    folder, _, file = name.partition("/")
+    write(
+        "pkg/ask.py",
+        f"from pathlib import Path\n\nHERE = Path(__file__).parent / '{folder}'\n\n"
+        "def load(name):\n    return (HERE / name).read_text()\n"
+        f"def ask(client, question):\n    text = load('{file}').format({asked[1:-1]}=question)\n"
+        "    return client.chat.completions.create(model='m', messages=[{'role': 'user', 'content': text}])\n",
+    )
+    assert [one[:2] for one in told(package, "pkg")] == [place]

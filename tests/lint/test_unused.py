@@ -164,3 +164,11 @@ def test_names_of_files_may_be_put_together(
     files = {f"quay/prompts/{name}.md": text for name in ("first", "second", "sea_system")}
     found = project({**files, "quay/deep/run.py": f"TEXTS = 'first.md', 'second.md'\n{code}"})
     assert ("quay/prompts/sea_system.md:1" in found) is told
+
+
+def test_texts_of_migrations_are_how_they_were(project: Callable[[dict[str, str]], list[str]]) -> None:
+    use = "from quay.{0}.texts import PROMPT\nfrom quay.asking import ask\nprint(ask(None, PROMPT))\n"
+    files = {f"quay/{name}/{file}": "" for name in ("migrations", "moves") for file in ("__init__.py",)}
+    for name in ("migrations", "moves"):
+        files |= {f"quay/{name}/texts.py": prompt(), f"quay/deep/{name}_use.py": use.format(name)}
+    assert project(files) == ["quay/moves/texts.py:1"]

@@ -387,3 +387,19 @@ def test_other_rules_in_a_numbered_list_are_no_value_to_be_named(kvtool: Command
     _, out, _ = kvtool("profile", "--dry-run", "--json", "rules.jsonl")
     first, *_ = json.loads(out)["findings"]
     assert first["fix"].startswith("put the rules that some requests have behind those that all have")
+
+
+def test_the_same_json_in_code_blocks_is_written_in_one_layout(kvtool: Command) -> None:
+    tariffs = {"tariffs": [{"code": "N-12", "base": 9.9, "hours": ["22:00", "06:00"]}, {"code": "D-10", "base": 8.5}]}
+
+    def record(n: int) -> dict[str, Any]:
+        block = json.dumps(tariffs, indent=[None, 2, 4, "\t"][n % 4])
+        content = f"You sell power.\n\n```json\n{block}\n```\n\n{RULES}"
+        return {"messages": [{"role": "system", "content": content}, chat(n)["messages"][1]]}
+
+    write("layouts.jsonl", "".join(json.dumps(record(n)) + "\n" for n in range(20)))
+    _, out, _ = kvtool("profile", "--dry-run", "--json", "layouts.jsonl")
+    first, *_ = json.loads(out)["findings"]
+    assert (first["code"], first["tier"]) == ("KV121", "P1")
+    assert first["fix"].startswith("write the same JSON in the same layout")
+    assert first["rerun"]["group_after"] > 0.8 > first["rerun"]["group_before"]

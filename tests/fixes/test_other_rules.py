@@ -1,0 +1,31 @@
+"""Rules that some requests have are told from a value in a rule that all have."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvtool.fixes.other_rules import are_other_rules
+
+
+@pytest.mark.parametrize(
+    ("values", "rules"),
+    [
+        (["Offer a break after each task.", "Never name a school or a town."], True),
+        (["6. On Wednesdays students pay a fifth less.\n7.", ""], True),
+        (
+            ["eight of the clock, so offer what the kitchen has left.", "noon, so offer what the kitchen has left."],
+            False,
+        ),
+        (
+            [
+                "午前〇時十八分なので、当日の夕食はまでの申し込みに限ると伝える。",
+                "なので、当日の夕食は午後二時までの申し込みに限ると伝える。",
+            ],
+            False,
+        ),
+        (["eight", "noon"], False),
+        ([], False),
+    ],
+)
+def test_what_differs_in_a_list_of_rules(values: list[str], rules: bool) -> None:
+    assert are_other_rules(values) is rules
