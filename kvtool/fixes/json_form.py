@@ -17,7 +17,7 @@ _BETWEEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|([,:])[ \t\r\n]*+|[ \t\r\n]++', re.
 
 
 def one_line_of(json_text: str) -> str:
-    """JSON so; what is the same but for its layout is the same text then."""
+    """JSON on one line, in the same way; what is the same but for its layout is the same text then."""
     return edited(json_text, list(_blanks(json_text, 0, len(json_text))))
 
 

@@ -74,7 +74,8 @@ _NUMBERS = "an item bears another number than before: answers that cite items by
 
 ONE_LINE = "write JSON in one way: on one line, with one blank behind each comma and colon, outside of code"
 ONE_LAYOUT = (
-    "write the same JSON in the same layout, in code blocks too: with one serializer and the same options everywhere"
+    "write the same JSON in the same layout, with one serializer and the same options: on one line, in code blocks as most"
+    " requests do"
 )
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""

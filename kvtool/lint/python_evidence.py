@@ -132,9 +132,14 @@ _SDK = re.compile(
     r"|converse(?:_stream)?|invoke_model(?:_with_response_stream)?|ollama\.(?:a?chat|generate)|chat\.(?:complete|stream|parse)"
     r"|(?:llm|model|chat_model|client|chat|lm|agent|runner|chain|engine|api)\w*\.(?:a?invoke|a?stream|a?batch|a?predict|a?complete|a?chat|generate|agenerate"
     r"|a?call|ask|aask|send_message|run|arun|query|stream_chat|astream_chat|structured_predict|astructured_predict|chat_completion)"
-    r"|(?:self\.)?_?(?:llm|lm)|(?:self\.)?_?(?:llm|lm|gpt|openai|claude|gemini)_(?:generate|complete|call|ask|chat|query|invoke|predict)\w*|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
+    r"|(?:self\.)?_?(?:llm|lm)|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
     re.IGNORECASE,
 )
+_OWN_ASKING = re.compile(
+    r"(?:^|\.)_?(?:llm|lm|gpt|openai|claude|gemini)_(?:generate|complete|call|ask|chat|query|invoke|predict)"
+    r"(?:_(?:async|stream|once|text|json|with_\w{1,40}))?$"
+)
+"""What a program calls its own function that asks a model: `self._llm_generate`."""
 _MAKER = re.compile(
     r"(?:PromptTemplate|ChatPromptTemplate|RichPromptTemplate|MessagePromptTemplate|ChatPromptTemplate|PromptHelper|SystemPrompt|ChatTemplate|Prompt)"
     r"(?:\.from_(?:template|messages|strings|examples|prompt))?$"
@@ -179,7 +184,7 @@ _QUIET = re.compile(
 @lru_cache(maxsize=8192)
 def call_sends(name: str) -> Evidence:
     """What a call says of its text, by its dotted name: one of an SDK or a framework asks a model, or makes a prompt."""
-    if _SDK.search(name) is not None:
+    if _SDK.search(name) is not None or _OWN_ASKING.search(name) is not None:
         return Evidence.ASKED
     return Evidence.SENT if _MAKER.search(name) is not None else Evidence.NOTHING
 
@@ -266,13 +271,13 @@ _WRITTEN_BEFORE = (
 _LATE = re.compile(
     rf"\b(?:(?:your|my|its) {_WRITTEN_BEFORE}"
     r"|previous loop|(?:failed|did not pass|fails) (?:[a-z-]{1,20} ){0,2}(?:validation|to parse|parsing)|could not be parsed"
-    r"|(?:(?:please|and|then|now|must|should) |(?:(?<=[.!?:;] )|(?<=\n)|(?<=\A)))(?:fix|correct|address)"
-    r" (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)"
     r"|(?:the|these) (?:above|previous|preceding|earlier) messages|messages above|recall (?:that )?we are (?:working|solving)"
     r"|as a reminder"
     r"|try again|(?:is|was|are|were) (?:not valid|invalid)|validation error|error (?:message|occurred)|rejected because)\b"
-    r"|correcting the error",
-    re.IGNORECASE,
+    r"|correcting the error"
+    r"|(?:\b(?:please|and|then|now|must|should|need to|have to|carefully) |(?:^|[.!?:;])[ \t>*#\d.-]{0,12})"
+    r"(?:fix|correct|address) (?:the|these|this|all|each) (?:[a-z-]{1,20} ){0,2}(?:errors?|issues?|problems?|point|feedback)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 _BEGINNING = 600
 _LATE_AT_ONCE = re.compile(rf"\bthe {_WRITTEN_BEFORE}\b", re.IGNORECASE)

@@ -40,12 +40,10 @@ from kvtool.text.traced import Origin, Traced
 _MOST_NODES = 5_000
 _MUSTACHE = re.compile(r"\{\{\s{0,8}[$#/^][A-Za-z_]")
 """What shows that double braces are those of Mustache: `{{$name}}`, `{{#section}}`."""
-_OTHER_MARKS = re.compile(r"<<\s?[A-Z][A-Z0-9_]{2,40}\s?>>|\[\[ ## \w{1,40} ## \]\]")
+_OTHER_MARKS = re.compile(r"<<[A-Z][A-Z0-9_]{2,40}>>|\[\[ ## \w{1,40} ## \]\]")
 """Placeholders that code fills by itself: where a text has them, braces in it are what they show."""
 _LEAST_MARKS = 2
-_FIELD = re.compile(
-    r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:(?:(?<=\w)\.|\[)[^{}\n\"=]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}"
-)
+_FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n\"=]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
 _MOST_TEXTS = 8
@@ -134,6 +132,8 @@ def _fields(
             at = match.end()
             continue
         name = match[1]
+        if not name and match[2] and not positional:
+            continue  # `{.columns}` names nothing where nothing is filled in by its position
         if not name or name.isdigit():
             index = int(name) if name else number
             number += 1

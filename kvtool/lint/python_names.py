@@ -85,6 +85,8 @@ class Names(ABC):
         self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
         self._silent = silent
         self.in_function = False
+        self.asks_for = False
+        """Whether the function that is read takes something of its own, beside the object that it belongs to."""
         self.known: dict[ast.expr, tuple[int, tuple[bool, bool], Value]] = {}
         """What expressions of the statement that is read gave, and after which assignment: some are asked for several times."""
         self.unread: set[str] = set()

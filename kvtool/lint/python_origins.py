@@ -27,8 +27,10 @@ _ANSWERS = re.compile(
     r"(?:^|_)(?:search|retrieve|fetch|scrape|crawl|recall|transcribe|similarity_search|get_relevant_documents)(?:_|$)"
 )
 """Names of calls that bring what is another for each question: what is found, or what stands on a page."""
-_MAKES_NO_TEXT = re.compile(r"template|tokens|embed|batch|stream|bind|load")
-"""Names of calls to a model that give no answer of it as a text."""
+_MAKES_NO_TEXT = re.compile(
+    r"template|tokens|embed|batch|stream|bind|load|style|guideline|setting|config|schema|(?:^|_)(?:name|info|version|client)s?(?:_|$)"
+)
+"""Names of calls that speak of a model and give no answer of it as a text."""
 _WEB = re.compile(r"^(?:requests|httpx|urllib)\.|\burlopen$")
 _SET_UP = re.compile(r"^_*(?:init|setup|set|configure|load|reset|build|create|register|from|with|update_config)(?:_|$)")
 """Names of methods that set an object up, once for all of its requests."""
@@ -182,14 +184,25 @@ class ValueOrigins(Names):
         """Whether it is what an object was made with, or a form of it."""
         root = _root(node)
         if isinstance(root, ast.Name):
-            if root.id.isupper() and root.id not in self.given:
-                return True  # a constant of the module, or what is read into it once
-            return root.id in self.kept or (root.id == "self" and not self._changes(dotted(node).removeprefix("self.")))
+            return (
+                self._is_constant(root)
+                or root.id in self.kept
+                or (root.id == "self" and not self._changes(dotted(node).removeprefix("self.")))
+            )
         if isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and keeps(root.func.attr):
             return self.is_kept(root.func.value)
         if isinstance(root, ast.Call) and isinstance(root.func, ast.Name):
-            return any(map(self.is_kept, root.args))
+            return any(not self._is_constant(one) and self.is_kept(one) for one in root.args)
         return isinstance(root, ast.BoolOp | ast.IfExp) and any(map(self.is_kept, _parts(root)))
+
+    def _is_constant(self, node: ast.expr) -> bool:
+        """Whether it is a constant of the module, or what is read into one once."""
+        return (
+            isinstance(node, ast.Name)
+            and node.id.isupper()
+            and node.id not in self.values
+            and (node.id in self.imports or self.module.has(node.id))
+        )
 
     def _changes(self, attribute: str) -> bool:
         """Whether an attribute of the object is another in each request: it is asked, or methods change it that set nothing up."""
@@ -198,7 +211,8 @@ class ValueOrigins(Names):
         name = attribute.partition(".")[0]
         if self.cls is None or not name or is_settled(name) or names_a_part(name):
             return False
-        if self.cls.is_data and doubt_of(name) == "use":
+        data = not self.cls.is_set_up and any(one.holds_data for one in self.program.bases(self.cls))
+        if data and not self.asks_for and doubt_of(name) == "use":
             return True
         writers = [writer for one in self.program.bases(self.cls) for writer in one.written.get(name, ())]
         return any(not writer.is_setup and not _SET_UP.match(writer.node.name) for writer in writers)

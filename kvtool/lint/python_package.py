@@ -54,7 +54,9 @@ class FunctionCode:
 
 
 _DATA_CLASSES = frozenset(("dataclass", "BaseModel", "NamedTuple", "TypedDict", "define", "frozen", "Struct"))
-_SET_UP_NAME = re.compile(r"Config|Setting|Option|Template|Agent|Tool|Client|Model$|Persona|Profile|Param")
+"""What makes a class one whose objects hold data, by its last name."""
+_SET_UP_NAME = re.compile(r"Config|Setting|Option|Template|Agent|Tools?$|Client|Model$|Persona|Params$")
+"""What a program is set up with, by the name of a class."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,12 +70,15 @@ class ClassCode:
     grown: set[str] = field(default_factory=set)
 
     @property
-    def is_data(self) -> bool:
-        """Whether its objects hold data, one set of it each, and are not named for what a program is set up with."""
-        if _SET_UP_NAME.search(self.node.name):
-            return False
+    def is_set_up(self) -> bool:
+        """Whether its name says that a program is set up with its objects."""
+        return _SET_UP_NAME.search(self.node.name) is not None
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether it is written as a class whose objects hold data, one set of it each."""
         marks = [one.func if isinstance(one, ast.Call) else one for one in self.node.decorator_list]
-        names = {_last(one) for one in (*marks, *self.node.bases)}
+        names = {_last(one.value if isinstance(one, ast.Subscript) else one) for one in (*marks, *self.node.bases)}
         return not _DATA_CLASSES.isdisjoint(names)
 
     def read(self) -> None:

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 _NUMBERS = frozenset(("int", "float", "bool"))
+_UNKNOWN = frozenset(("?",))
+_LONGEST_ANNOTATION = 80
 
 
 def keyed(node: ast.Dict) -> dict[str, ast.expr]:
@@ -57,9 +59,35 @@ def is_written(node: ast.expr) -> bool:
 
 
 def is_number(annotation: ast.expr | None) -> bool:
-    """Whether a parameter is declared as a number, or as one or nothing."""
-    names = [one.id for one in ast.walk(annotation) if isinstance(one, ast.Name)] if annotation is not None else []
-    return bool(_NUMBERS.intersection(names)) and _NUMBERS.union(("Optional", "Union")).issuperset(names)
+    """Whether a parameter is declared as a number, or as one or nothing; in quotes, too."""
+    types = frozenset() if annotation is None else _types(annotation)
+    return bool(types) and types.issubset(_NUMBERS)
+
+
+def _types(annotation: ast.expr) -> frozenset[str]:
+    """The types that something may be of, but for `None`: their last names; `?` for what is no choice of types."""
+    if isinstance(annotation, ast.Constant):
+        if annotation.value is None:
+            return frozenset()
+        return _types(written) if (written := _in_quotes(annotation.value)) is not None else _UNKNOWN
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        return _types(annotation.left) | _types(annotation.right)
+    if isinstance(annotation, ast.Subscript):
+        chosen = annotation.slice
+        if dotted(annotation.value).rpartition(".")[2] not in ("Optional", "Union"):
+            return _UNKNOWN
+        return frozenset().union(*map(_types, chosen.elts if isinstance(chosen, ast.Tuple) else [chosen]))
+    return frozenset([dotted(annotation).rpartition(".")[2] or "?"])
+
+
+def _in_quotes(text: object) -> ast.expr | None:
+    """An annotation that is written in quotes."""
+    if not isinstance(text, str) or len(text) > _LONGEST_ANNOTATION:
+        return None
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
 
 
 def names_in(node: ast.expr) -> set[str]:

@@ -95,6 +95,7 @@ class _Scope(Flow):
         self._returns: list[Value] = []
         self._yields: list[Value] = []
         self.in_function = True
+        self.asks_for = bool(function.parameters())
         self._parameters(function)
         if any(decorator_says_prompt(dotted(getattr(one, "func", one))) for one in function.node.decorator_list):
             self._says = Evidence.ASKED

@@ -197,9 +197,14 @@ def _by_format(text: str) -> bool:
     marks = list(JINJA_MARK.finditer(text))
     if not marks or not all(mark[0].startswith("{{") for mark in marks):
         return False
-    doubled = sum(1 for mark in marks if not _TEX.search(text, max(mark.start() - _TEX_WIDTH, 0), mark.start()))
-    names = [name for _, _, name in placeholders(text, "format")]
-    return len(names) > doubled or len(set(names)) >= _MANY_NAMES
+    doubled = sum(not _is_tex(text, mark.start()) for mark in marks)
+    names = [name for start, _, name in placeholders(text, "format") if not _is_tex(text, start)]
+    return len(names) > doubled or len({name for name in names if len(name) > 1}) >= _MANY_NAMES
+
+
+def _is_tex(text: str, at: int) -> bool:
+    """Whether a brace opens an argument of TeX."""
+    return _TEX.search(text, max(at - _TEX_WIDTH, 0), at) is not None
 
 
 def _is_blank(path: str) -> bool:

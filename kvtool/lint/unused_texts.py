@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 
 from kvtool.lint.sources import TextInput
 from kvtool.lint.unused_definitions import Definitions
@@ -30,16 +31,23 @@ def without_unused(findings: Iterable[Finding], texts: Sequence[TextInput]) -> l
     others = {one.path: one for one in texts if is_text_file(one)}
     definitions, text_files = Definitions(texts), TextFiles(texts)
     abandoned: dict[str, bool] = {}
+    past: dict[str, bool] = {}
+    top = len(os.path.commonprefix([os.path.dirname(path) for path in python]))  # noqa: PTH120, RUF071 - where paths part
     kept: list[Finding] = []
     for one in given:
-        if (folder := _ABANDONED.search(one.path)) is not None:
+        if (folder := _ABANDONED.search(one.path, top)) is not None:
             at = one.path[: folder.end()]
             if at not in abandoned:
                 abandoned[at] = not _names_folder(folder[1], at, texts)
             if abandoned[at]:
                 continue
-        if _PAST.search(one.path) is not None:
-            continue
+        if (folder := _PAST.search(one.path, top)) is not None:
+            at = one.path[: folder.end()]
+            module = PurePath(one.path).stem
+            if one.path not in past:
+                past[one.path] = not _names_folder(module, at, texts)
+            if past[one.path]:
+                continue
         if one.path in python and definitions.is_unused(python[one.path], one.line or 1):
             continue
         if one.path in others and text_files.is_unused(others[one.path]):

@@ -28,4 +28,4 @@ from kvtool.fixes.other_rules import are_other_rules
     ],
 )
 def test_what_differs_in_a_list_of_rules(values: list[str], rules: bool) -> None:
-    assert are_other_rules(values) is rules
+    assert are_other_rules(values) is are_other_rules(values[::-1]) is rules

@@ -184,7 +184,16 @@ def test_what_is_set_is_not_told(put: str) -> None:
 
 @pytest.mark.parametrize(
     ("declared", "told"),
-    [("int", False), ("float | None", False), ("Optional[int]", False), ("str", True), ("list[int]", True)],
+    [
+        ("int", False),
+        ("float | None", False),
+        ("Optional[int]", False),
+        ('"int | None"', False),
+        ("typing.Union[int, float]", False),
+        ('Union[int, "str"]', True),
+        ("str", True),
+        ("list[int]", True),
+    ],
 )
 def test_a_number_is_set_by_its_declaration(declared: str, told: bool) -> None:
     put = [f'prompt = f"{INTRO} Think of {{prior_thoughts}} of them. {RULES}"']

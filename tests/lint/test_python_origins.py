@@ -239,6 +239,9 @@ STEPS = "def run(llm, question):\n    {name} = {call}\n    return llm.invoke(f'G
         ("step", "parse(llm.invoke(question))", True),
         ("step", "tokenizer.apply_chat_template(7)", False),
         ("step", "own.lookup(7)", False),
+        ("step", "requests.get(question).text", True),
+        ("step", "get_model_style(7)", False),
+        ("step", "own.log_llm_call(7)", False),
         ("persona", "llm.invoke(question)", False),
     ],
 )
@@ -252,6 +255,8 @@ def test_what_a_model_answered_is_another_in_each_request(name: str, call: str, 
     [
         ("@dataclass\nclass Job:", True),
         ("class Job(BaseModel):", True),
+        ("class Base(BaseModel[int]):\n    pass\nclass Job(Base):", True),
+        ("class Base(BaseModel):\n    pass\nclass JobTemplate(Base):", False),
         ("@dataclass(frozen=True)\nclass Job:", True),
         ("class Job:", False),
         ("@dataclass\nclass JobConfig:", False),
@@ -265,3 +270,21 @@ def test_what_a_set_of_data_holds_is_asked_about(head: str, told: bool) -> None:
 def test_a_loop_over_numbers_that_asks_is_another_in_each_request() -> None:
     (one,) = found(LOOP.format(given="shapes", names="step", over="range(10)", name="step", body="llm.invoke(prompt)"))
     assert one.message.startswith("`step`")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [("open_tickets(DB)", True), ("DB['tickets']", False), ("read(question, DB)", True), ("dict(DB)['a']", True)],
+)
+def test_what_is_made_of_a_constant_of_the_module(call: str, told: bool) -> None:
+    body = f"    tickets = {call}\n    return llm.invoke(f'Sort {{tickets}} now. ' + RULES)\n"
+    code = f"DB = connect()\ndef run(llm, question):\n{body}"
+    assert bool(found(code)) is told
+
+
+def test_an_object_that_is_asked_itself_is_no_set_of_data() -> None:
+    code = (
+        "@dataclass\nclass Pilot:\n    knowledge: str\n"
+        "    def build_prompt(self, question):\n        return f'Know this: {self.knowledge} ' + RULES + question\n"
+    )
+    assert not found(code)

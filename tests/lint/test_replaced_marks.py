@@ -79,3 +79,9 @@ def test_braces_beside_such_marks_are_shown() -> None:
     code = f'KEEPER_PROMPT = """Write a template with {{question}} and {{document}} in it.\n{RULES}<<QUESTION>> <<STEP>>"""\n'
     assert not made_findings(code)
     assert made_findings(code.replace("<<QUESTION>> <<STEP>>", ""))
+
+
+def test_headings_between_such_signs_are_no_marks() -> None:
+    """As prompts of routers have them, with values in braces."""
+    code = f'KEEPER_PROMPT = """<< FORM >>\n{RULES}\n<< INPUT >>\n{{question}}\n<< OUTPUT >>\n{RULES}"""\n'
+    assert [(one.code, one.message.partition(" ")[0]) for one in made_findings(code)] == [("KV201", "`question`")]

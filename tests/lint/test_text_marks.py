@@ -48,6 +48,8 @@ def test_dollars_that_no_jinja_reads_are_text() -> None:
         ("Plan: {{ plan }}\nTides: {tides}\n", "jinja"),
         ("Plan: {plan}\nTides: {tides}\n{% if deep %}{{ ship }}{% endif %}\n", "jinja"),
         ("Plan: {{ plan }}\n", "jinja"),
+        ("Plan: {{ plan }} of {{ pier }}, \\frac{tides}{ships} and \\sqrt{quay}\n", "jinja"),
+        ("Plan: {{ plan }} of {{ pier }}, {a} {b} {c}, {{ ship }} or {{ tide }}\n", "jinja"),
         ("Plan: {plan}, {ship} at {pier}. Answer as {{n}}. {{row}} and {{n}}. {{row}}\n", "format"),
         ("Plan: {plan}\n\\begin{{quay}}[x]\n\\usepackage[a]{{tide}}\n{{...}}\n\\end{{quay}}\n", "format"),
         ("Plan: {{.}}\n", "mustache"),

@@ -166,9 +166,17 @@ def test_names_of_files_may_be_put_together(
     assert ("quay/prompts/sea_system.md:1" in found) is told
 
 
-def test_texts_of_migrations_are_how_they_were(project: Callable[[dict[str, str]], list[str]]) -> None:
-    use = "from quay.{0}.texts import PROMPT\nfrom quay.asking import ask\nprint(ask(None, PROMPT))\n"
-    files = {f"quay/{name}/{file}": "" for name in ("migrations", "moves") for file in ("__init__.py",)}
-    for name in ("migrations", "moves"):
-        files |= {f"quay/{name}/texts.py": prompt(), f"quay/deep/{name}_use.py": use.format(name)}
-    assert project(files) == ["quay/moves/texts.py:1"]
+@pytest.mark.parametrize(
+    ("folder", "use", "told"),
+    [
+        ("migrations", "from quay.migrations import move\nmove()\n", False),
+        ("migrations", "from quay.migrations.texts import PROMPT\nprint(PROMPT)\n", True),
+        ("moves", "from quay.moves import move\nmove()\n", True),
+    ],
+)
+def test_texts_of_migrations_are_how_they_were(
+    project: Callable[[dict[str, str]], list[str]], folder: str, use: str, told: bool
+) -> None:
+    moved = "from quay.asking import ask\nfrom .texts import PROMPT\ndef move():\n    return ask(None, PROMPT)\n"
+    files = {f"quay/{folder}/__init__.py": moved, f"quay/{folder}/texts.py": prompt(), "quay/deep/use.py": use}
+    assert project(files) == ([f"quay/{folder}/texts.py:1"] if told else [])
