@@ -446,6 +446,9 @@ class Calls(KnownCalls):
             self._told_tools(word)
             if word.arg is not None and (evidence := keyword_says(name, word.arg)):
                 self.told_as(word.arg, self.value_of(word.value), evidence)
+        if sends := call_sends(name):
+            for one in node.args:
+                self.told(self.value_of(one), sends)
         value = self.program.call(target, node, self)
         if says:
             self.told(value, Evidence.NAME)

@@ -288,3 +288,14 @@ def test_an_object_that_is_asked_itself_is_no_set_of_data() -> None:
         "    def build_prompt(self, question):\n        return f'Know this: {self.knowledge} ' + RULES + question\n"
     )
     assert not found(code)
+
+
+def test_what_an_own_class_is_asked_with_is_sent_by_the_name_of_the_call() -> None:
+    code = (
+        "class Provider:\n    def {method}(self, body):\n        return transport.go(body)\n"
+        "class Tool:\n    def __init__(self):\n        self.llm = Provider()\n"
+        "    def run(self, story):\n        return self.llm.{method}(f'It says: {{story}} {{TABLE}}' + ROWS)\n"
+    )
+    rows = "TABLE = 'a table'\nROWS = ' It has a row for each tide of the year, and one for each ship that came in.' * 12\n"
+    assert [one.code for one in found(rows + code.format(method="generate"))] == ["KV201"]
+    assert not found(rows + code.format(method="keep"))
