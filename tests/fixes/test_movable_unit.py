@@ -326,3 +326,11 @@ def test_the_front_of_an_answer_is_another_one() -> None:
     rule = "The first line of your reply is the price."
     before = Turn("g", text=Traced(f"KEY 10:31\n{rule}\nOne rule that stays."))
     assert not dangling_references(before, Turn("g", text=Traced(f"{rule}\nOne rule that stays.\nKEY 10:31")))
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+@pytest.mark.parametrize("below", ["Now: 10:31", "- Now: 10:31", "| Now | 10:31 |"])
+def test_a_bare_heading_beside_others_goes_with_the_row_below_it(below: str, gap: str) -> None:
+    rules = "Be brief in all that you say. Never shout at them."
+    parts = [f"{name}{gap}{rules}" for name in ("Style", "Wording", "Refunds")]
+    assert moves("\n\n".join(["You help.", *parts[:1], f"Today{gap}{below}", *parts[1:]])) == f"Today{gap}{below}"

@@ -91,7 +91,7 @@ def _heads(lines: Sequence[str], number: int, form: str) -> bool:
 
 def _may_head(lines: Sequence[str], number: int, form: str) -> bool:
     """Whether a line is one of several headings, by those of its form that surely are: rows, a list or a label stand below it."""
-    line, below = lines[number], lines[number + 1] if number + 1 < len(lines) else ""
+    line, below = lines[number], next(filter(None, lines[number + 1 : number + 3]), "")
     if form not in ("plain", "number") or not below or is_sentence(line) or not _is_short(line, form):
         return False
     return _LISTED.match(below) is not None or has_label(below)
