@@ -104,7 +104,8 @@ RUNS = (
     Run("injections", "benchmarks/injections.py DATA --seed 701 702 703"),
     Run(
         "lint_packages",
-        "benchmarks/lint_packages.py DATA/packages --judged benchmarks/data/judged_packages.yaml --pcdlint DATA/venv-pcdlint/bin/python "
+        "benchmarks/lint_packages.py DATA/packages --judged benchmarks/data/judged_packages.yaml "
+        "--pcdlint DATA/venv-pcdlint/bin/python "
         "--promptcachelint DATA/venv-promptcachelint/bin/python",
         (*PRODUCT, "benchmarks/data", "benchmarks/judged.py", "benchmarks/peer_source.py"),
         but=(),
