@@ -30,30 +30,39 @@ def without_unused(findings: Iterable[Finding], texts: Sequence[TextInput]) -> l
         return given
     others = {one.path: one for one in texts if is_text_file(one)}
     definitions, text_files = Definitions(texts), TextFiles(texts)
-    abandoned: dict[str, bool] = {}
-    past: dict[str, bool] = {}
-    top = len(os.path.commonprefix([os.path.dirname(path) for path in python]))  # noqa: PTH120, RUF071 - where paths part
+    top, aside = _top(python), dict[tuple[str, str], bool]()
     kept: list[Finding] = []
     for one in given:
-        if (folder := _ABANDONED.search(one.path, top)) is not None:
-            at = one.path[: folder.end()]
-            if at not in abandoned:
-                abandoned[at] = not _names_folder(folder[1], at, texts)
-            if abandoned[at]:
-                continue
-        if (folder := _PAST.search(one.path, top)) is not None:
-            at = one.path[: folder.end()]
-            module = PurePath(one.path).stem
-            if one.path not in past:
-                past[one.path] = not _names_folder(module, at, texts)
-            if past[one.path]:
-                continue
+        if _is_laid_aside(one.path, top, texts, aside):
+            continue
         if one.path in python and definitions.is_unused(python[one.path], one.line or 1):
             continue
         if one.path in others and text_files.is_unused(others[one.path]):
             continue
         kept.append(one)
     return kept
+
+
+def _top(paths: Iterable[str]) -> int:
+    """The length of the folder that all of these files lie below: what it is called says nothing of them."""
+    try:
+        return len(os.path.commonpath([os.path.dirname(path) for path in paths]))  # noqa: PTH120 - of thousands, each time
+    except ValueError:  # none, or some with a root and some without one
+        return 0
+
+
+def _is_laid_aside(path: str, top: int, texts: Sequence[TextInput], known: dict[tuple[str, str], bool]) -> bool:
+    """Whether a file lies in a folder that is named so, and nothing outside of that names the folder; of migrations, the file."""
+    if (folder := _ABANDONED.search(path, top)) is not None:
+        name = folder[1]
+    elif (folder := _PAST.search(path, top)) is not None:
+        name = PurePath(path).stem
+    else:
+        return False
+    key = path[: folder.end()], name
+    if key not in known:
+        known[key] = not _names_folder(name, key[0], texts)
+    return known[key]
 
 
 def _names_folder(name: str, folder: str, texts: Sequence[TextInput]) -> bool:

@@ -180,3 +180,13 @@ def test_texts_of_migrations_are_how_they_were(
     moved = "from quay.asking import ask\nfrom .texts import PROMPT\ndef move():\n    return ask(None, PROMPT)\n"
     files = {f"quay/{folder}/__init__.py": moved, f"quay/{folder}/texts.py": prompt(), "quay/deep/use.py": use}
     assert project(files) == ([f"quay/{folder}/texts.py:1"] if told else [])
+
+
+@pytest.mark.parametrize("beside", ["data", "deep"])
+def test_a_folder_beside_one_that_begins_alike_is_laid_aside(in_folder: Command, beside: str) -> None:
+    """The folder that all files lie below ends at a whole name."""
+    for name in ("deprecated", beside):
+        write(f"quay/{name}/texts.py", prompt())
+        write(f"quay/{name}/use.py", "from .texts import PROMPT\nprint(PROMPT)\n")
+    found = json.loads(in_folder("lint", "--json", "quay")[1])["findings"]
+    assert [Path(one["path"]).as_posix() for one in found] == [f"quay/{beside}/texts.py"]
