@@ -144,7 +144,9 @@ def _with_odd_names(data: bytes) -> object | None:
         raise ValueError(word)
 
     try:
-        found: object = json.loads(data, parse_constant=refuse)
+        found: object = json.loads(
+            data.decode(), parse_constant=refuse
+        )  # of bytes it takes halves of pairs as they are
     except (ValueError, RecursionError):
         return None
     return found

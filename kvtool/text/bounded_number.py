@@ -16,7 +16,6 @@ LARGEST_AMOUNT, LEAST_AMOUNT = Decimal(10) ** 12, Decimal(10) ** -24
 """Of money: sums of larger or smaller ones could not be shown to the cent."""
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 _LONGEST = 400
-_LONGEST_SHOWN = 40
 
 
 def whole_number(value: object, *, least: int = 0, most: int = LARGEST, in_text: bool = False) -> int | None:
@@ -36,6 +35,12 @@ def finite_number(
     return None if number is None or not least <= number <= most else float(number) + 0.0
 
 
+def json_number(value: object, *, in_text: bool = False) -> int | float | None:
+    """A whole number of 64 bits as an integer, any other that is finite as a float."""
+    whole = whole_number(value, least=-(1 << 63), most=1 << 64, in_text=in_text)
+    return finite_number(value, least=-1e300, most=1e300, in_text=in_text) if whole is None else whole
+
+
 def exact_number(value: object, *, most: Decimal = LARGEST_AMOUNT, in_text: bool = False) -> Decimal | None:
     """An amount of money from 0 to `most`, exact to its last digit; one between 0 and LEAST_AMOUNT is none."""
     number = _number(value, in_text)
@@ -48,12 +53,6 @@ def exact_number(value: object, *, most: Decimal = LARGEST_AMOUNT, in_text: bool
 def exact_float(text: str) -> Decimal | float:
     """For `json.loads(parse_float=…)`: the number exactly as it is written; NaN where its exponent or its length is absurd."""
     return number if (number := _in_text(text)) is not None else float("nan")
-
-
-def shown_number(value: object) -> str:
-    """A value for an error message, cut where it is long."""
-    text = str(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _number(value: object, in_text: bool) -> int | float | Decimal | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.fuzz.forked import Job, Ran, run_jobs
 from tests.fuzz.judge import faults
-from tests.fuzz.kinds import job
+from tests.fuzz.kinds import NUMBERED, job, with_numbers
 from tests.fuzz.session import Tally, begin, cpu_seconds, run_session, until
 from tests.tokenizers_made import byte_tokenizer_json
 
@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument(
         "--unchanged", action="store_true", help="mutate nothing: all must be taken, but for wild options"
     )
+    parser.add_argument("--numbers", action="store_true", help="only put hostile numbers where JSON has numbers")
     asked = parser.parse_args()
     kinds, common = begin(byte_tokenizer_json(), asked.samples and asked.samples.resolve())
     known = {kind.name: kind for kind in kinds}
@@ -40,6 +41,8 @@ def main() -> int:
     chosen = [known[name] for name in asked.kind or known]
     if asked.unchanged:
         chosen = [replace(kind, mutate=lambda _, data: data) for kind in chosen if kind.lines]
+    if asked.numbers:
+        chosen = [with_numbers(kind) for kind in chosen if kind.name in NUMBERED]
     if asked.number is not None:
         return _show(job(chosen[0], asked.seed, asked.number, common), asked.keep)
 

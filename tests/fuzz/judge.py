@@ -24,6 +24,9 @@ UNSAFE = re.compile(
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 """Of `--color always`."""
 RUNNER_COMMAND = re.compile(r"(?m)^[ \t]*::|##(?:\[|vso\[)")
+_NEVER_NEGATIVE = re.compile(
+    r"(?:prompt|hit|cached|cache_write|output|computed|reachable)_tokens|paid|cost|predicted|input|output|cache_read"
+)
 _PART = re.compile(r"\.part$")
 _SCHEMAS = {
     "kvtool.report/1": "report",
@@ -169,11 +172,24 @@ def json_faults(where: str, text: str) -> Iterator[str]:
         return
     if found := UNSAFE.search(text):
         yield f"{where} has {found.group()!a} in {text[max(found.start() - 40, 0) : found.end() + 20]!a}"
+    yield from (f"{where} has {said}" for said in _negative(document))
     name = document.get("schema") if isinstance(document, dict) else None
     if isinstance(name, str) and name in _SCHEMAS:
         wrong = next(_validator(_SCHEMAS[name]).iter_errors(document), None)
         if wrong is not None:
             yield f"{where} is not {name}: {wrong.json_path}: {wrong.message[:200]}"
+
+
+def _negative(value: Any) -> Iterator[str]:
+    """Tokens and amounts of money that are less than nothing."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _negative(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if _NEVER_NEGATIVE.fullmatch(key) and re.fullmatch(r"-[0-9.]*[1-9].*", str(each)):
+                yield f"`{key}`: {str(each)[:40]}"
+            yield from _negative(each)
 
 
 def _no_constant(name: str) -> Any:

@@ -6,7 +6,7 @@ import gzip
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import zstandard
 
@@ -15,7 +15,16 @@ from kvtool.engine.model.served_presets import SERVED_PRESETS
 from tests.fuzz import commands, corpus, words
 from tests.fuzz.commands import RUN
 from tests.fuzz.forked import Job
-from tests.fuzz.mutators import Mutator, change_bytes, change_json, change_lines, change_record, one_of, words_from
+from tests.fuzz.mutators import (
+    Mutator,
+    change_bytes,
+    change_json,
+    change_lines,
+    change_number,
+    change_record,
+    one_of,
+    words_from,
+)
 from tests.fuzz.source_mutators import change_toml, change_yaml
 
 Files = dict[str, bytes]
@@ -36,6 +45,31 @@ class Kind:
     """How many of it come where one of a kind of share 1 does."""
     wild: Callable[[random.Random], tuple[str, ...]] = commands.wild
     """Makes a command line, where nothing of the files is changed."""
+
+
+NUMBERED = frozenset(
+    (
+        *("log", "trace", "result", "baseline", "calibration", "model", "replay", "what-if", "tracing", "formats"),
+        *("plan", "prices", "session", "events"),
+    )
+)
+"""The kinds whose files are JSON, with numbers."""
+
+
+def with_numbers(kind: Kind) -> Kind:
+    """The kind with hostile numbers in its files, and no other change."""
+    return replace(kind, mutate=one_of((1, inside_gzip(change_number))))
+
+
+def inside_gzip(mutator: Mutator) -> Mutator:
+    """Changes what is compressed."""
+
+    def change(rng: random.Random, data: bytes) -> bytes:
+        if data[:2] == b"\x1f\x8b":
+            return gzip.compress(mutator(rng, gzip.decompress(data)), mtime=0)
+        return mutator(rng, data)
+
+    return change
 
 
 def in_turn(kinds: Sequence[Kind], seed: int, common: Mapping[str, bytes]) -> Iterator[Job]:
@@ -145,8 +179,8 @@ def _tokenizer(folder: Mapping[str, bytes]) -> Prepare:
 
 
 _ANY_LOG = [*corpus.LOGS.values(), *corpus.TRACES.values()]
-_JSON = one_of((6, change_json), (2, change_bytes), (1, change_lines))
-_RECORDS = one_of((7, change_record), (2, change_bytes), (1, change_lines))
+_JSON = one_of((6, change_json), (2, change_number), (2, change_bytes), (1, change_lines))
+_RECORDS = one_of((7, change_record), (2, change_number), (2, change_bytes), (1, change_lines))
 
 
 def _source(dictionary: Sequence[str], *mutators: tuple[int, Mutator]) -> Mutator:

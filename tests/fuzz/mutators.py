@@ -104,6 +104,25 @@ NUMBERS = (
 )
 
 
+HOSTILE_NUMBERS = (
+    *("9" * 5000, "9" * 400, "1e99999999999999999999", "1e-99999999999999999999", "1e300", "1e9999", "-1e300", "-1"),
+    *("-0", "-0.0", "NaN", "Infinity", "-Infinity", "true", "1.5", "18446744073709551616", "5e-324", "null", "[]"),
+    *(
+        '"12"',
+        '"1e999999999999"',
+        '"\u0663"',
+        '"\u00b2"',
+        '"NaN"',
+        f'"{"9" * 5000}"',
+        '"-5"',
+        '" 7 "',
+        '"1_0"',
+        '"0x1"',
+    ),
+)
+"""What may be written in JSON where a number is wanted."""
+
+
 def nested(depth: int, *, objects: bool) -> Any:
     """A list in a list, or an object in an object, `depth` deep."""
     value: Any = []
@@ -276,6 +295,29 @@ def change_json(rng: random.Random, data: bytes) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 3))):
         document = change_value(rng, document)
     return dumped(rng, document)
+
+
+def change_number(rng: random.Random, data: bytes) -> bytes:
+    """A hostile number in the place of a number, or of a text that is one, of a JSON document or of a line of JSON."""
+    try:
+        documents = [json.loads(data)]
+    except ValueError:
+        documents = [json.loads(line) for line in data.split(b"\n") if line.strip()]
+    places: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for key, inner in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+            if type(inner) in (int, float) or (isinstance(inner, str) and inner.lstrip("-").isdecimal()):
+                places.append((node, key))
+            walk(inner)
+
+    walk(documents)
+    names = sorted({str(key) for _, key in places})  # lists of a thousand ids are one of them
+    name = rng.choice(names)
+    node, key = rng.choice([each for each in places if str(each[1]) == name])
+    node[key] = "\0"
+    lines = [json.dumps(each).replace(r'"\u0000"', rng.choice(HOSTILE_NUMBERS), 1) for each in documents]
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def change_record(rng: random.Random, data: bytes) -> bytes:

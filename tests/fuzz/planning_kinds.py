@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import random
@@ -11,8 +10,17 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.fuzz import corpus, log_samples, planning_commands, words
-from tests.fuzz.kinds import Files, Kind, Prepare
-from tests.fuzz.mutators import Mutator, change_bytes, change_json, change_lines, change_record, one_of, words_from
+from tests.fuzz.kinds import Files, Kind, Prepare, inside_gzip
+from tests.fuzz.mutators import (
+    Mutator,
+    change_bytes,
+    change_json,
+    change_lines,
+    change_number,
+    change_record,
+    one_of,
+    words_from,
+)
 from tests.fuzz.source_mutators import change_toml, change_yaml
 from tests.lint.test_formats import SAMPLES, unmarked
 
@@ -67,8 +75,8 @@ _PRICES: tuple[object, ...] = (
         },
     },
 )
-_JSON = one_of((6, change_json), (2, change_bytes), (1, change_lines))
-_RECORDS = one_of((7, change_record), (2, change_bytes), (1, change_lines))
+_JSON = one_of((6, change_json), (2, change_number), (2, change_bytes), (1, change_lines))
+_RECORDS = one_of((7, change_record), (2, change_number), (2, change_bytes), (1, change_lines))
 _TEXT = one_of((4, words_from(words.TEXT)), (2, change_bytes), (2, change_lines))
 
 
@@ -179,9 +187,7 @@ def _inside_gzip(mutator: Mutator) -> Mutator:
     def change(rng: random.Random, data: bytes) -> bytes:
         if data[:2] != b"\x1f\x8b":
             return _TEXT(rng, data)
-        if rng.random() < 0.1:
-            return change_bytes(rng, data)
-        return gzip.compress(mutator(rng, gzip.decompress(data)), mtime=0)
+        return change_bytes(rng, data) if rng.random() < 0.1 else inside_gzip(mutator)(rng, data)
 
     return change
 

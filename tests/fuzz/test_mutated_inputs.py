@@ -38,6 +38,11 @@ def test_no_mutated_input_does_harm() -> None:
     assert "248 inputs, seed 13: 0 wrong" in said
 
 
+def test_no_hostile_number_does_harm() -> None:
+    said = by_hand("tests.fuzz", "--budget", "600", "--most", "160", "--seed", "5", "--numbers")
+    assert "160 inputs, seed 5: 0 wrong" in said
+
+
 def test_inputs_that_are_not_mutated_are_right() -> None:
     """Else mutators would only ever change what is refused already."""
     said = by_hand("tests.fuzz", "--budget", "600", "--most", "100", "--seed", "1", "--unchanged")

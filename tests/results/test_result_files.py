@@ -169,6 +169,7 @@ def test_keys_of_a_newer_kvtool_are_passed_over(document: dict[str, Any], save: 
         (b'{"a": 1,\n "b": }', "r.json:2:"),
         ("{'a': 'é'}".encode(), "r.json:1:2: not JSON"),
         (b'{"a":\n "\xff\xfe"}', "r.json:2:3: `r.json` is not UTF-8: byte 0xff"),
+        (b'{"schema": "kvtool.report/1",\n "\xed\xa0\x80": 1}', "r.json:2:3: `r.json` is not UTF-8: byte 0xed"),
         (b"[1, 2]", "this is not a result of kvtool: it is a list"),
         (b'"text"', "it is a text"),
         (b'{"a": 1}', "this is not a result of kvtool: it has no `schema`"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.text.bounded_number import exact_float, exact_number, finite_number, shown_number, whole_number
+from kvtool.text.bounded_number import exact_float, exact_number, finite_number, whole_number
 
 ANY = st.one_of(
     st.none(),
@@ -62,8 +62,3 @@ def test_what_is_read(value: object, whole: int | None, number: float | None, am
 def test_json_is_read_exactly_whatever_its_exponents_are() -> None:
     read = json.loads("[2.50, 1e99999999999999999999, 1e-99999999999999999999, 1e300]", parse_float=exact_float)
     assert [exact_number(each) for each in read] == [Decimal("2.50"), None, None, None]
-
-
-def test_a_long_number_is_cut_in_a_message() -> None:
-    assert shown_number(12) == "12"
-    assert shown_number("9" * 5000) == "9" * 40 + "…"

@@ -70,9 +70,7 @@ def _above(document: PriceDocument, row: Mapping[str, Any], at: Pointer, over: R
     found = []
     for number, one in enumerate(document.items(row.get("above", []), (*at, "above"))):
         here = (*at, "above", number)
-        tokens = document.mapping(one, here).get("tokens")
-        if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
-            raise document.error("`tokens` must be a whole number", (*here, "tokens"))
+        tokens = document.tokens(document.mapping(one, here).get("tokens"), (*here, "tokens"))
         if one.get("whole", True) is not True:
             raise document.error("only rates for all tokens of a request are known: `whole: true`", (*here, "whole"))
         found.append((tokens, _rates(document, one, here, over)))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, time
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.bounded_number import LARGEST_AMOUNT, exact_float, exact_number, whole_number
 from kvtool.text.files.json_file import json_of, place_in
 from kvtool.text.files.json_position import nearest_start
 
 Pointer = tuple[str | int, ...]
-_MOST, _LEAST = Decimal(10) ** 12, Decimal(10) ** -24
-"""Of prices: with others, sums of many requests could not be told to the cent."""
+_MOST_TOKENS = 10**12
 
 
 class PriceDocument:
@@ -22,7 +22,7 @@ class PriceDocument:
     def __init__(self, text: str, shown: str) -> None:
         self._text = text
         self.shown = shown
-        self.value: Any = json_of(text, shown=shown, parse_float=Decimal)
+        self.value: Any = json_of(text, shown=shown, parse_float=exact_float)
 
     def place(self, pointer: Pointer) -> Place:
         """Where a value stands."""
@@ -33,21 +33,17 @@ class PriceDocument:
 
     def money(self, value: object, pointer: Pointer) -> Decimal:
         """A price: a number, or a text that is one; never negative."""
-        try:
-            number = Decimal(value) if isinstance(value, str | int | Decimal) and not isinstance(value, bool) else None
-        except InvalidOperation:
-            number = None
-        if number is None or not number.is_finite() or number < 0:
-            raise self.error("a price must be a number that is not negative", pointer)
-        if number > _MOST or (number and number < _LEAST):
-            raise self.error("no price is of this size", pointer)
+        number = exact_number(value, in_text=True)
+        if number is None:
+            raise self.error(f"a price must be a number from 0 to {LARGEST_AMOUNT:,}", pointer)
         return number
 
     def tokens(self, value: object, pointer: Pointer) -> int:
         """How many tokens: a whole number that is not negative."""
-        if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0 or value != int(value):
+        number = whole_number(value, most=_MOST_TOKENS)
+        if number is None:
             raise self.error("a number of tokens is wanted here, such as 200000", pointer)
-        return int(value)
+        return number
 
     def day(self, value: object, pointer: Pointer) -> date | None:
         """A day like 2026-08-21; None for none."""
@@ -61,9 +57,10 @@ class PriceDocument:
     def weekdays(self, value: object, pointer: Pointer, *, first: int) -> frozenset[int]:
         """Days of the week, of which Monday is 0 here and `first` in the document."""
         days = self.items(value, pointer)
-        if not all(isinstance(day, int) and first <= day < first + 7 for day in days):
+        numbers = [whole_number(day, least=first, most=first + 6) for day in days]
+        if None in numbers:
             raise self.error(f"days of the week are {first} (Monday) to {first + 6}", pointer)
-        return frozenset(day - first for day in days)
+        return frozenset(day - first for day in numbers if day is not None)
 
     def hour(self, value: object, pointer: Pointer) -> time:
         """A time of the day like 06:00."""

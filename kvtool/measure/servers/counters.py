@@ -11,6 +11,7 @@ from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.bucket_counts import BucketCounts, bucket_counts
 from kvtool.measure.servers.exposition import Exposition, MetricSample
 from kvtool.measure.servers.metric_names import KINDS, CountedAs, MetricNames
+from kvtool.text.bounded_number import finite_number
 
 EngineKey = tuple[str, str]
 """The labels `engine` and `model_name`."""
@@ -96,11 +97,12 @@ def _engines(exposition: Exposition, kind: MetricNames) -> dict[EngineKey, Engin
 
 
 def _sums(exposition: Exposition, named: CountedAs, key: _Key) -> dict[EngineKey, float]:
-    """The values of a metric by engine; what is NaN or infinite is not told."""
+    """The values of a metric by engine; one that is negative, NaN or absurdly large is not told."""
     found: dict[EngineKey, float] = {}
     for sample in exposition.of(named.name):
-        if isfinite(sample.value) and named.labels.items() <= sample.labels.items():
-            found[key(sample)] = found.get(key(sample), 0.0) + sample.value
+        value = finite_number(sample.value, least=0)
+        if value is not None and named.labels.items() <= sample.labels.items():
+            found[key(sample)] = found.get(key(sample), 0.0) + value
     return found
 
 

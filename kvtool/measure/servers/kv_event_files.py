@@ -17,6 +17,7 @@ from kvtool.measure.servers.kv_events import (
     read_json_event,
     read_payload,
 )
+from kvtool.text.bounded_number import whole_number
 from kvtool.text.files.compressed import open_bytes
 from kvtool.text.files.json_stream import NotJSONError, parse
 
@@ -65,8 +66,8 @@ def _batch(line: bytes, place: Place) -> EventBatch:
 
 def _message(value: dict[str, Any], place: Place) -> EventBatch:
     """A message as it was received: its number and its payload in base64."""
-    seq, payload = value.get("seq"), value["payload_b64"]
-    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= MAX_SEQUENCE:
+    seq, payload = whole_number(value.get("seq"), most=MAX_SEQUENCE), value["payload_b64"]
+    if seq is None:
         raise KvtoolError("`seq` is no number of a batch", hint=_HINT, place=place)
     try:
         data = base64.b64decode(payload, validate=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_LARGEST = 1 << 53
+from kvtool.text.bounded_number import whole_number
+
 _LONGEST = 500
 
 
@@ -26,11 +27,7 @@ def said_text(of: object, key: str) -> str | None:
 def said_number(of: object, key: str) -> int | None:
     """A whole number above 0."""
     value = of.get(key) if isinstance(of, Mapping) else None
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 16:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _LARGEST:
-        return None
-    return value
+    return whole_number(value, least=1, in_text=True)
 
 
 def said_truth(of: object, key: str) -> bool | None:

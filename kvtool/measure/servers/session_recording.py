@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,11 @@ from typing import Any
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.servers.exchange import Exchange
+from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.json_stream import NotJSONError, parse
+from kvtool.text.files.text_files import file_bytes
+from kvtool.workload.logs.told_calls import http_status
 
 REQUESTS = "requests.jsonl"
 EVENTS = "kv_events.jsonl"
@@ -20,6 +23,7 @@ WITHOUT_TEXT = "blocks_without_text"
 ENDINGS = ("", ".gz", ".zst")
 _MOST_LINE = 256 << 20
 _MOST_REQUESTS = 1_000_000
+_MOST_META = 16 << 20
 _LONGEST_TIME = 1e9
 
 
@@ -48,8 +52,7 @@ class Recording:
         if not exchanges:
             raise KvtoolError(f"{path}: no request in it")
         meta = _meta(folder)
-        size = meta.get(WITHOUT_TEXT)
-        textless = size if type(size) is int and size > 0 else None
+        textless = whole_number(meta.get(WITHOUT_TEXT), least=1, most=1 << 31)
         return cls(folder, exchanges, began=_seconds(meta.get("start_unix")), textless=textless)
 
     def file(self, name: str) -> str | None:
@@ -85,8 +88,8 @@ def _meta(folder: str) -> dict[str, object]:
     if path is None:
         return {}
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        value = parse(file_bytes(Path(path), shown=path, limit=_MOST_META))
+    except (OSError, NotJSONError):
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -104,11 +107,12 @@ def _exchanges(path: str) -> Iterator[Exchange]:
             if number > _MOST_REQUESTS:
                 raise KvtoolError(f"more than {_MOST_REQUESTS:,} requests", place=place)
             try:
-                value: Any = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                column = error.colno if isinstance(error, json.JSONDecodeError) else 1
+                value = parse(line)
+            except NotJSONError as error:
                 raise KvtoolError(
-                    "not JSON: a recorded request is an object", place=Place(path, number, column)
+                    f"not JSON: {error.reason}",
+                    hint="a recorded request is an object",
+                    place=Place(path, number, error.index + 1),
                 ) from None
             yield _exchange(value, number, place)
 
@@ -118,22 +122,20 @@ def _exchange(value: Any, number: int, place: Place) -> Exchange:
         raise KvtoolError("no recorded request: it has no `body`", place=place)
     status, response = value.get("status"), value.get("response")
     session, trouble = value.get("session_id"), value.get("trouble")
-    n = value.get("n")
+    n = whole_number(value.get("n"))
     return Exchange(
-        n if type(n) is int and n >= 0 else number - 1,
+        number - 1 if n is None else n,
         value["body"],
         endpoint=value["endpoint"] if isinstance(value.get("endpoint"), str) else "",
         session_id=session if isinstance(session, str) and session else None,
         sent=_seconds(value.get("sent")),
         first=_seconds(value.get("first")),
         done=_seconds(value.get("done")),
-        status=status if type(status) is int else None,
+        status=http_status(status),
         response=response if isinstance(response, dict) else None,
         trouble=trouble if isinstance(trouble, str) else None,
     )
 
 
 def _seconds(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 10 * _LONGEST_TIME:
-        return None
-    return float(value)
+    return finite_number(value, least=0, most=10 * _LONGEST_TIME)

@@ -22,6 +22,7 @@ from kvtool.profiler.what_if.named_router import named_router
 from kvtool.profiler.what_if.split_rows import AskedSplit, split_rows
 from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
 from kvtool.results.documents.what_if import SweepRow
+from kvtool.text.bounded_number import finite_number
 from kvtool.text.quantities import parse_bandwidth, parse_capacity, parse_duration
 from kvtool.text.terminal.numbers import duration, per_second, size
 from kvtool.workload.block_trace import BlockTrace
@@ -31,6 +32,9 @@ T = TypeVar("T")
 DEFAULT_ROUTER = "least-loaded"
 DEFAULT_SPLIT = 4
 """Replicas of the fleet that is split where nobody says how many."""
+
+_MOST_TIMES = 1_000_000
+"""The GPU's cache, as a multiple of which a tier may be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +143,10 @@ def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
     if word == "0":
         return 0
     if word.endswith("x"):
-        times = word.removesuffix("x")
-        if not times.replace(".", "", 1).isdigit() or len(times) > 12:
+        times = finite_number(word.removesuffix("x"), least=0, most=_MOST_TIMES, in_text=True)
+        if times is None:
             raise ValueError(f"`{text.strip()[:40]}` is not a multiple of the GPU's cache; write it like `2x`")
-        return int(float(times) * (gpu or 0))
+        return int(times * (gpu or 0))
     capacity = parse_capacity(word)
     match capacity.unit:
         case "blocks":

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.reading import Turns
@@ -378,8 +379,7 @@ def answer_of(value: Any) -> tuple[str | None, int | None]:
     usage = value.get("usage")
     length = None
     if isinstance(usage, dict):
-        length = usage.get("completion_tokens", usage.get("output_tokens"))
-        length = length if isinstance(length, int) and 0 <= length < 1 << 31 else None
+        length = whole_number(usage.get("completion_tokens", usage.get("output_tokens")), most=(1 << 31) - 1)
     return _answer_text(value), length
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kvtool.text.bounded_number import whole_number
 from kvtool.workload.logs.reading import LeftOut
 from kvtool.workload.logs.record import RESPONSES, Record
 from kvtool.workload.logs.streamed import answer_in
@@ -59,9 +60,7 @@ def has_failed(record: Record) -> bool:
 
 def _refused(status: Any) -> bool:
     """Whether it is a status of HTTP that says so."""
-    if isinstance(status, str) and status.isdecimal() and len(status) == 3:
-        status = int(status)
-    return isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
+    return whole_number(status, least=400, most=599, in_text=True) is not None
 
 
 def _other_kind(record: Record) -> str | None:

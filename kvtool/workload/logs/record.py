@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import orjson
 
+from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.call import NO_CALL, Call
@@ -29,6 +29,8 @@ _ZONE = re.compile(r" ?(?:UTC|GMT|Z)$")
 FIRST_DATE = 1e9
 """Seconds since 1970, in 2001: times before it count from a start of their own."""
 _EPOCH_RANGE = (FIRST_DATE, 1e10)  # up to the year 2286
+_LATEST = 1e19
+"""The end of that range in ns, the smallest unit: what is later is no time."""
 
 # The names under which logs write these things; the first one that is there counts.
 _TIME_UNITS: tuple[tuple[str, Unit], ...] = (
@@ -338,17 +340,12 @@ def parsed_text(text: str) -> dict[str, Any] | list[Any] | None:
 
 def whole(record: Record, value: object, name: str, *path: str | int, least: int = 0) -> int:
     """`value` as a whole number; logs also write them as 12.0."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise record.error(f"`{name}` must be a whole number, not {kind(value)}", *path)
-    if not least <= value < 1 << 31:
+    number = whole_number(value, least=least, most=(1 << 31) - 1)
+    if number is None:
         raise record.error(
-            f"`{name}` is {value}; it must be {'at least' if value < least else 'less than'} "
-            f"{least if value < least else 1 << 31}",
-            *path,
+            f"`{name}` must be a whole number from {least} to {(1 << 31) - 1:,}, not {kind(value)}", *path
         )
-    return value
+    return number
 
 
 def time_of(fields: dict[str, Any], unit: Unit = "s") -> float | None:
@@ -365,19 +362,9 @@ def time_of(fields: dict[str, Any], unit: Unit = "s") -> float | None:
 def seconds(value: object, unit: Unit, *, fixed: bool = False) -> float | None:
     """A time in seconds: an ISO 8601 text, or a number. A number in the range of today's clocks (since 1970, in s, ms, µs or
     ns) is in that unit, unless `fixed`; any other is in `unit`. None for what is no time."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return _iso_seconds(str(value))
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    if not math.isfinite(number):
-        return None
+    number = finite_number(value, least=-_LATEST, most=_LATEST, in_text=True)
+    if number is None:
+        return _iso_seconds(value) if isinstance(value, str) else None
     if not fixed and number >= _EPOCH_RANGE[0]:
         low, high = _EPOCH_RANGE
         unit = next((each for each, factor in _SECONDS.items() if low <= number * factor < high), unit)
@@ -412,7 +399,7 @@ def kind(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return f"the number {value}" if -1e15 < value < 1e15 else "a huge number"
+        return "a huge number" if abs(value) >= 1e15 else f"the number {value}"
     if isinstance(value, str):
         return "text"
     return "a list" if isinstance(value, list) else "an object"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
+from kvtool.text.bounded_number import exact_number, whole_number
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.record import RESPONSES, Record, object_of, seconds
 from kvtool.workload.logs.streamed import answer_in
@@ -207,7 +208,7 @@ def _header(record: Record, wanted: str) -> str | None:
 
 def http_status(value: object) -> int | None:
     """A status of HTTP; None for a value that is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_STATUS else None
+    return whole_number(value, most=_MOST_STATUS - 1)
 
 
 def _settings(record: Record, response: dict[str, Any], images: int) -> CallSettings:
@@ -249,13 +250,7 @@ def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:
 
 def decimal_of(value: object) -> Decimal | None:
     """An amount of dollars, as it is written."""
-    if not isinstance(value, int | float | str) or isinstance(value, bool):
-        return None
-    try:
-        cost = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return cost if cost.is_finite() and cost >= 0 else None
+    return exact_number(value, in_text=True)
 
 
 def _compared(value: object) -> str | None:

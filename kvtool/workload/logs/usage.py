@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields as fields_of
 from typing import Any
 
+from kvtool.text.bounded_number import whole_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.record import RecordError, kind
 
@@ -157,10 +158,7 @@ def _first(fields: dict[str, Any], pointer: _Pointer, names: tuple[str, ...]) ->
 
 
 def _count(value: object, name: str, pointer: _Pointer) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
+    number = whole_number(value, most=_MOST)
+    if number is None:
         raise RecordError(f"`{name}` must be a whole number of tokens, not {kind(value)}", pointer)
-    if not 0 <= value < _MOST:
-        raise RecordError(f"`{name}` is {value}: no number of tokens", pointer)
-    return value
+    return number

@@ -144,7 +144,7 @@ def test_usage_counts_all_that_was_sent(tmp_path: Path, usage: dict[str, Any], w
     ("usage", "says"),
     [
         ({"prompt_tokens": 50, "prompt_tokens_details": {"cached_tokens": 64}}, "contradicts itself"),
-        ({"prompt_tokens": -5}, "is -5: no number of tokens"),
+        ({"prompt_tokens": -5}, "not the number -5"),
         ({"prompt_tokens": 1.5}, "must be a whole number of tokens, not the number 1.5"),
         ({"prompt_tokens": "many"}, "must be a whole number of tokens, not text"),
     ],

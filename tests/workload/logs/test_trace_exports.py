@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,28 @@ def test_each_convention_of_spans_is_read(tmp_path: Path, attributes: dict[str, 
     lines = write(tmp_path / "b.jsonl", [otlp(each) for each in (*others, *calls)])
     assert read(lines)[0] == rows
     assert read(str(tmp_path / "a.json"), lines)[0] == rows
+
+
+@pytest.mark.parametrize("dumped", [json.dumps, lambda content: content[0]["text"]])
+def test_events_may_have_their_content_as_a_serialized_text(
+    tmp_path: Path, dumped: Callable[[list[dict[str, str]]], str]
+) -> None:
+    told = {"content": dumped([{"text": QUESTION}])}, {"message": dumped([{"text": "Yes."}]), "finish_reason": "x"}
+    events = [
+        {"name": name, "attributes": [{"key": key, "value": any_value(value)} for key, value in each.items()]}
+        for name, each in zip(("gen_ai.user.message", "gen_ai.choice"), told, strict=True)
+    ]
+    counts = {"gen_ai.usage.cache_read_input_tokens": 4000, "gen_ai.usage.cache_write_input_tokens": 1000}
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 24, **counts}
+    rows, _ = read(write(tmp_path / "log.jsonl", [otlp(span("c", attributes, events=events))]))
+    assert rows[0]["messages"] == [["user", QUESTION]]
+    assert (rows[0]["prompt_tokens"], rows[0]["cached_tokens"], rows[0]["cache_write_tokens"]) == (5024, 4000, 1000)
+
+
+def test_a_list_whose_positions_are_absurd_is_left_as_it_is(tmp_path: Path) -> None:
+    odd = {**OPENINFERENCE, f"llm.input_messages.1.message.contents.{'9' * 5000}.x": "y"}
+    rows, _ = read(write(tmp_path / "log.jsonl", [otlp(span("c", odd))]))
+    assert rows[0]["messages"][0] == WANTED[0]
 
 
 def test_a_model_span_around_another_is_not_the_call(tmp_path: Path) -> None:

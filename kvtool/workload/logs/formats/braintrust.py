@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvtool.text.bounded_number import whole_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.around_call import Around, call_from
 from kvtool.workload.logs.reading import FoundCall, LeftOut
@@ -52,7 +53,7 @@ def read(record: Record) -> FoundCall | LeftOut:
 def _usage(record: Record, metrics: dict[str, object]) -> Usage | None:
     said = {name: metrics[own] for own, name in _COUNTS.items() if metrics.get(own) is not None}
     sent, cached, written = (said.get(name) for name in ("prompt_tokens", "cached_tokens", "cache_write_tokens"))
-    counts = [each for each in (cached, written) if isinstance(each, int)]
-    if isinstance(sent, int) and sum(counts) > sent:  # what was sent beside the cache
-        said["prompt_tokens"] = sent + sum(counts)
+    all_sent, beside = whole_number(sent), (whole_number(cached) or 0) + (whole_number(written) or 0)
+    if all_sent is not None and beside > all_sent:  # what was sent beside the cache
+        said["prompt_tokens"] = all_sent + beside
     return usage_of(said, (*record.pointer, "metrics"))

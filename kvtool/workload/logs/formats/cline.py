@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex
 
 import orjson
 
+from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.files.json_stream import MAX_RECORD
 from kvtool.text.message import Message
 from kvtool.workload.logs.chat_records import messages_of, requests_of
@@ -67,7 +68,7 @@ def read_shown(record: Record) -> Reading:
 def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) -> list[Told]:
     """What is told of each answer: by the times, or in their order where as many requests were answered."""
     models: list[Told] = [{"model": name} if (name := _model(answer)) is not None else {} for answer in answers]
-    times = [_number(answer.get("ts")) for answer in answers]
+    times = [finite_number(answer.get("ts")) for answer in answers]
     known = [time for time, _ in requests if time is not None]
     if answers and None not in times and len(known) == len(requests):
         bounds: list[float] = [float("-inf"), *(time for time in times if time is not None)]
@@ -100,7 +101,7 @@ def _requests(path: str) -> list[tuple[float | None, Told]]:
         if isinstance(each, dict) and each.get("say") == "api_req_started" and isinstance(each.get("text"), str):
             told = parsed_text(each["text"])
             if isinstance(told, dict) and (usage := _usage(told)) is not None:
-                found.append((_number(each.get("ts")), usage))
+                found.append((finite_number(each.get("ts")), usage))
         if found and (cut := _range(each.get(_CUT) if isinstance(each, dict) else None)) is not None:
             found[-1][1][_CUT] = cut
     return found
@@ -116,10 +117,10 @@ def _range(value: Any) -> tuple[int, int] | None:
 
 def _usage(told: Told) -> Told | None:
     """Its tokens: those sent are without what was read or written. None where they are not told, or cannot be."""
-    counts = [told.get(name, 0) or 0 for name in _COUNTS]
-    if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts):
-        return None
+    counts = [whole_number(told.get(name, 0) or 0) for name in _COUNTS]
     fresh, cached, written, output = counts
+    if fresh is None or cached is None or written is None or output is None:
+        return None
     if not fresh + cached + written:
         return None
     return {
@@ -133,7 +134,3 @@ def _usage(told: Told) -> Told | None:
 def _model(answer: Told) -> str | None:
     info = answer.get("modelInfo")
     return names_of([info.get("modelId")]) if isinstance(info, dict) else None
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.workload.call import StoredContent
 from kvtool.workload.logs.reading import LeftOut, Several
 from kvtool.workload.logs.record import Record, seconds
@@ -80,10 +81,10 @@ def _stored(fields: Fields, *, made: bool = False) -> StoredContent:
     ttl = _TTL.fullmatch(str(fields.get("ttl")))
     return StoredContent(
         name=str(fields["name"]),
-        tokens=tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else None,
+        tokens=whole_number(tokens, least=1),
         created=seconds(fields.get("createTime", fields.get("create_time")), "s"),
         expires=seconds(fields.get("expireTime", fields.get("expire_time")), "s"),
-        ttl=None if ttl is None else float(ttl[1]),
+        ttl=None if ttl is None else finite_number(ttl[1], in_text=True),
         model=names_of([fields.get("model")]),
         made=made,
     )

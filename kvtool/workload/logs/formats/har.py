@@ -7,6 +7,7 @@ import binascii
 import re
 from typing import Any
 
+from kvtool.text.bounded_number import finite_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.around_call import Around, body
 from kvtool.workload.logs.chat_records import answer_of
@@ -121,5 +122,4 @@ def _headers(message: Fields) -> dict[str, str]:
 
 
 def _duration(entry: Fields) -> float:
-    took = entry.get("time")
-    return took / 1000 if isinstance(took, int | float) and took > 0 else 0.0
+    return (finite_number(entry.get("time"), least=0) or 0.0) / 1000

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.around_call import Around
@@ -244,7 +245,7 @@ class OpenHandsEvents:
             gone |= {
                 name
                 for name, _ in self._history
-                if name is not None and name.isdecimal() and first <= int(name) <= last
+                if name is not None and whole_number(name, least=first, most=last, in_text=True) is not None
             }
         kept = [each for each in self._history if each[0] not in gone]
         summary, offset = told.get("summary"), told.get("summary_offset")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.around_call import Around, prompt, request
@@ -75,6 +76,7 @@ _READ = (
 )
 _WRITTEN = (
     *("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens"),
+    *("gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_write_input_tokens"),
     *("llm.token_count.prompt_details.cache_write", "llm.usage.cache_creation_input_tokens"),
     *("gen_ai.usage.details.cache_write_tokens", "gen_ai.usage.details.cache_creation_input_tokens"),
 )
@@ -209,10 +211,13 @@ def _of_events(events: Sequence[Span]) -> tuple[list[Message] | None, list[Messa
         if not isinstance(said, dict):
             continue
         if role == "choice":
-            answer = as_messages([said.get("message", said) | {"role": "assistant"}])
+            told = said.get("message", said)
+            told = told if isinstance(told, dict) else {"content": told}
+            answer = as_messages([_dressed({**told, "role": "assistant"})])
             continue
         own = said.get("id")
-        found = as_messages([{"role": role, **({"tool_call_id": own} if role == "tool" and own else {}), **said}])
+        told = {"role": role, **({"tool_call_id": own} if role == "tool" and own else {}), **said}
+        found = as_messages([_dressed(told)])
         messages += found or []
     return messages or None, answer
 
@@ -269,6 +274,6 @@ def _usage(attributes: Attributes) -> Usage | None:
 
 def _count(attributes: Attributes, names: Sequence[str]) -> int | None:
     value = attributes.get(*names)
-    if isinstance(value, str) and value.isdecimal() and len(value) < 16:
-        value = int(value)
-    return None if value is None or isinstance(value, dict) else count_of(value, names[0], ())
+    if value is None or isinstance(value, dict):
+        return None
+    return count_of(whole_number(value, in_text=True) if isinstance(value, str) else value, names[0], ())

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvtool.text.bounded_number import json_number, whole_number
 from kvtool.workload.logs.record import seconds
 
+_MOST_POSITION = 1_000_000
 _FAILED = (2, "2", "ERROR", "STATUS_CODE_ERROR", "Error", "error")
 
 
@@ -50,8 +52,8 @@ class Attributes:
                 value = value.get(step) if isinstance(value, dict) else None
         if not isinstance(value, dict):
             return []
-        numbers = sorted(int(key) for key in value if key.isdecimal() and len(key) < 7)
-        return [value[str(number)] for number in numbers]
+        positions = _positions(value)
+        return [positions[number] for number in sorted(positions)]
 
 
 def _nested(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,12 +75,19 @@ def _nested(given: Mapping[str, Any]) -> dict[str, Any]:
     return root
 
 
+def _positions(value: Mapping[str, Any]) -> dict[int, Any]:
+    """The values whose names are numbers, by these."""
+    numbers = ((whole_number(key, most=_MOST_POSITION, in_text=key.isdecimal()), each) for key, each in value.items())
+    return {number: each for number, each in numbers if number is not None}
+
+
 def lists_in(value: Any) -> Any:
     """Objects whose names are numbers as the lists that they stand for."""
     if not isinstance(value, dict):
         return value
-    if value and all(key.isdecimal() for key in value):
-        return [lists_in(value[key]) for key in sorted(value, key=int)]
+    positions = _positions(value)
+    if value and len(positions) == len(value):
+        return [lists_in(positions[number]) for number in sorted(positions)]
     return {key: lists_in(inner) for key, inner in value.items()}
 
 
@@ -206,7 +215,8 @@ def _any_value(value: Any) -> Any:
         ):
             return inner
         case "intValue" | "int_value":
-            return int(inner) if isinstance(inner, str) and inner.lstrip("-").isdecimal() and len(inner) < 20 else inner
+            number = json_number(inner, in_text=True)
+            return inner if number is None else number
         case "arrayValue" | "array_value":
             values = inner.get("values") if isinstance(inner, dict) else None
             return [_any_value(each) for each in (values if isinstance(values, list) else ())]

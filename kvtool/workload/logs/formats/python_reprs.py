@@ -7,6 +7,8 @@ import re
 import warnings
 from typing import Any
 
+from kvtool.text.bounded_number import json_number
+
 _STRING = re.compile(r"'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"", re.DOTALL)
 _TOKEN = re.compile(_STRING.pattern + r"|[()\[\]{},'\"]", re.DOTALL)
 _LONGEST = 64 << 20
@@ -52,7 +54,7 @@ def number_of(written: str) -> int | float | None:
     """A number; None for what is none."""
     if not _NUMBER.fullmatch(written):
         return None
-    return int(written) if written.lstrip("-").isdecimal() else float(written)
+    return json_number(written, in_text=True)
 
 
 def items_at(text: str, at: int) -> tuple[dict[str, str], int]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kvtool.text.bounded_number import finite_number
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs.around_call import Around
 from kvtool.workload.logs.formats.python_reprs import integers_of, items_at, number_of, string_at, string_of
@@ -90,8 +91,8 @@ def read(record: Record) -> Reading:
         )
     at = record.pointer if record.in_text else (*record.pointer, "out", "meta_info")
     usage = usage_of({name: told[name] for name in _COUNTS if name in told}, at)
-    written, took = seconds(fields.get("timestamp"), "s"), told.get("e2e_latency")
-    lasted = float(took) if isinstance(took, int | float) and 0 <= took < 1e6 else 0.0
+    written = seconds(fields.get("timestamp"), "s")
+    lasted = finite_number(told.get("e2e_latency"), least=0, most=1e6) or 0.0
     answer = out.get("text") if isinstance(out, dict) else None
     around = Around(
         session=names_of([asked.get("session_id"), object_of(asked.get("session_params")).get("id")]),

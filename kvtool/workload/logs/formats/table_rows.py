@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+from kvtool.text.bounded_number import json_number
 from kvtool.workload.logs.formats.python_reprs import literal
 from kvtool.workload.logs.record import parsed_text
 
@@ -120,8 +121,7 @@ def _said(name: str, cell: Any) -> Any:
     if cell.strip() in _NOTHING:
         return None
     if _NUMBERS.search(name) and _NUMBER.fullmatch(cell.strip()):
-        number = float(cell)
-        return int(cell) if cell.strip().lstrip("+-").isdecimal() else number if math.isfinite(number) else None
+        return json_number(cell, in_text=True)
     parsed = _parsed(cell)
     return cell if parsed is None else parsed
 
@@ -147,7 +147,7 @@ def _plain(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
+            return json_number(value)
         case datetime():
             return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
         case date():

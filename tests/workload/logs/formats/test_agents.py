@@ -94,7 +94,7 @@ def test_sums_that_go_down_are_no_tokens_of_a_call(tmp_path: Path) -> None:
     assert "prompt_tokens" not in second
     events[3]["llm_metrics"] = metrics(-1, 0, 0)
     error = refusal(lines(tmp_path / "s.jsonl", events))
-    assert error.message == "`prompt_tokens` is -1: no number of tokens"
+    assert error.message == "`prompt_tokens` must be a whole number of tokens, not the number -1"
     assert error.place is not None
     assert error.place.line == 4
 
@@ -136,7 +136,7 @@ def test_a_count_in_a_trajectory_that_cannot_be_has_its_place(tmp_path: Path) ->
         json.dumps({"trajectory_format": "mini-swe-agent-1.1", "messages": [ask, answer(5), ask, answer(-4)]}, indent=1)
     )
     error = refusal(path)
-    assert error.message == "`prompt_tokens` is -4: no number of tokens"
+    assert error.message == "`prompt_tokens` must be a whole number of tokens, not the number -4"
     assert error.place is not None
     assert error.place.line == 33
 

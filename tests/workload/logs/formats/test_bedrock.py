@@ -138,7 +138,7 @@ def test_times(tmp_path: Path, time: Any) -> None:
 @pytest.mark.parametrize(
     ("usage", "message"),
     [
-        ({"inputTokens": -1}, "no number of tokens"),
+        ({"inputTokens": -1}, "a whole number of tokens"),
         ({"inputTokens": 1.5}, "whole number of tokens"),
         ({"inputTokens": "12"}, "whole number of tokens"),
         ({"prompt_tokens": 5, "cacheReadInputTokens": 4, "cacheWriteInputTokens": 4}, "its usage contradicts itself"),

@@ -116,7 +116,7 @@ def test_an_explicit_cache_is_not_in_the_log(tmp_path: Path) -> None:
             {"request": asked("secret"), "response": answered("b", promptTokenCount=5, cachedContentTokenCount=6)},
             "its usage contradicts itself",
         ),
-        ({"request": asked("secret"), "response": answered("b", promptTokenCount=-5)}, "no number of tokens"),
+        ({"request": asked("secret"), "response": answered("b", promptTokenCount=-5)}, "a whole number of tokens"),
         ({"request": asked("secret"), "response": answered("b", promptTokenCount=5.5)}, "whole number of tokens"),
         ({"request": asked("secret"), "response": answered("b", promptTokenCount="5")}, "whole number of tokens"),
     ],
