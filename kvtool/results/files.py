@@ -23,7 +23,7 @@ from kvtool.results.finding import Finding
 from kvtool.results.report import SCHEMA as REPORT
 from kvtool.results.report import Report
 from kvtool.results.wrap import check_of, lint_check
-from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.compressed import open_bytes, refuse_bomb
 from kvtool.text.files.json_file import place_in
 from kvtool.text.files.json_position import nearest_start
 from kvtool.text.files.text_files import decode
@@ -35,6 +35,8 @@ _RESULTS = (REPORT, CHECK, LINT)
 MOST_BYTES = 256 << 20
 """Of a result file, unpacked: a report on a million requests has half of them."""
 _READ = 1 << 20
+_FREE = 8 << 20
+"""Bytes that any file may unpack to."""
 _MOST_PLACED = 16 << 20
 """Bytes of a file in which the lines of wrong values are looked for; each of them reads it once more."""
 _MOST_PROBLEMS = 20
@@ -118,6 +120,8 @@ def _limited(stream: BinaryIO | io.BufferedReader, source: _Source) -> bytes:
             raise source.error(
                 f"it is larger than {MOST_BYTES >> 20} MiB", hint="a result without --per-request is small"
             )
+        if isinstance(stream, io.BufferedReader):
+            refuse_bomb(stream, source.name, count, free=_FREE)
         pieces.append(piece)
     return b"".join(pieces)
 

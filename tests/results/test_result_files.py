@@ -89,6 +89,12 @@ def complaint(path: str) -> str:
     return "\n".join(f"{error.place}: {error.message} ({error.hint})" for error in errors).replace(path, "r.json")
 
 
+def test_a_small_file_that_unpacks_to_much_is_refused(save: Save) -> None:
+    said = complaint(save(gzip.compress(b'{"a": [' + b"[]," * (10 << 20))))
+    assert "unpacks to more than 200 times its size" in said
+    assert "truncated" in complaint(save(gzip.compress(b'{"a": [' + b"[]," * (1 << 20))))
+
+
 def test_a_profile_comes_back_as_it_was(saved: dict[str, Any], save: Save) -> None:
     result = load_result(save(saved))
     assert result.command == "profile"

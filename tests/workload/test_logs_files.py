@@ -20,6 +20,7 @@ from kvtool.errors import KvtoolError
 from kvtool.text.files import json_stream
 from kvtool.text.files.compressed import open_bytes
 from kvtool.text.files.json_stream import read_records
+from kvtool.workload.logs.formats import csv_rows
 from kvtool.workload.logs.logs import LogOptions, LogSource, default_group, locate
 from kvtool.workload.turn import Turn
 
@@ -227,6 +228,33 @@ def test_a_compressed_flood_is_refused_without_filling_the_memory(log: Any, monk
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 80 << 20
+
+
+@pytest.mark.parametrize("flood", ["[],", "{},", "1,", '"a",', '{"a":1},'])
+@pytest.mark.parametrize(
+    "form",
+    ['{"prompt": "a", "x": [%s1]}', '[{"prompt": "a", "x": [%s1]}]', '{"prompt": "a,[", "response": "[%s1]"}'],
+)
+def test_a_record_of_too_many_values(log: Any, flood: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_stream, "MOST_VALUES", 1000)
+    many = flood * 1000
+    path = log(form % (many.replace('"', '\\"') if "response" in form else many))
+    if "response" in form:  # a text that is JSON stays a text
+        assert texts(path) == ["a,["]
+    else:
+        assert "a record of more than 1,000 values" in failure(path).message
+    assert texts(log(json.dumps({"prompt": many}))) == [many]
+
+
+def test_a_row_over_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_rows, "MAX_RECORD", 100_000)
+    for row in ("a" * 200_000, "a," * 10_000, '"\n",' * 10_000):
+        path = tmp_path / "log.csv"
+        path.write_text(f"id,prompt\n1,b\n{row}\n")
+        error = failure(str(path))
+        assert "a row of more than" in error.message
+        assert error.place is not None
+        assert (error.place.line or 0) >= 3
 
 
 def test_excerpts_are_short(log: Any) -> None:

@@ -70,7 +70,6 @@ class EventReuse:
     foreign_tokens: int = 0
     breaks: list[Break] = field(default_factory=list)
     cleared: list[int] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
     groups: int = 0
     contradictions: int = 0
 
@@ -81,7 +80,6 @@ def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AskedProm
     result = EventReuse({prompt.id: SeenRequest(prompt.id) for prompt in prompts})
     owners: _Owners | None = None
     for number, batch in enumerate(batches):
-        result.problems += batch.problems
         for index, (state, event) in enumerate(states.take(batch)):
             if isinstance(event, ClearedBlocks):
                 result.cleared.append(number)

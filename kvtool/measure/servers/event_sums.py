@@ -69,7 +69,7 @@ class EventCounter:
     def add(self, batch: EventBatch) -> None:
         """Take a batch in."""
         self._batches += 1
-        self._problems += len(batch.problems)
+        self._problems += len(batch.problems) + batch.more_problems
         if batch.problems:
             self._last_problem = batch.problems[-1]
         rank = self._ranks.get(batch.rank)

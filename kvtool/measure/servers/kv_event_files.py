@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.servers.kv_events import (
@@ -18,12 +18,15 @@ from kvtool.measure.servers.kv_events import (
     read_payload,
 )
 from kvtool.text.bounded_number import whole_number
-from kvtool.text.files.compressed import open_bytes
-from kvtool.text.files.json_stream import NotJSONError, parse
+from kvtool.text.files.compressed import open_bytes, refuse_bomb
 
 RECORDED_EVENTS = "kv_events.jsonl.gz"
 """The file of a recording's folder that holds them."""
-_MAX_LINE = 8 * MAX_PAYLOAD
+_MAX_LINE = 2 * MAX_PAYLOAD
+_MOST_BATCHES, _MOST_EVENTS = 1 << 21, 1 << 23
+"""Of a file: what is made of them stays in memory."""
+_FREE = 64 << 20
+"""Bytes that any file may unpack to."""
 _HINT = "kvtool replay --record writes such files, and kvtool profile --events"
 
 
@@ -38,25 +41,44 @@ def read_event_file(path: str | Path) -> Iterator[EventBatch]:
         file = file / RECORDED_EVENTS
     shown = str(file)
     with open_bytes(str(file), shown) as lines:
-        number = 0
+        number = size = batches = events = 0
         while line := lines.readline(_MAX_LINE):
             number += 1
+            size += len(line)
+            refuse_bomb(lines, shown, size, free=_FREE)
             if line.isspace():
                 continue
             place = Place(shown, number, 1)
             if len(line) >= _MAX_LINE:
                 raise KvtoolError(f"a line of more than {_MAX_LINE:,} bytes is no KV events", hint=_HINT, place=place)
-            yield _batch(line, place)
+            batch = _batch(line, place)
+            batches += 1
+            events += len(batch.events)
+            if batches > _MOST_BATCHES or events > _MOST_EVENTS:
+                many = f"{_MOST_BATCHES:,} batches or {_MOST_EVENTS:,} events"
+                raise KvtoolError(f"more than {many} in one file of KV events", hint="cut it", place=place)
+            yield batch
+
+
+class _Message(msgspec.Struct):
+    """A message as it was received: its payload in base64, and its number. What else the line says is passed over."""
+
+    payload_b64: str
+    seq: int | float | None = None
+
+
+_message = msgspec.json.Decoder(_Message)
 
 
 def _batch(line: bytes, place: Place) -> EventBatch:
     try:
-        value = parse(line)
-    except NotJSONError as error:
-        said = Place(place.path, place.line, error.index + 1)
-        raise KvtoolError(f"not JSON: {error.reason}", hint=_HINT, place=said) from None
-    if isinstance(value, dict) and "payload_b64" in value:
-        return _message(value, place)
+        return _received(_message.decode(line), place)
+    except msgspec.ValidationError as error:  # most often of a line of another form
+        for name, wanted in (("seq", "no number of a batch"), ("payload_b64", "not base64")):
+            if f"$.{name}`" in str(error):
+                raise KvtoolError(f"`{name}` is {wanted}", hint=_HINT, place=place) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _not_json(error, place) from None
     try:
         event: KVEvent = read_json_event(line)
     except ValueError as error:
@@ -64,13 +86,20 @@ def _batch(line: bytes, place: Place) -> EventBatch:
     return EventBatch((event,))
 
 
-def _message(value: dict[str, Any], place: Place) -> EventBatch:
-    """A message as it was received: its number and its payload in base64."""
-    seq, payload = whole_number(value.get("seq"), most=MAX_SEQUENCE), value["payload_b64"]
+def _not_json(error: Exception, place: Place) -> KvtoolError:
+    if isinstance(error, RecursionError):
+        return KvtoolError("not JSON: nested too deeply", hint=_HINT, place=place)
+    reason, _, rest = str(error).removeprefix("JSON is malformed: ").partition(" (byte ")
+    column = whole_number(rest.removesuffix(")"), in_text=True) or 0
+    return KvtoolError(f"not JSON: {reason}", hint=_HINT, place=Place(place.path, place.line, column + 1))
+
+
+def _received(message: _Message, place: Place) -> EventBatch:
+    seq, payload = whole_number(message.seq, most=MAX_SEQUENCE), message.payload_b64
     if seq is None:
         raise KvtoolError("`seq` is no number of a batch", hint=_HINT, place=place)
     try:
         data = base64.b64decode(payload, validate=True)
-    except (TypeError, ValueError, binascii.Error):
+    except ValueError:
         raise KvtoolError("`payload_b64` is not base64", hint=_HINT, place=place) from None
     return read_payload(data, seq)

@@ -16,6 +16,12 @@ from kvtool.engine.vllm_hashing import event_hash
 
 MAX_PAYLOAD = 16 << 20
 """Bytes of one batch; a step of 8,192 tokens publishes about 0.1 MB."""
+MAX_EVENT = 4 << 20
+"""Bytes of one event: 40,000 blocks of 16 tokens; what it holds costs memory many times this."""
+MOST_EVENTS = 100_000
+"""Of one batch; a step stores and evicts a few for each request."""
+MOST_PROBLEMS = 8
+"""Kept of a batch; more are only counted."""
 MAX_SEQUENCE = (1 << 64) - 2
 """The largest number of a batch; the next one, eight bytes of ones, ends a server's answer to a question for old batches."""
 _MAX_PARTS = 16
@@ -80,7 +86,7 @@ class _ClearedRow(ClearedBlocks, frozen=True, array_like=True, tag="AllBlocksCle
 
 class _Payload(msgspec.Struct, array_like=True):
     ts: float
-    events: list[msgspec.Raw]
+    events: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MOST_EVENTS)]
     data_parallel_rank: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] | None = None
 
 
@@ -95,7 +101,8 @@ class EventBatch:
     """What one step of a server published, or what a file of events holds.
 
     `seq` counts the publisher's batches from 0 (None: from a file that holds every event); `at` is the server's clock, in seconds.
-    `problems` says what could not be read, without any of its text; `lost` whether what was stored or removed may be among it.
+    `problems` says what could not be read, without any of its text; `more_problems` counts those that it leaves out. `lost`: what
+    was stored or removed may be among them.
     """
 
     events: tuple[KVEvent, ...]
@@ -103,6 +110,7 @@ class EventBatch:
     at: float = 0.0
     rank: int = 0
     problems: tuple[str, ...] = ()
+    more_problems: int = 0
     lost: bool = False
 
 
@@ -118,24 +126,33 @@ def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0)
     events: list[KVEvent] = []
     problems: list[str] = []
     for raw in read.events:
-        data = bytes(raw)
-        try:
-            event: KVEvent = (_row if _is_array(data[0]) else _map).decode(data)
-        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-            problems.append(f"an event was not read: {_why(error)}")
-            continue
-        wrong = _wrong(event)
-        if wrong is None:
+        event = _event(raw)
+        if not isinstance(event, str):
             events.append(event)
-        else:
-            problems.append(f"an event was not read: {wrong}")
+        elif len(problems) < MOST_PROBLEMS:
+            problems.append(f"an event was not read: {event}")
+    more = len(read.events) - len(events) - len(problems)
     at = read.ts if abs(read.ts) < 1e12 else 0.0  # also False for nan
     named = rank if read.data_parallel_rank is None else read.data_parallel_rank
-    return EventBatch(tuple(events), seq, at, named, tuple(problems), bool(problems))
+    return EventBatch(tuple(events), seq, at, named, tuple(problems), more, bool(problems))
+
+
+def _event(raw: msgspec.Raw) -> KVEvent | str:
+    """The event; what is wrong with it, where it is none."""
+    data = memoryview(raw)
+    if len(data) > MAX_EVENT:
+        return f"{len(data):,} bytes, {MAX_EVENT:,} is the most"
+    try:
+        event: KVEvent = (_row if _is_array(data[0]) else _map).decode(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        return _why(error)
+    return _wrong(event) or event
 
 
 def read_json_event(data: bytes) -> KVEvent:
     """The event that a line of JSON holds, as `kvtool profile --events` writes it; ValueError with what is wrong with it."""
+    if len(data) > 2 * MAX_EVENT:
+        raise ValueError(f"{len(data):,} bytes, {2 * MAX_EVENT:,} is the most")
     try:
         event: KVEvent = _json_line.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -10,8 +10,8 @@ from typing import Any
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.text.bounded_number import finite_number, whole_number
-from kvtool.text.files.compressed import open_bytes
-from kvtool.text.files.json_stream import NotJSONError, parse
+from kvtool.text.files.compressed import open_bytes, refuse_bomb
+from kvtool.text.files.json_stream import MAX_RECORD, NotJSONError, parse
 from kvtool.text.files.text_files import file_bytes
 from kvtool.workload.logs.told_calls import http_status
 
@@ -21,7 +21,8 @@ METRICS_BEFORE, METRICS_AFTER = "metrics_before.txt", "metrics_after.txt"
 WITHOUT_TEXT = "blocks_without_text"
 """Of the file of how a run was made: the tokens of a block, where prompts are kept as digests of their blocks alone."""
 ENDINGS = ("", ".gz", ".zst")
-_MOST_LINE = 256 << 20
+_FREE = 512 << 20
+"""Bytes that any file may unpack to: requests that begin with one long prompt are packed a hundredfold."""
 _MOST_REQUESTS = 1_000_000
 _MOST_META = 16 << 20
 _LONGEST_TIME = 1e9
@@ -96,12 +97,14 @@ def _meta(folder: str) -> dict[str, object]:
 
 def _exchanges(path: str) -> Iterator[Exchange]:
     with open_bytes(path, path) as reader:
-        number = 0
-        while line := reader.readline(_MOST_LINE):
+        number = size = 0
+        while line := reader.readline(MAX_RECORD):
             number += 1
+            size += len(line)
             place = Place(path, number, 1)
-            if len(line) >= _MOST_LINE:
-                raise KvtoolError("a line of more than 256 MiB", place=place)
+            if len(line) >= MAX_RECORD:
+                raise KvtoolError(f"a line of more than {MAX_RECORD >> 20} MiB", place=place)
+            refuse_bomb(reader, path, size, free=_FREE)
             if not line.strip():
                 continue
             if number > _MOST_REQUESTS:

@@ -49,7 +49,8 @@ class EventTrace:
     moments: list[float] = field(default_factory=list)
     """When each of these batches was published, by the server's clock."""
     breaks: list[tuple[int, Break]] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problem: str | None = None
+    """The first of what could not be read."""
     _chains: dict[ServedHash, tuple[ServedHash | None, tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
@@ -69,7 +70,7 @@ class EventTrace:
                 trace.breaks.append((len(trace.events), found))
             if first and batch.seq in (0, None):
                 trace.began_empty = True
-            trace.problems += batch.problems
+            trace.problem = trace.problem or next(iter(batch.problems), None)
             for event in batch.events:
                 trace._take(event)
             if len(trace.events) > (trace.ends[-1] if trace.ends else 0):

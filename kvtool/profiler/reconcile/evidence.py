@@ -180,7 +180,7 @@ class RunEvidence:
                 self.cleared.append((_before(places, at), True))
             else:
                 self.gaps.append(str(found))
-        self.gaps += trace.problems[:1]
+        self.gaps += [trace.problem] if trace.problem else []
 
     def _places(self, trace: EventTrace, order: Sequence[Exchange], asked: AskedThere) -> list[tuple[int, int]]:
         """For each request that events name: the place of its first event, and its place in `admitted`."""

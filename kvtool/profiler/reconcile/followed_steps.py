@@ -89,7 +89,7 @@ class ServedSteps:
 
 def steps_of(trace: EventTrace) -> ServedSteps | None:
     """None where events are missing or tell no tokens."""
-    if trace.breaks or trace.problems or not trace.began_empty:
+    if trace.breaks or trace.problem or not trace.began_empty:
         return None
     names: dict[ServedHash, BlockHash] = {}
     steps: list[StepEvents] = []

@@ -20,6 +20,8 @@ HEAD = 1 << 16
 PARKED_HEAD = 1 << 12
 """The same of a file that is read beside many others."""
 
+_MOST_RATIO = 200
+"""Bytes out of one: JSON shrinks to a fifth or a fiftieth, a flood of one byte to a thousandth."""
 _ZSTD_STEP = 1 << 10  # of compressed input at a time: at the format's highest ratio this gives 32 MiB
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes((0x50 + i, 0x2A, 0x4D, 0x18)) for i in range(16)))
@@ -143,6 +145,19 @@ def bytes_taken(reader: io.BufferedReader) -> int:
     """How many bytes of the file itself, as it lies on the disk, have been read through what `open_bytes` gave."""
     raw = reader.raw
     return raw.bytes_taken() if isinstance(raw, _Checked) and not raw.closed else 0
+
+
+def refuse_bomb(reader: io.BufferedReader, name: str, unpacked: int, *, free: int) -> None:
+    """KvtoolError where a compressed file gave far more bytes than it has: for those who keep what they read in memory.
+
+    `unpacked` bytes were read so far; up to `free` are taken from any file.
+    """
+    if unpacked > free and not is_plain(reader) and unpacked > _MOST_RATIO * bytes_taken(reader):
+        raise KvtoolError(
+            f"it unpacks to more than {_MOST_RATIO} times its size",
+            hint="unpack it first, if it is what you expect",
+            place=Place(name),
+        )
 
 
 def refuse_binary(reader: io.BufferedReader, name: str, *, nul_ok: bool = False) -> None:

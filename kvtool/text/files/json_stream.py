@@ -11,14 +11,18 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
 
 from kvtool.text.files.json_file import unreadable_at
 
-MAX_RECORD = 256 << 20
-"""Bytes of one record; longer ones are an error, so that a file of one endless line cannot fill the memory."""
+MAX_RECORD = 64 << 20
+"""Bytes of one record; longer ones are an error, so that a file of one endless line cannot fill the memory. APIs take requests of
+50 MB at most, with their images."""
+MOST_VALUES = 2 << 20
+"""Of one record; each takes up to a hundred bytes of memory, and three in the file."""
 
 _HEAD = 1 << 16
 _CHUNK = 1 << 20
@@ -27,10 +31,12 @@ _DEEPEST_LIST = 2
 """Objects in the one object of a file in which the list of records may be."""
 _QUOTE = ord('"')
 _SPACES = b" \t\r\n"
+_BEFORE_VALUES = (b",", b"[", b"{")
 _OPENING, _CLOSING = (b"{", b"["), (b"}", b"]")
 _BLANK = re.compile(rb"[ \t\r\n]*+")
 # A whole string, or a bracket, or the quote of a string whose end has not been read yet.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
+_MARK = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[,\[{]', re.DOTALL)
 _SCALAR = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[-+.0-9A-Za-z]++', re.DOTALL)
 
 
@@ -64,6 +70,8 @@ class NotJSONError(Exception):
 
 def parse(data: bytes) -> Any:
     """The value of a JSON text; NaN and lone surrogates (as U+FFFD) are let through. Raises NotJSONError."""
+    if has_too_many_values(data):
+        raise NotJSONError(f"a record of more than {MOST_VALUES:,} values", 0, "")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -81,6 +89,17 @@ def parse(data: bytes) -> Any:
         raise NotJSONError("nested too deeply", unreadable_at(text), text) from None
     except ValueError as error:  # an integer of thousands of digits
         raise NotJSONError(str(error).partition(";")[0], unreadable_at(text), text) from None
+
+
+def has_too_many_values(data: bytes | str) -> bool:
+    """Whether a JSON text has more values than a record may, by the marks before them that are in no string."""
+    if len(data) <= MOST_VALUES:
+        return False
+    data = data.encode(errors="replace") if isinstance(data, str) else data
+    if sum(map(data.count, _BEFORE_VALUES)) <= MOST_VALUES:
+        return False
+    marks = (found for found in _MARK.finditer(data) if found[0] in _BEFORE_VALUES)
+    return next(islice(marks, MOST_VALUES, None), None) is not None
 
 
 Opens = Callable[[dict[str, Any], tuple[str, ...], Any], bool]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import orjson
 
 from kvtool.text.bounded_number import finite_number, whole_number
+from kvtool.text.files.json_stream import has_too_many_values
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.call import NO_CALL, Call
@@ -330,6 +331,8 @@ def parsed_text(text: str) -> dict[str, Any] | list[Any] | None:
         except orjson.JSONDecodeError:
             return None
     if text[:1] not in ("{", "[") and text.lstrip()[:1] not in ("{", "["):
+        return None
+    if has_too_many_values(text):
         return None
     try:
         value = orjson.loads(text)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import base64
 import json
 import random
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,17 @@ from kvtool.accounting.event_writer import EventWriter
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.engine.vllm_hashing import VllmHasher, event_hash
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers import kv_events
+from kvtool.measure.servers import kv_event_files, kv_events
 from kvtool.measure.servers.kv_event_files import read_event_file
-from kvtool.measure.servers.kv_events import ClearedBlocks, RemovedBlocks, StoredBlocks, low_64, read_payload
+from kvtool.measure.servers.kv_events import (
+    MAX_PAYLOAD,
+    MOST_PROBLEMS,
+    ClearedBlocks,
+    RemovedBlocks,
+    StoredBlocks,
+    low_64,
+    read_payload,
+)
 from tests.measure.servers.published import CLEARED, as_rows, payload, removed, stored, write_recorded
 
 SECRET = "hunter2-secret"
@@ -121,6 +131,37 @@ def test_a_payload_of_100_megabytes_is_not_decoded(monkeypatch: pytest.MonkeyPat
     batch = read_payload(memoryview(bytes(100 << 20)), 1)
     assert batch.problems == ("a batch of 104,857,600 bytes was not read: 16,777,216 is the most",)
     assert batch.lost
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x93\x01\xdd" + (14 << 20).to_bytes(4, "big") + b"\xc0" * (14 << 20), "a batch was not read"),
+        (b"\x93\x01\x91\xdd" + (7 << 20).to_bytes(4, "big") + b"\x91\xc0" * (7 << 20), "14,680,069 bytes"),
+        (b"\x93\x01\xdd" + (90_000).to_bytes(4, "big") + b"\xc0" * 90_000, "an event was not read"),
+    ],
+)
+def test_what_a_payload_costs_is_bounded(tmp_path: Path, data: bytes, said: str) -> None:
+    line = json.dumps({"seq": 0, "payload_b64": base64.b64encode(data + b"\xc0").decode()})
+    path = tmp_path / "events.jsonl"
+    path.write_text(line)
+    tracemalloc.start()
+    (batch,) = read_event_file(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert said in batch.problems[0]
+    assert batch.lost
+    assert len(batch.problems) <= MOST_PROBLEMS
+    assert peak < 8 * MAX_PAYLOAD
+
+
+def test_more_batches_than_a_file_may_have_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_event_files, "_MOST_BATCHES", 2)
+    path = write_recorded(tmp_path / "kv_events.jsonl.gz", [payload([CLEARED])] * 3)
+    with pytest.raises(KvtoolError, match="more than 2 batches") as caught:
+        list(read_event_file(path))
+    assert caught.value.place is not None
+    assert caught.value.place.line == 3
 
 
 def test_random_damage_never_raises() -> None:

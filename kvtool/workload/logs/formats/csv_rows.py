@@ -14,6 +14,8 @@ from kvtool.workload.logs.formats.table_rows import PROMPT_COLUMNS, column_name,
 
 _SUFFIXES = (".csv", ".tsv", ".psv")
 _DELIMITERS = (",", "\t", ";", "|")
+_CELL = 16
+"""Bytes of memory that a cell takes beside its text."""
 _LONGEST_NAME, _MOST_COLUMNS = 200, 1_000
 _SHOWN, _SHOWN_NAME = 12, 40
 
@@ -51,12 +53,34 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
     csv.field_size_limit(MAX_RECORD)
     text = io.TextIOWrapper(reader, encoding="utf-8-sig", newline="")
     try:
-        yield from _rows(csv.reader(text, delimiter=delimiter, strict=True), names, path)
+        lines = _Lines(text, path)
+        yield from _rows(csv.reader(lines, delimiter=delimiter, strict=True), lines, names, path)
     finally:
         text.detach()
 
 
-def _rows(rows: _CsvReader, names: list[str], path: str) -> Iterator[RawRecord]:
+class _Lines:
+    """The lines of a table. A row may be on many of them; KvtoolError where it is longer than a record may be."""
+
+    def __init__(self, text: io.TextIOWrapper, path: str) -> None:
+        self._text = text
+        self._path = path
+        self._number = self._size = 0
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._text.readline(MAX_RECORD + 1):
+            self._number += 1
+            self._size += len(line) + _CELL * sum(map(line.count, _DELIMITERS))
+            if self._size > MAX_RECORD:
+                raise KvtoolError(f"a row of more than {MAX_RECORD >> 20} MiB", place=Place(self._path, self._number))
+            yield line
+
+    def end_row(self) -> None:
+        """What comes is of the next row."""
+        self._size = 0
+
+
+def _rows(rows: _CsvReader, lines: _Lines, names: list[str], path: str) -> Iterator[RawRecord]:
     """Each row behind the header, with the line on which it begins."""
     header = True
     while True:
@@ -74,7 +98,9 @@ def _rows(rows: _CsvReader, names: list[str], path: str) -> Iterator[RawRecord]:
                 "a quoted cell does not end" if "unexpected end" in str(error) else "its quotes do not fit together"
             )
             yield RawRecord(b"", line, 1, True, f"no row of a table ({reason})", value={})
+            lines.end_row()
             continue
+        lines.end_row()
         if header:
             header = False
         elif len(row) > len(names):

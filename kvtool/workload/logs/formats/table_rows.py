@@ -63,7 +63,8 @@ _NUMBERS = re.compile(
     r"(?:tokens?|count|cost|spend|status|status_code|length|price|_ms|_us|_ns)(?:_usd)?$", re.IGNORECASE
 )
 _NOTHING = frozenset(("", "NULL", "null", "None", "NaN", "nan", "\\N", "N/A"))
-_LONGEST_PYTHON = 8 << 20
+_LONGEST_PYTHON, _MOST_PYTHON = 8 << 20, 400_000
+"""Characters, and values: Python's parser takes some hundred bytes for each."""
 _NESTED = frozenset(("usage", "metadata", "request", "response", "body", "payload"))
 _ALIASES = {"session": "session_id", "date": "timestamp", "datetime": "timestamp", "answer": "response"}
 _BODY = frozenset(("messages", "contents", "prompt", "input", "instructions", "inputs"))
@@ -131,7 +132,8 @@ def _parsed(cell: str) -> Any:
     parsed = parsed_text(cell)
     if parsed is not None or not cell.lstrip().startswith(("[{'", '[{"', "{'", '{"')):
         return parsed
-    return None if len(cell) > _LONGEST_PYTHON else _plain(literal(cell.strip()))
+    long = len(cell) > _LONGEST_PYTHON or sum(map(cell.count, ",[({")) > _MOST_PYTHON
+    return None if long else _plain(literal(cell.strip()))
 
 
 def _says_messages(value: Any) -> bool:
