@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from kvtool.cli.app import run
 from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.terminal import streams
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles
 from kvtool.workload.render import Renderer
@@ -110,6 +111,12 @@ def byte_renderer(byte_tokenizer: Tokenizer) -> Renderer:
     """Messages are written one after the other, each with its role before it: `user:hello\\n`."""
     source = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
     return Renderer(lambda: byte_tokenizer, lambda tokenizer: ChatTemplate("plain", source, tokenizer.special_tokens))
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands print what they print to people, and not what a file or a log gets."""
+    monkeypatch.setattr(streams, "stdout_is_terminal", lambda: True)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kvtool.cli.app import run as kvtool
-from kvtool.text.terminal import progress
+from kvtool.text.terminal import progress, streams
 from kvtool.text.tokens import tokenizer
 
 _SHELL_SIGNS = set("|&;<>$`(){}*?~")
@@ -66,6 +66,16 @@ def no_progress() -> Iterator[None]:
         yield
     finally:
         progress.LINE_EVERY = before
+
+
+@contextlib.contextmanager
+def as_in_a_terminal() -> Iterator[None]:
+    """Commands print what they print to people, and not what a file or a log gets."""
+    before, streams.stdout_is_terminal = streams.stdout_is_terminal, lambda: True
+    try:
+        yield
+    finally:
+        streams.stdout_is_terminal = before
 
 
 class Shell:
@@ -126,7 +136,7 @@ class Shell:
 
     def _run_here(self, command: Callable[[], int]) -> tuple[int, str]:
         said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-        with plain_terminal(), no_progress(), contextlib.chdir(self.folder):
+        with plain_terminal(), no_progress(), as_in_a_terminal(), contextlib.chdir(self.folder):
             os.environ.update(self._environment)
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
                 code = command()

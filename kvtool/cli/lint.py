@@ -285,7 +285,7 @@ class LintCommand(Command):
             from kvtool.report.terminal.probe import print_probe
             from kvtool.text.terminal.console import put
 
-            print_probe(console, result.probe, show_text=self.writing.show_text != "none")
+            print_probe(console, result.probe, show_text=self.writing.in_terminal != "none")
             put(console)
         print_lint(console, result, show_text=self.writing.in_terminal, quiet=self.showing.quiet)
 

@@ -23,7 +23,11 @@ class LogsCommand(Command):
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, traces, folders, patterns, or -.", "INPUT")] = ()
     requests: Annotated[
-        bool, Option("With --json: a row for each request; its text only with --show-text full.", flag="--requests")
+        bool,
+        Option(
+            "With --json: a row for each request. Text, users and sessions only with --show-text full.",
+            flag="--requests",
+        ),
     ] = False
     reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map", "tenant")]
     configured: Configured

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.config.option import Option, Origins
 from kvtool.results.show_text import ShowText
+from kvtool.text.terminal import streams
 from kvtool.text.terminal.console import ColorChoice
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class Writing:
 
     @property
     def in_terminal(self) -> ShowText:
-        """What the terminal may quote."""
-        return self.show_text or "snippet"
+        """What may be quoted where the command prints: in a terminal more than in a file or a log."""
+        return self.show_text or ("snippet" if streams.stdout_is_terminal() else "none")
 
     @property
     def in_files(self) -> ShowText:

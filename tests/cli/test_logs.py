@@ -28,9 +28,9 @@ def test_lines_fit_the_width(log: str, width: str, capsys: pytest.CaptureFixture
 
 
 def test_a_time_that_is_no_date_is_told_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "log.jsonl", [{"prompt": "Is it open?", "arrival_time": at} for at in (1, 10**40)])
+    path = write(tmp_path / "log.jsonl", [{"prompt": "Is it open?", "arrival_time": at} for at in (1, 10**19)])
     assert run(["logs", path]) == 0
-    assert "Times     1.000 s to 1e+40 s" in capsys.readouterr().out
+    assert "Times     1.000 s to 1e+19 s" in capsys.readouterr().out
 
 
 def test_the_document_has_no_text_of_prompts_unless_asked(log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,6 +42,7 @@ def test_the_document_has_no_text_of_prompts_unless_asked(log: str, capsys: pyte
     assert run(["logs", log, "--json", "--requests"]) == 0
     out = capsys.readouterr().out
     assert "library" not in out
+    assert "fenwick" not in out
     assert "messages" not in json.loads(out)["rows"][0]
     assert run(["logs", log, "--json", "--requests", "--show-text", "full"]) == 0
     row = json.loads(capsys.readouterr().out)["rows"][1]

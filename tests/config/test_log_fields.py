@@ -35,7 +35,7 @@ def test_it_is_read_by_logs_and_profile(bytes_json: str, capsys: pytest.CaptureF
     assert run(["logs", "log.jsonl"]) == 2
     write("kvtool.toml", CONFIG)
     capsys.readouterr()
-    assert run(["logs", "log.jsonl", "--json", "--requests"]) == 0
+    assert run(["logs", "log.jsonl", "--json", "--requests", "--show-text", "full"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["session"], row["time"]) for row in rows] == [("c1", 1761555600)] * 2
     assert run(["profile", "log.jsonl", "-t", bytes_json, "--dry-run", "--json"]) == 0

@@ -218,7 +218,7 @@ def test_a_field_that_no_record_has(tmp_path: Path) -> None:
     with pytest.raises(KvtoolError) as caught:
         opened([path], "servce")
     assert caught.value.message == "--group-by: none of the first 3 records has a field `servce`"
-    assert caught.value.hint == "did you mean `service`? fields are `service`, `metadata.tenant`"
+    assert caught.value.hint == "did you mean `service`? its fields are `service`, `metadata.tenant`"
 
 
 def test_a_field_that_the_only_record_has_not(tmp_path: Path) -> None:

@@ -45,6 +45,14 @@ def check_piped(command: str, inputs: Sequence[str]) -> None:
         )
 
 
+def stdout_is_terminal() -> bool:
+    """Whether people see what is printed, and no file or log of a CI system keeps it."""
+    try:
+        return sys.stdout is not None and sys.stdout.isatty()
+    except ValueError:  # it was closed
+        return False
+
+
 @contextmanager
 def printing() -> Iterator[None]:
     """Prints what a command has to say; that the reader has seen enough is no error, and the exit code holds all the same."""

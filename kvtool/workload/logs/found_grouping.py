@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kvtool.errors import KvtoolError
 from kvtool.text.terminal.console import sanitize
+from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.field_paths import FieldPath, fields_of, parse_fields
 from kvtool.workload.logs.grouping import BY_FILE, ByFields, ByFile, ByPrompt, Grouping
 from kvtool.workload.logs.log_file import LogEntry
@@ -116,14 +117,13 @@ class GroupSample:
     def _nowhere(self, path: FieldPath) -> KvtoolError:
         known = list(self._fields)
         near = get_close_matches(path.text, known, n=1)
-        listed = ", ".join(f"`{sanitize(name)[:_LONGEST]}`" for name in known[:_MOST_HINTED])
-        more = f" and {len(known) - _MOST_HINTED:,} more" if len(known) > _MOST_HINTED else ""
+        listed = fields_shown("field", known, _MOST_HINTED)
         guess = f"did you mean `{sanitize(near[0])[:_LONGEST]}`? " if near else ""
         records = "the record has" if self.records == 1 else f"none of the first {self.records:,} records has"
         no = "no" if self.records == 1 else "a"
         return KvtoolError(
             f"{FLAG}: {records} {no} field `{sanitize(path.text)}`",
-            hint=f"{guess}fields are {listed}{more}" if known else "the records have no fields beside their prompts",
+            hint=f"{guess}{listed}" if known else "the records have no fields beside their prompts",
         )
 
     def _by_field(self, names: Sequence[str]) -> Grouping | None:

@@ -14,6 +14,7 @@ from kvtool.text.files.json_position import line_and_column, nearest_start
 from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse, read_records
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.any_order import RecordsInOrder
+from kvtool.workload.logs.field_names import is_field_name
 from kvtool.workload.logs.file_kinds import kind_of
 from kvtool.workload.logs.joins import Joins, Key
 from kvtool.workload.logs.reading import FoundCall, LeftOut, Several, Turns, collected
@@ -26,7 +27,7 @@ from kvtool.workload.turn import RequestName, Turn
 
 _MAX_EXCERPT_COLUMN = 2000
 _EXCERPT_TAIL = 120
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)(\s*+:)?')
+_TEXT = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"|$)(\s*+:)?')
 _PARKED_STEP = 1 << 14
 """Bytes of lines that are read at a time of a file beside many others."""
 
@@ -355,12 +356,15 @@ def read_raw(
 
 
 def without_texts(excerpt: str) -> str:
-    """A piece of JSON whose texts, which may be of prompts, are dots; keys stay, and every column."""
-    return _TEXT.sub(lambda found: found[0] if found[1] else _dots(found[0]), excerpt)
+    """A piece of JSON whose texts, which may be of prompts, are dots; names of known fields stay, and every column."""
 
+    def shown(found: re.Match[str]) -> str:
+        if found[2] and is_field_name(found[1]):
+            return found[0]
+        start, stop = (each - found.start() for each in found.span(1))
+        return found[0][:start] + "." * (stop - start) + found[0][stop:]
 
-def _dots(text: str) -> str:
-    return "".join("." if 0 < at < len(text) - (text[-1] == '"') else char for at, char in enumerate(text))
+    return _TEXT.sub(shown, excerpt)
 
 
 def _error(message: str, hint: str | None, where: Where, text: str, index: int) -> KvtoolError:

@@ -12,7 +12,7 @@ from kvtool.workload.logs.log_pass import repeated_notes
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.logs.plain import TEXT_FORMAT
 from kvtool.workload.logs.reading import sort_of
-from kvtool.workload.logs.told_rows import row_of, tool_names
+from kvtool.workload.logs.told_rows import Pseudonyms, row_of, tool_names
 from kvtool.workload.turn import Turn
 
 _MOST_MODELS = 50
@@ -21,9 +21,10 @@ OTHER = "(other)"
 
 
 def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) -> LogsDocument:
-    """What the logs of a source hold; with `rows` each request, with `full` what it says. KvtoolError for what cannot be read."""
+    """What the logs of a source hold; with `rows` each request, with `full` its text and names. KvtoolError for what is no log."""
     counts = _Counts()
     kept: list[LogRow] = []
+    pseudonyms = None if full else Pseudonyms()
     without = 0
 
     def hear(turn: Turn) -> None:
@@ -32,14 +33,14 @@ def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) ->
         turn.call = replace(turn.call, incomplete=WITHOUT_PROMPT)
         counts.add(turn, 0.0)
         if rows:
-            kept.append(LogRow(**row_of(turn, 0.0, full=full)))
+            kept.append(LogRow(**row_of(turn, 0.0, pseudonyms)))
 
     source.hear = hear
     for conversation in source.conversations():
         while (turn := conversation.next_turn(None)) is not None:
             counts.add(turn, source.epoch)
             if rows:
-                kept.append(LogRow(**row_of(turn, source.epoch, full=full)))
+                kept.append(LogRow(**row_of(turn, source.epoch, pseudonyms)))
     source.hear = None
     left_out, prompts = source.left_out, source.prompts
     told = {*left_out.notes(), *repeated_notes(source.repeated), *prompts.notes()}

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvtool.text.files.json_stream import is_message
 from kvtool.workload.logs import agent_shapes, chat_records
+from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.joins import Key
 from kvtool.workload.logs.known_formats import FORMAT_NAMES, RECORD_FORMATS
 from kvtool.workload.logs.not_answered import left_out_of
@@ -212,10 +213,8 @@ def _found(record: Record, format_: RecordFormat | None) -> tuple[Record, Record
 def _unknown(record: Record) -> RecordError:
     from difflib import get_close_matches
 
-    keys = [str(key)[:40] for key in record.fields]
-    shown = ", ".join(f"`{key}`" for key in keys[:_SHOWN_KEYS])
-    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
-    named = f"its keys are {shown}{more}" if keys else "it is empty"
+    keys = list(record.fields)
+    named = fields_shown("key", keys, _SHOWN_KEYS) if keys else "it is empty"
     message = f"no prompt found in this record: {named}"
     known = {"messages", "prompt", "conversations", "history", "token_ids", "hash_ids", "instructions", *WRAPPERS}
     for key in keys:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from kvtool.errors import KvtoolError
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import plural
+from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.field_paths import fields_of
 from kvtool.workload.logs.mapped_records import way_of
 from kvtool.workload.logs.told_calls import names_of
@@ -45,12 +46,11 @@ class TenantField:
             return
         known = list(self._fields)
         near = get_close_matches(self.path, known, n=1)
+        listed = fields_shown("field", known, _MOST_HINTED)
         guess = f"did you mean `{_shown(near[0])}`? " if near else ""
-        listed = ", ".join(f"`{_shown(name)}`" for name in known[:_MOST_HINTED])
-        more = f" and {len(known) - _MOST_HINTED:,} more" if len(known) > _MOST_HINTED else ""
         raise KvtoolError(
             f"{_none_of(self._without)} a field `{_shown(self.path)}` that names a tenant",
-            hint=f"{guess}fields are {listed}{more}" if known else "the records have no fields beside their prompts",
+            hint=f"{guess}{listed}" if known else "the records have no fields beside their prompts",
         )
 
     def notes(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +14,33 @@ from kvtool.workload.turn import Turn
 Row = dict[str, Any]
 
 
-def row_of(turn: Turn, epoch: float, *, full: bool) -> Row:
-    """What a request says; what it does not say is left out. `epoch` is what its arrival counts from, in seconds since 1970;
-    without `full` there is no text of prompts in it."""
+class Pseudonyms:
+    """Names of users and sessions as numbers, in the order in which they come: `tenant-1` is one user in all rows."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._count: Counter[str] = Counter()
+
+    def of(self, kind: str, name: str | None) -> str | None:
+        """What stands for a name; None for none."""
+        if name is None:
+            return None
+        if (kind, name) not in self._numbers:
+            self._count[kind] += 1
+            self._numbers[kind, name] = self._count[kind]
+        return f"{kind}-{self._numbers[kind, name]}"
+
+
+def row_of(turn: Turn, epoch: float, pseudonyms: Pseudonyms | None = None) -> Row:
+    """What a request says; what it does not say is left out. `epoch` is what its arrival counts from, in seconds since 1970.
+
+    With `pseudonyms` there is no text of prompts in it, and no name of a user or a session.
+    """
+    full = pseudonyms is None
+
+    def named(kind: str, name: str | None) -> str | None:
+        return name if pseudonyms is None else pseudonyms.of(kind, name)
+
     row: Row = {} if _is_place(turn) else {"id": turn.id}
     if full and turn.messages is not None:
         row["messages"] = [[role_of(message), _said(message)] for message in turn.messages]
@@ -25,9 +50,9 @@ def row_of(turn: Turn, epoch: float, *, full: bool) -> Row:
     call, usage = turn.call, turn.call.usage
     told = {
         "tools": names or None,
-        "session": turn.session,
+        "session": named("session", turn.session),
         "turn": None if turn.session is None else turn.index,
-        "tenant": call.tenant,
+        "tenant": named("tenant", call.tenant),
         "time": None if turn.arrival is None else turn.arrival + epoch,
         "model": call.model,
         "prompt_tokens": usage and usage.prompt,

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.yaml_nodes import Path
+from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.yaml.draws import Key, Weighted, bits
 from kvtool.workload.yaml.fields import Pick
 from kvtool.workload.yaml.load_state import MOST_ENTRIES, Loading, Picker
@@ -192,7 +193,7 @@ def _value(line: str, key: str | None, place: Place) -> str:
             "this line is not a string", hint="say with `key:` which value of a record is meant", place=place
         )
     if not isinstance(record, dict) or key not in record:
-        known = f"there are {', '.join(list(record)[:8])}" if isinstance(record, dict) and record else None
+        known = fields_shown("key", record, 8) if isinstance(record, dict) and record else None
         raise KvtoolError(f"this record has no `{key}`", hint=known, place=place)
     value = record[key]
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

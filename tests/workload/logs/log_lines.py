@@ -32,7 +32,7 @@ def read(*paths: str, **options: Any) -> tuple[list[dict[str, Any]], LogSource]:
     rows = []
     for conversation in source.conversations():
         while (turn := conversation.next_turn(None)) is not None:
-            rows.append(row_of(turn, source.epoch, full=True))
+            rows.append(row_of(turn, source.epoch))
     return rows, source
 
 

@@ -21,9 +21,7 @@ class Read:
         self.rows: list[Row] = []
         for conversation in self.source.conversations():
             while (turn := conversation.next_turn(None)) is not None:
-                self.rows.append(
-                    row_of(turn, self.source.epoch, full=True) | {"said": turn.output_text, "call": turn.call}
-                )
+                self.rows.append(row_of(turn, self.source.epoch) | {"said": turn.output_text, "call": turn.call})
 
     @property
     def left_out(self) -> dict[str, int]:

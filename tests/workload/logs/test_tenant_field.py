@@ -44,7 +44,7 @@ ENTRY = {
 
 
 def _rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
-    assert run(["logs", *arguments, "--json", "--requests"]) == 0
+    assert run(["logs", *arguments, "--json", "--requests", "--show-text", "full"]) == 0
     rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)["rows"]
     return rows
 

@@ -12,13 +12,14 @@ from kvtool.errors import INSTALL_PARQUET, KvtoolError, Place
 from kvtool.text.files.compressed import is_plain
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.block_files.block_file import block_facts
+from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.formats import block_traces
 from kvtool.workload.logs.formats.table_rows import column_name, holds_prompts, record_of
 
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _ROWS = 256
 """Rows that are made at a time."""
-_SHOWN, _SHOWN_NAME = 12, 40
+_SHOWN = 12
 
 
 def begins(head: bytes, path: str) -> bool:
@@ -47,9 +48,8 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
         number = 0
         for names, rows in _batches(head, file):
             if not holds_prompts(names):
-                shown = ", ".join(f"`{name[:_SHOWN_NAME]}`" for name in names[:_SHOWN])
                 raise KvtoolError(
-                    f"{what} without a column that holds prompts: its columns are {shown}",
+                    f"{what} without a column that holds prompts: {fields_shown('column', names, _SHOWN)}",
                     hint="prompts stand in a column `messages`, `prompt`, `request` or `body`",
                     place=Place(path),
                 )

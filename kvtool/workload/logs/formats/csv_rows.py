@@ -10,6 +10,7 @@ from typing import Protocol
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.compressed import refuse_binary, uncompressed
 from kvtool.text.files.json_stream import MAX_RECORD, RawRecord
+from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.formats.table_rows import PROMPT_COLUMNS, column_name, holds_prompts, record_of
 
 _SUFFIXES = (".csv", ".tsv", ".psv")
@@ -17,7 +18,7 @@ _DELIMITERS = (",", "\t", ";", "|")
 _CELL = 16
 """Bytes of memory that a cell takes beside its text."""
 _LONGEST_NAME, _MOST_COLUMNS = 200, 1_000
-_SHOWN, _SHOWN_NAME = 12, 40
+_SHOWN = 12
 
 
 class _CsvReader(Protocol):
@@ -42,10 +43,8 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
     refuse_binary(reader, path)
     names, delimiter = _header(reader.peek(1 << 16))
     if not holds_prompts(names):
-        shown = ", ".join(f"`{name[:_SHOWN_NAME]}`" for name in names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         raise KvtoolError(
-            f"a table without a column that holds prompts: its columns are {shown}{more}",
+            f"a table without a column that holds prompts: {fields_shown('column', names, _SHOWN)}",
             hint="prompts stand in a column `messages` (JSON), `prompt`, `request` or `body`",
             place=Place(path, 1, 1),
         )

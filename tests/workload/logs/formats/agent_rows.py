@@ -25,7 +25,7 @@ def rows(*paths: Path, **options: Any) -> tuple[list[Row], LogSource]:
     found = []
     for conversation in source.conversations():
         while (turn := conversation.next_turn(None)) is not None:
-            found.append(row_of(turn, source.epoch, full=True))
+            found.append(row_of(turn, source.epoch))
     return found, source
 
 
