@@ -266,7 +266,7 @@ def _language(file: str) -> str:
 
 def _read(path: Path, folder: str) -> str:
     try:
-        document = overview_of(LogSource([str(path)]), rows=True)
+        document = overview_of(LogSource([str(path)]), rows=True, full=True)
     except KvtoolError as error:
         told = f"Refused: {error.message.replace(folder + '/', '')}."
         return f"{told} {error.hint[:1].upper()}{error.hint[1:]}." if error.hint else told
