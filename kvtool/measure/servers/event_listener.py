@@ -14,7 +14,7 @@ import msgspec
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
-from kvtool.measure.servers.http_get import HttpGet, ServerError
+from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.kv_events import EventBatch
 from kvtool.measure.servers.said_values import said_at, said_text
 
@@ -26,7 +26,7 @@ _LONGEST = 10.0
 """Seconds that such a pause is waited for at most."""
 
 
-def event_sources(connection: HttpGet, given: str | None) -> list[EventSource]:
+def event_sources(connection: ServerConnection, given: str | None) -> list[EventSource]:
     """Where a server publishes: as it is given, else as the server says, on its own host; none where it says nothing."""
     if given is not None:
         return [EventSource(given)]

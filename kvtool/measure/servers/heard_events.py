@@ -9,7 +9,7 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.event_listener import event_sources
 from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
 from kvtool.measure.servers.event_sums import EventCounter, EventSums
-from kvtool.measure.servers.http_get import HttpGet
+from kvtool.measure.servers.http_exchange import ServerConnection
 from kvtool.measure.servers.server_address import is_url, server_address
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def publishers(source: str, given: str) -> list[EventSource]:
         return [EventSource(given)]
     if not is_url(source):
         raise KvtoolError(f"`{source}` is no server that could say where it publishes", hint="give the endpoint")
-    with HttpGet(server_address(source)) as connection:
+    with ServerConnection(server_address(source)) as connection:
         found = event_sources(connection, None)
     if not found:
         raise KvtoolError(
