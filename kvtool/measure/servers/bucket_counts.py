@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, isnan
+from math import inf
 
 from kvtool.measure.servers.exposition import MetricSample
+from kvtool.text.bounded_number import finite_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +68,12 @@ def bucket_counts(buckets: Sequence[MetricSample], sums: Sequence[MetricSample])
     """Of the samples of `…_bucket` and of `…_sum`; those that differ in other labels are added up. None of no buckets."""
     counts: dict[float, float] = {}
     for sample in buckets:
-        try:
-            bound = float(sample.labels.get("le", ""))
-        except ValueError:
-            continue
-        if isfinite(sample.value) and not isnan(bound):
+        written = sample.labels.get("le", "")
+        bound = inf if written == "+Inf" else finite_number(written, least=0, in_text=True)
+        if bound is not None:
             counts[bound] = counts.get(bound, 0.0) + sample.value
     if inf not in counts:
         return None
     bounds = tuple(sorted(counts))
-    total = sum(sample.value for sample in sums if isfinite(sample.value))
+    total = sum(sample.value for sample in sums)
     return BucketCounts(bounds, tuple(counts[bound] for bound in bounds), total)

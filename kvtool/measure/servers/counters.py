@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.bucket_counts import BucketCounts, bucket_counts
 from kvtool.measure.servers.exposition import Exposition, MetricSample
 from kvtool.measure.servers.metric_names import KINDS, CountedAs, MetricNames
+from kvtool.text.bounded_number import LARGEST
+from kvtool.text.terminal.numbers import plural
 
 EngineKey = tuple[str, str]
 """The labels `engine` and `model_name`."""
@@ -38,6 +39,17 @@ class Scrape:
     config: Mapping[EngineKey, Mapping[str, str]]
     """The labels of vLLM's `cache_config_info`; of other servers none. Its model name is empty: the metric has none."""
     at: float | None = None
+    left_out: int = 0
+    """Values that no server can have counted."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is left out."""
+        if not self.left_out:
+            return ()
+        return (
+            f"{plural(self.left_out, 'value')} of /metrics cannot be true and is left out: negative, infinite or too large",
+        )
 
     def gauge(self, name: str) -> float | None:
         """Over all engines: shares are averaged, counts added up; None where no engine tells."""
@@ -63,7 +75,7 @@ def scrape_of(exposition: Exposition, *, shown: str, at: float | None = None) ->
         if exposition.starting(kind.prefix):
             engines = _engines(exposition, kind)
             if engines:
-                return Scrape(kind, engines, _config(exposition), at)
+                return Scrape(kind, engines, _config(exposition), at, _left_out(exposition, kind))
     known = ", ".join(kind.server for kind in KINDS)
     raise KvtoolError(
         f"`{shown}` has no metrics of a server that kvtool knows ({known})",
@@ -75,13 +87,13 @@ def _engines(exposition: Exposition, kind: MetricNames) -> dict[EngineKey, Engin
     def key(sample: MetricSample) -> EngineKey:
         return sample.labels.get(kind.engine, ""), sample.labels.get("model_name", "")
 
-    counters = {name: _sums(exposition, named, key) for name, named in kind.counters.items()}
-    gauges = {name: _sums(exposition, named, key) for name, named in kind.gauges.items()}
+    counters = {name: _sums(exposition, name, named, key) for name, named in kind.counters.items()}
+    gauges = {name: _sums(exposition, name, named, key) for name, named in kind.gauges.items()}
     created: dict[EngineKey, float] = {}
     for name in exposition.starting(kind.prefix):
         if name.endswith("_created"):
-            for sample in exposition.of(name):
-                if isfinite(sample.value) and sample.value > 0 and kind.engine in sample.labels:
+            for sample in exposition.counted(name):
+                if sample.value > 0 and kind.engine in sample.labels:
                     created[key(sample)] = min(created.get(key(sample), sample.value), sample.value)
     keys = {each: None for sums in (*counters.values(), *gauges.values()) for each in sums}
     return {
@@ -95,13 +107,24 @@ def _engines(exposition: Exposition, kind: MetricNames) -> dict[EngineKey, Engin
     }
 
 
-def _sums(exposition: Exposition, named: CountedAs, key: _Key) -> dict[EngineKey, float]:
-    """The values of a metric by engine; what is NaN or infinite is not told."""
+def _sums(exposition: Exposition, name: str, named: CountedAs, key: _Key) -> dict[EngineKey, float]:
+    """The values of a metric by engine; a value that cannot be is as if it was not there."""
     found: dict[EngineKey, float] = {}
-    for sample in exposition.of(named.name):
-        if isfinite(sample.value) and named.labels.items() <= sample.labels.items():
+    for sample in exposition.counted(named.name, most=_most(name)):
+        if named.labels.items() <= sample.labels.items():
             found[key(sample)] = found.get(key(sample), 0.0) + sample.value
     return found
+
+
+def _most(name: str) -> float:
+    return 1.0 if name in _MEANS else LARGEST
+
+
+def _left_out(exposition: Exposition, kind: MetricNames) -> int:
+    """How many values of the metrics that are read cannot be."""
+    read = {named.name: _most(name) for name, named in (*kind.counters.items(), *kind.gauges.items())}
+    read |= {f"{name}_{part}": LARGEST for name in kind.histograms.values() for part in ("bucket", "sum")}
+    return sum(len(exposition.of(name)) - len(exposition.counted(name, most=most)) for name, most in read.items())
 
 
 def _completed(counts: dict[str, int]) -> dict[str, int]:
@@ -124,7 +147,9 @@ def _histograms(exposition: Exposition, kind: MetricNames, engine: EngineKey, ke
 
     found = {}
     for name, written in kind.histograms.items():
-        counts = bucket_counts(mine(exposition.of(f"{written}_bucket")), mine(exposition.of(f"{written}_sum")))
+        counts = bucket_counts(
+            mine(exposition.counted(f"{written}_bucket")), mine(exposition.counted(f"{written}_sum"))
+        )
         if counts is not None:
             found[name] = counts
     return found

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.bounded_number import LARGEST, finite_number
 from kvtool.text.files.text_files import read_text
 
 MOST_BYTES = 10_000_000
@@ -36,6 +37,10 @@ class Exposition:
     def of(self, name: str) -> Sequence[MetricSample]:
         """The samples of a name; none where the text has none."""
         return self.samples.get(name, ())
+
+    def counted(self, name: str, *, most: float = LARGEST) -> list[MetricSample]:
+        """Those whose value can be a count, a time or a share: finite, not negative, and not above what a float holds exactly."""
+        return [each for each in self.of(name) if finite_number(each.value, least=0, most=most) is not None]
 
     def starting(self, prefix: str) -> list[str]:
         """The names that begin so."""

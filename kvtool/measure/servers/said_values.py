@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from kvtool.text.bounded_number import whole_number
+
 _MOST_CONTAINERS = 200_000
-_LARGEST = 1 << 53
 _LONGEST = 500
 
 
@@ -37,12 +38,7 @@ def said_text(of: object, key: str) -> str | None:
 
 def said_number(of: object, key: str) -> int | None:
     """A whole number above 0."""
-    value = of.get(key) if isinstance(of, Mapping) else None
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 16:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _LARGEST:
-        return None
-    return value
+    return whole_number(of.get(key), least=1, in_text=True) if isinstance(of, Mapping) else None
 
 
 def said_truth(of: object, key: str) -> bool | None:

@@ -246,7 +246,7 @@ def _facts(
     return ServerFacts(
         facts=found,
         refused=tuple(refused_for(facts, info, models, exposition, found["server"].value)),
-        notes=tuple(not_followed(facts, info, scrape)),
+        notes=(*not_followed(facts, info, scrape), *(() if scrape is None else scrape.notes)),
         scrape=scrape,
         date=date,
     )
