@@ -14,8 +14,12 @@ import msgspec
 from kvtool.engine.hashing import BlockHash
 from kvtool.engine.vllm_hashing import event_hash
 
-MAX_PAYLOAD = 16 << 20
+MAX_PAYLOAD = 2 << 20
 """Bytes of one batch; a step of 8,192 tokens publishes about 0.1 MB."""
+_MOST_EVENTS = 1 << 16
+"""Of one batch."""
+_MOST_PROBLEMS = 8
+"""Of one batch that are kept."""
 MAX_SEQUENCE = (1 << 64) - 2
 """The largest number of a batch; the next one, eight bytes of ones, ends a server's answer to a question for old batches."""
 _MAX_PARTS = 16
@@ -25,7 +29,7 @@ MEDIUM = "GPU"
 ServedHash = int | bytes
 """A block's hash: its low 64 bits, or all of it where the server publishes bytes."""
 _Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
-_Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Text = Annotated[str, msgspec.Meta(max_length=1024)]
 
 
 class StoredBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag_field="type", omit_defaults=True):
@@ -80,7 +84,7 @@ class _ClearedRow(ClearedBlocks, frozen=True, array_like=True, tag="AllBlocksCle
 
 class _Payload(msgspec.Struct, array_like=True):
     ts: float
-    events: list[msgspec.Raw]
+    events: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=_MOST_EVENTS)]
     data_parallel_rank: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] | None = None
 
 
@@ -104,6 +108,8 @@ class EventBatch:
     rank: int = 0
     problems: tuple[str, ...] = ()
     lost: bool = False
+    unread: int = 0
+    """How many problems there were; not all are among `problems`."""
 
 
 def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0) -> EventBatch:
@@ -117,21 +123,29 @@ def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0)
         return EventBatch((), seq, rank=rank, problems=(f"a batch was not read: {_why(error)}",), lost=True)
     events: list[KVEvent] = []
     problems: list[str] = []
+    unread = 0
+
+    def left_out(why: str) -> None:
+        nonlocal unread
+        unread += 1
+        if len(problems) < _MOST_PROBLEMS:
+            problems.append(f"an event was not read: {why}")
+
     for raw in read.events:
         data = bytes(raw)
         try:
             event: KVEvent = (_row if _is_array(data[0]) else _map).decode(data)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-            problems.append(f"an event was not read: {_why(error)}")
+            left_out(_why(error))
             continue
         wrong = _wrong(event)
         if wrong is None:
             events.append(event)
         else:
-            problems.append(f"an event was not read: {wrong}")
+            left_out(wrong)
     at = read.ts if abs(read.ts) < 1e12 else 0.0  # also False for nan
     named = rank if read.data_parallel_rank is None else read.data_parallel_rank
-    return EventBatch(tuple(events), seq, at, named, tuple(problems), bool(problems))
+    return EventBatch(tuple(events), seq, at, named, tuple(problems), bool(problems), unread)
 
 
 def read_json_event(data: bytes) -> KVEvent:

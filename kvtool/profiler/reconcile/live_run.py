@@ -233,11 +233,13 @@ class LiveRun:
         """One that hears all that is published from now on; None where nobody publishes, or nobody would read it."""
         if self.facts.other_server is not None:
             return None
-        sources = event_sources(connection, self.options.kv_events)
-        if not sources:
+        named = event_sources(connection, self.options.kv_events)
+        for note in named.notes:
+            self._note(note)
+        if not named.sources:
             self._note("no KV events: the server publishes none, or says nothing of where (--kv-events ENDPOINT)")
             return None
-        return stack.enter_context(EventListener(sources))
+        return stack.enter_context(EventListener(named.sources))
 
     def _send(self, progress: Progress, planned: Planned, at_once: int) -> Sent:
         plan = self.opened.planned.plan

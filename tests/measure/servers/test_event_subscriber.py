@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("zmq")
 pytest.importorskip("msgspec")
 
-import zmq
-
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers import event_subscriber
 from kvtool.measure.servers.event_state import RankStates
 from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
 from kvtool.measure.servers.kv_events import MAX_PAYLOAD, EventBatch
+from kvtool.measure.servers.zmtp import Connection
 from tests.measure.servers.fake_publisher import LONG, FakePublisher
 from tests.measure.servers.published import CLEARED, payload, removed, stored
 
@@ -154,7 +151,7 @@ def test_a_message_of_100_megabytes_is_a_sentence(silent: FakePublisher) -> None
         silent.publish(0, bytes(100 << 20))
         silent.publish(1, block(1))
         found = take(subscriber, 2)
-    assert found[0].problems == ("a batch of 104,857,600 bytes was not read: 16,777,216 is the most",)
+    assert found[0].problems == ("a message of 104,857,610 bytes was not read: 2,097,152 bytes are the most",)
     assert (found[1].seq, found[1].lost) == (1, False)
 
 
@@ -189,20 +186,16 @@ def test_several_ranks_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_closes_the_connections(publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch) -> None:
-    poll = zmq.Poller.poll
-
-    def interrupted(poller: zmq.Poller, timeout: int | None = None) -> list[tuple[Any, int]]:
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        return poll(poller, timeout)  # the publisher goes on
+    def interrupted(*_: object) -> list[Connection]:
+        raise KeyboardInterrupt
 
     with EventSubscriber([publisher.source]) as subscriber:
-        publisher.wait_for_subscriber()
         assert list(subscriber.batches(0)) == []
-        monkeypatch.setattr(zmq.Poller, "poll", interrupted)
+        publisher.wait_for_subscriber()
+        monkeypatch.setattr(event_subscriber, "ready", interrupted)
         with pytest.raises(KeyboardInterrupt):
             list(subscriber.batches(LONG))
-    assert subscriber._context.closed
+    assert [each.connection.socket for each in subscriber._publishers] == [None]
 
 
 @pytest.mark.parametrize(
@@ -226,5 +219,5 @@ def test_an_endpoint_that_is_none_is_a_sentence(endpoint: str) -> None:
 
 
 def test_an_endpoint_that_cannot_be_connected_to_is_a_sentence() -> None:
-    with pytest.raises(KvtoolError, match=r"cannot connect to .*: File name too long"):
+    with pytest.raises(KvtoolError, match=r"cannot connect to .*: AF_UNIX path too long"):
         EventSubscriber([EventSource("ipc:///" + "x" * 300)])
