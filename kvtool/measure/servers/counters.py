@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
@@ -74,8 +74,13 @@ def scrape_of(exposition: Exposition, *, shown: str, at: float | None = None) ->
     for kind in KINDS:
         if exposition.starting(kind.prefix):
             engines = _engines(exposition, kind)
+            left_out = _left_out(exposition, kind)
             if engines:
-                return Scrape(kind, engines, _config(exposition), at, _left_out(exposition, kind))
+                return Scrape(kind, engines, _config(exposition), at, left_out)
+            if left_out:
+                raise KvtoolError(
+                    f"`{shown}`: all values of {kind.server}'s metrics are negative, infinite or too large"
+                )
     known = ", ".join(kind.server for kind in KINDS)
     raise KvtoolError(
         f"`{shown}` has no metrics of a server that kvtool knows ({known})",
@@ -89,6 +94,7 @@ def _engines(exposition: Exposition, kind: MetricNames) -> dict[EngineKey, Engin
 
     counters = {name: _sums(exposition, name, named, key) for name, named in kind.counters.items()}
     gauges = {name: _sums(exposition, name, named, key) for name, named in kind.gauges.items()}
+    histograms = _histograms(exposition, kind, key)
     created: dict[EngineKey, float] = {}
     for name in exposition.starting(kind.prefix):
         if name.endswith("_created"):
@@ -101,7 +107,7 @@ def _engines(exposition: Exposition, kind: MetricNames) -> dict[EngineKey, Engin
             created=created.get(each),
             counts=_completed({name: round(sums[each]) for name, sums in counters.items() if each in sums}),
             gauges={name: sums[each] for name, sums in gauges.items() if each in sums},
-            histograms=_histograms(exposition, kind, each, key),
+            histograms=histograms.get(each, {}),
         )
         for each in keys
     }
@@ -141,17 +147,20 @@ def _completed(counts: dict[str, int]) -> dict[str, int]:
     return counts
 
 
-def _histograms(exposition: Exposition, kind: MetricNames, engine: EngineKey, key: _Key) -> dict[str, BucketCounts]:
-    def mine(samples: Iterable[MetricSample]) -> list[MetricSample]:
-        return [sample for sample in samples if key(sample) == engine]
+def _histograms(exposition: Exposition, kind: MetricNames, key: _Key) -> dict[EngineKey, dict[str, BucketCounts]]:
+    def by_engine(name: str) -> dict[EngineKey, list[MetricSample]]:
+        found: dict[EngineKey, list[MetricSample]] = {}
+        for sample in exposition.counted(name):
+            found.setdefault(key(sample), []).append(sample)
+        return found
 
-    found = {}
+    found: dict[EngineKey, dict[str, BucketCounts]] = {}
     for name, written in kind.histograms.items():
-        counts = bucket_counts(
-            mine(exposition.counted(f"{written}_bucket")), mine(exposition.counted(f"{written}_sum"))
-        )
-        if counts is not None:
-            found[name] = counts
+        sums = by_engine(f"{written}_sum")
+        for engine, buckets in by_engine(f"{written}_bucket").items():
+            counts = bucket_counts(buckets, sums.get(engine, ()))
+            if counts is not None:
+                found.setdefault(engine, {})[name] = counts
     return found
 
 

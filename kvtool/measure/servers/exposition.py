@@ -13,6 +13,8 @@ from kvtool.text.files.text_files import read_text
 
 MOST_BYTES = 10_000_000
 """Of a text of metrics; a server with many engines writes some 100 KB."""
+MOST_LINES = 50_000
+"""A vLLM writes some 700 for each of its engines."""
 _LONGEST_LINE = 1 << 14
 _EXCERPT = 200
 _HINT = "give what a server answers at /metrics, as it is"
@@ -62,6 +64,8 @@ def parse_exposition(text: str, *, shown: str) -> Exposition:
     """
     from prometheus_client.parser import text_fd_to_metric_families
 
+    if text.count("\n") > MOST_LINES:
+        raise KvtoolError(f"`{shown}` has more than {MOST_LINES:,} lines", hint=_HINT)
     lines = _Lines(text, shown)
     found: dict[str, dict[tuple[tuple[str, str], ...], MetricSample]] = {}
     families = text_fd_to_metric_families(lines)  # type: ignore[arg-type]  # it only goes over lines

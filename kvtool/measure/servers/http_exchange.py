@@ -145,7 +145,7 @@ class HttpClient:
         except TimeoutError:
             raise failed(path, f"did not answer in {self._timeout:g} s", hint="is it running?") from None
         except Exception as error:  # all that parsers of hostile answers, names and URLs may raise
-            raise failed(None, f"does not answer as a server should: {_cause(error)}") from None
+            raise failed(None, f"gave no answer that can be read ({_cause(error)})") from None
 
     async def _followed(
         self,
@@ -191,7 +191,7 @@ class HttpClient:
         async for part in response.aiter_raw():
             size += len(part)
             if size > limit:
-                raise self._error(path, f"answers with more than {limit / 1e6:g} MB", status=response.status_code)
+                raise self._error(path, f"answers with more than {limit / 1e6:.3g} MB", status=response.status_code)
             if take is None:
                 found += part
             else:
