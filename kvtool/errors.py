@@ -11,7 +11,7 @@ INSTALL_ENGINE = "pip install 'kvtool[engine]'"
 INSTALL_PARQUET = "pip install 'kvtool[parquet]'"
 """What brings pyarrow."""
 INSTALL_LIVE = "pip install 'kvtool[live]'"
-"""What brings httpx, pyzmq, msgspec and prometheus-client."""
+"""What brings httpx, msgspec and prometheus-client."""
 INSTALL_RAY = "pip install 'kvtool[ray]'"
 """What brings ray."""
 

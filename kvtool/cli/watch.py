@@ -87,7 +87,7 @@ class WatchCommand(Command):
 
     def _wait(self, watching: Watching, look: Callable[[], Scrape], heard: Heard | None) -> None:
         """Until the next look, and that; KvtoolError where looking again will not help."""
-        from kvtool.measure.servers.http_get import ServerError
+        from kvtool.measure.servers.http_exchange import ServerError
 
         interval = parse_duration(self.looks.interval)
         if heard is not None:

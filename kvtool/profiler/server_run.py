@@ -40,13 +40,13 @@ def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
     for flag, value in (("--provider", options.caching.provider), ("--replicas", options.caching.replicas)):
         if value is not None:
             raise KvtoolError(f"{flag} is another cache than that of --server", hint="leave one of them out")
-    from kvtool.measure.servers.http_get import HttpGet
+    from kvtool.measure.servers.http_exchange import ServerConnection
     from kvtool.measure.servers.live_extra import need_live
     from kvtool.measure.servers.server_address import server_address
     from kvtool.measure.servers.server_facts import ask_server
 
     need_live("--server")
-    with HttpGet(server_address(url)) as connection:
+    with ServerConnection(server_address(url)) as connection:
         facts = ask_server(connection)
         root = connection.address.root
     facts.check()

@@ -293,7 +293,42 @@ def test_a_server_that_publishes_nothing_here_is_told(page: str | None, capsys: 
 
     with serving(answer) as server:
         assert run(["watch", server.url, "--kv-events", "server"]) == 2
-    assert "publishes no KV events, or does not say where" in " ".join(capsys.readouterr().err.split())
+    elsewhere = page is not None and "elsewhere" in page
+    said = "is not on its own host" if elsewhere else "publishes no KV events, or does not say where"
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("host", "endpoints", "listened", "told"),
+    [
+        ("10.1.2.3", {"0": "ipc:///run/docker.sock"}, [], 1),
+        ("127.0.0.1", {"0": "ipc:///run/kv"}, [0], 0),
+        (
+            "h.example",
+            {"0": "tcp://*:5", "1": "tcp://h.example:6", "2": "tcp://10.0.0.1:7", "3": "inproc://x"},
+            [0, 1],
+            1,
+        ),
+        ("h.example", {"9" * 5000: "tcp://*:5", "\u00b2": "tcp://*:5", "-1": "tcp://*:5", "x": "tcp://*:5"}, [], 0),
+        ("h.example", {str(rank): "tcp://*:5" for rank in range(1000)}, list(range(256)), 1),
+    ],
+)
+def test_a_server_names_only_ports_of_its_own_host(
+    host: str, endpoints: dict[str, str], listened: list[int], told: int
+) -> None:
+    pytest.importorskip("msgspec")
+    from kvtool.measure.servers.event_listener import event_sources
+    from kvtool.measure.servers.server_address import server_address
+
+    class Connection:
+        address = server_address(f"http://{host}:8000")
+
+        def json(self, *_: object, **__: object) -> object:
+            return {rank: {"endpoint": endpoint} for rank, endpoint in endpoints.items()}
+
+    named = event_sources(Connection(), None)  # type: ignore[arg-type]  # all of a connection that is used
+    assert [source.rank for source in named.sources] == listened
+    assert len(named.notes) == told
 
 
 def test_a_file_cannot_say_where_events_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "triton", "transformers", "safetensors")
-LIVE = ("httpx", "prometheus_client", "zmq", "msgspec")
+LIVE = ("httpx", "prometheus_client", "msgspec")
 """Of the extra `live`, which is not looked for here."""
 BLOCKED = f"""
 import sys

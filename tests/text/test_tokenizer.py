@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tokenizers
+from huggingface_hub.errors import LocalEntryNotFoundError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -364,13 +366,23 @@ def test_offline_and_not_cached() -> None:
     assert caught.value.hint == "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
 
 
-def test_hub_failures_are_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> str:
-        raise OSError("Name or service not known\nmore")
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_hub_that_cannot_be_reached_is_asked_once(
+    asked: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[str] = []
 
+    def fail(*_: object, **__: object) -> str:
+        calls.append("asked")
+        logging.getLogger("huggingface_hub.utils").warning("Retrying in 8s [Retry 4/5].")
+        raise LocalEntryNotFoundError("An error happened while trying to locate the file on the Hub\nmore")
+
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", (lambda *_, **__: None) if asked else fail)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
-    with pytest.raises(NotAvailableError, match=r"cannot be downloaded: Name or service not known$"):
-        load_tokenizer("no-such-org/no-such-model")
+    with pytest.raises(NotAvailableError, match=r"`models/llama` is no folder here.* hub cannot be reached$") as raised:
+        load_tokenizer("models/llama")
+    assert "-t ./tokenizer.json" in (raised.value.hint or "")
+    assert (calls, *capfd.readouterr()) == (["asked"], "", "")
 
 
 def test_hub_cache_comes_first(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

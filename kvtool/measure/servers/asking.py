@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
-
-from kvtool.measure.servers.http_get import TIMEOUT, ServerError
+from kvtool.measure.servers.http_exchange import OK, TIMEOUT, ServerConnection, ServerError
 from kvtool.measure.servers.request_body import RESPONSES, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
 
-if TYPE_CHECKING:
-    import httpx
-
-_OK = 200
-_MOST_ANSWER = 64 << 20
+_MOST_ANSWER = 8 << 20
+"""Bytes; a million tokens take less."""
 _READ = ("model", "messages", "prompt", "tools", "chat_template_kwargs")
 
 
@@ -22,8 +16,9 @@ def tokens_read(address: ServerAddress, request: ToSend) -> list[int] | None:
     body = {name: value for name, value in request.body.items() if name in _READ}
     if isinstance(body.get("prompt"), list) or request.endpoint == RESPONSES:
         return None  # they are sent as tokens, or /tokenize knows no such request
-    status, value = _posted(address, "/tokenize", body)
-    tokens = value.get("tokens") if status == _OK and isinstance(value, dict) else None
+    with ServerConnection(address, timeout=3 * TIMEOUT) as connection:
+        status, value = connection.post("/tokenize", body, limit=_MOST_ANSWER)
+    tokens = value.get("tokens") if status == OK and isinstance(value, dict) else None
     if not isinstance(tokens, list) or not tokens:
         return None  # none at all: it did not take what was sent for a prompt
     return tokens if all(type(token) is int for token in tokens) else None
@@ -31,37 +26,12 @@ def tokens_read(address: ServerAddress, request: ToSend) -> list[int] | None:
 
 def empty_cache(address: ServerAddress) -> None:
     """ServerError where the server does not let us."""
-    status, _ = _posted(address, "/reset_prefix_cache", None)
-    if status != _OK:
+    with ServerConnection(address, timeout=3 * TIMEOUT) as connection:
+        status, _ = connection.post("/reset_prefix_cache", None, limit=_MOST_ANSWER)
+    if status != OK:
         raise ServerError(
-            f"{address.root} does not empty its cache (HTTP {status})",
+            address.root,
+            f"does not empty its cache (HTTP {status})",
             hint="vLLM does it with VLLM_SERVER_DEV_MODE=1; --salt needs no such mode",
             status=status,
         )
-
-
-def _posted(address: ServerAddress, path: str, body: dict[str, Any] | None) -> tuple[int, object]:
-    """The status, and the JSON of the answer; None where it is none."""
-    import httpx
-
-    headers = {**address.headers(), "Accept-Encoding": "identity", "User-Agent": "kvtool"}
-    try:
-        with (
-            httpx.Client(timeout=3 * TIMEOUT, follow_redirects=False, headers=headers) as client,
-            client.stream("POST", address.url(path), json=body) as response,
-        ):
-            return response.status_code, _json(response)
-    except httpx.HTTPError as error:
-        raise ServerError(f"{address.root} does not answer: {type(error).__name__}", hint="is it running?") from None
-
-
-def _json(response: httpx.Response) -> object:
-    data = bytearray()
-    for part in response.iter_bytes():
-        data += part
-        if len(data) > _MOST_ANSWER:
-            return None
-    try:
-        return json.loads(bytes(data))
-    except (ValueError, RecursionError):
-        return None

@@ -68,13 +68,12 @@ def bucket_counts(buckets: Sequence[MetricSample], sums: Sequence[MetricSample])
     """Of the samples of `…_bucket` and of `…_sum`; those that differ in other labels are added up. None of no buckets."""
     counts: dict[float, float] = {}
     for sample in buckets:
-        text = sample.labels.get("le", "")
-        bound = inf if text == "+Inf" else finite_number(text, in_text=True)
-        count = finite_number(sample.value, least=0)
-        if bound is not None and count is not None:
-            counts[bound] = counts.get(bound, 0.0) + count
+        written = sample.labels.get("le", "")
+        bound = inf if written == "+Inf" else finite_number(written, least=0, in_text=True)
+        if bound is not None:
+            counts[bound] = counts.get(bound, 0.0) + sample.value
     if inf not in counts:
         return None
     bounds = tuple(sorted(counts))
-    total = sum(finite_number(sample.value, least=0) or 0.0 for sample in sums)
+    total = sum(sample.value for sample in sums)
     return BucketCounts(bounds, tuple(counts[bound] for bound in bounds), total)

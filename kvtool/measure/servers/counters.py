@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import isfinite
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.bucket_counts import BucketCounts, bucket_counts
 from kvtool.measure.servers.exposition import Exposition, MetricSample
 from kvtool.measure.servers.metric_names import KINDS, CountedAs, MetricNames
-from kvtool.text.bounded_number import finite_number
+from kvtool.text.bounded_number import LARGEST
+from kvtool.text.terminal.numbers import plural
 
 EngineKey = tuple[str, str]
 """The labels `engine` and `model_name`."""
@@ -39,6 +39,17 @@ class Scrape:
     config: Mapping[EngineKey, Mapping[str, str]]
     """The labels of vLLM's `cache_config_info`; of other servers none. Its model name is empty: the metric has none."""
     at: float | None = None
+    left_out: int = 0
+    """Values that no server can have counted."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is left out."""
+        if not self.left_out:
+            return ()
+        return (
+            f"{plural(self.left_out, 'value')} of /metrics cannot be true and is left out: negative, infinite or too large",
+        )
 
     def gauge(self, name: str) -> float | None:
         """Over all engines: shares are averaged, counts added up; None where no engine tells."""
@@ -63,8 +74,13 @@ def scrape_of(exposition: Exposition, *, shown: str, at: float | None = None) ->
     for kind in KINDS:
         if exposition.starting(kind.prefix):
             engines = _engines(exposition, kind)
+            left_out = _left_out(exposition, kind)
             if engines:
-                return Scrape(kind, engines, _config(exposition), at)
+                return Scrape(kind, engines, _config(exposition), at, left_out)
+            if left_out:
+                raise KvtoolError(
+                    f"`{shown}`: all values of {kind.server}'s metrics are negative, infinite or too large"
+                )
     known = ", ".join(kind.server for kind in KINDS)
     raise KvtoolError(
         f"`{shown}` has no metrics of a server that kvtool knows ({known})",
@@ -76,13 +92,14 @@ def _engines(exposition: Exposition, kind: MetricNames) -> dict[EngineKey, Engin
     def key(sample: MetricSample) -> EngineKey:
         return sample.labels.get(kind.engine, ""), sample.labels.get("model_name", "")
 
-    counters = {name: _sums(exposition, named, key) for name, named in kind.counters.items()}
-    gauges = {name: _sums(exposition, named, key) for name, named in kind.gauges.items()}
+    counters = {name: _sums(exposition, name, named, key) for name, named in kind.counters.items()}
+    gauges = {name: _sums(exposition, name, named, key) for name, named in kind.gauges.items()}
+    histograms = _histograms(exposition, kind, key)
     created: dict[EngineKey, float] = {}
     for name in exposition.starting(kind.prefix):
         if name.endswith("_created"):
-            for sample in exposition.of(name):
-                if isfinite(sample.value) and sample.value > 0 and kind.engine in sample.labels:
+            for sample in exposition.counted(name):
+                if sample.value > 0 and kind.engine in sample.labels:
                     created[key(sample)] = min(created.get(key(sample), sample.value), sample.value)
     keys = {each: None for sums in (*counters.values(), *gauges.values()) for each in sums}
     return {
@@ -90,20 +107,30 @@ def _engines(exposition: Exposition, kind: MetricNames) -> dict[EngineKey, Engin
             created=created.get(each),
             counts=_completed({name: round(sums[each]) for name, sums in counters.items() if each in sums}),
             gauges={name: sums[each] for name, sums in gauges.items() if each in sums},
-            histograms=_histograms(exposition, kind, each, key),
+            histograms=histograms.get(each, {}),
         )
         for each in keys
     }
 
 
-def _sums(exposition: Exposition, named: CountedAs, key: _Key) -> dict[EngineKey, float]:
-    """The values of a metric by engine; one that is negative, NaN or absurdly large is not told."""
+def _sums(exposition: Exposition, name: str, named: CountedAs, key: _Key) -> dict[EngineKey, float]:
+    """The values of a metric by engine; a value that cannot be is as if it was not there."""
     found: dict[EngineKey, float] = {}
-    for sample in exposition.of(named.name):
-        value = finite_number(sample.value, least=0)
-        if value is not None and named.labels.items() <= sample.labels.items():
-            found[key(sample)] = found.get(key(sample), 0.0) + value
+    for sample in exposition.counted(named.name, most=_most(name)):
+        if named.labels.items() <= sample.labels.items():
+            found[key(sample)] = found.get(key(sample), 0.0) + sample.value
     return found
+
+
+def _most(name: str) -> float:
+    return 1.0 if name in _MEANS else LARGEST
+
+
+def _left_out(exposition: Exposition, kind: MetricNames) -> int:
+    """How many values of the metrics that are read cannot be."""
+    read = {named.name: _most(name) for name, named in (*kind.counters.items(), *kind.gauges.items())}
+    read |= {f"{name}_{part}": LARGEST for name in kind.histograms.values() for part in ("bucket", "sum")}
+    return sum(len(exposition.of(name)) - len(exposition.counted(name, most=most)) for name, most in read.items())
 
 
 def _completed(counts: dict[str, int]) -> dict[str, int]:
@@ -120,15 +147,20 @@ def _completed(counts: dict[str, int]) -> dict[str, int]:
     return counts
 
 
-def _histograms(exposition: Exposition, kind: MetricNames, engine: EngineKey, key: _Key) -> dict[str, BucketCounts]:
-    def mine(samples: Iterable[MetricSample]) -> list[MetricSample]:
-        return [sample for sample in samples if key(sample) == engine]
+def _histograms(exposition: Exposition, kind: MetricNames, key: _Key) -> dict[EngineKey, dict[str, BucketCounts]]:
+    def by_engine(name: str) -> dict[EngineKey, list[MetricSample]]:
+        found: dict[EngineKey, list[MetricSample]] = {}
+        for sample in exposition.counted(name):
+            found.setdefault(key(sample), []).append(sample)
+        return found
 
-    found = {}
+    found: dict[EngineKey, dict[str, BucketCounts]] = {}
     for name, written in kind.histograms.items():
-        counts = bucket_counts(mine(exposition.of(f"{written}_bucket")), mine(exposition.of(f"{written}_sum")))
-        if counts is not None:
-            found[name] = counts
+        sums = by_engine(f"{written}_sum")
+        for engine, buckets in by_engine(f"{written}_bucket").items():
+            counts = bucket_counts(buckets, sums.get(engine, ()))
+            if counts is not None:
+                found.setdefault(engine, {})[name] = counts
     return found
 
 

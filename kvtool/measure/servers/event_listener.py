@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -14,9 +15,12 @@ import msgspec
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
-from kvtool.measure.servers.http_get import HttpGet, ServerError
-from kvtool.measure.servers.kv_events import EventBatch
+from kvtool.measure.servers.event_sums import MOST_RANKS
+from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
+from kvtool.measure.servers.kv_events import ClearedBlocks, EventBatch, StoredBlocks
 from kvtool.measure.servers.said_values import said_at, said_text
+from kvtool.measure.servers.server_address import ServerAddress
+from kvtool.text.bounded_number import whole_number
 
 _PATH = "/kv_event_sources"
 _MOST_SAID = 1 << 20
@@ -24,38 +28,62 @@ _PAUSE = 0.2
 """Seconds without a message after which nothing more is on its way."""
 _LONGEST = 10.0
 """Seconds that such a pause is waited for at most."""
+MOST_KEPT = 4_000_000
+"""Hashes and tokens of all batches together."""
+_TOO_MUCH = f"the server published more than {MOST_KEPT:,} hashes and tokens: what came after was not kept"
 
 
-def event_sources(connection: HttpGet, given: str | None) -> list[EventSource]:
-    """Where a server publishes: as it is given, else as the server says, on its own host; none where it says nothing."""
+@dataclass(frozen=True, slots=True)
+class NamedSources:
+    """Where a server publishes; `notes` say where it is not listened to, and why."""
+
+    sources: tuple[EventSource, ...]
+    notes: tuple[str, ...] = ()
+
+
+def event_sources(connection: ServerConnection, given: str | None) -> NamedSources:
+    """Where a server publishes: as it is given, else as the server says, on its own host; none where it says nothing.
+
+    An `ipc://` path is of this machine: a server on another one may not name it.
+    """
     if given is not None:
-        return [EventSource(given)]
+        return NamedSources((EventSource(given),))
     try:
         said = connection.json(_PATH, limit=_MOST_SAID)
     except ServerError:
-        return []
+        return NamedSources(())
     found: list[EventSource] = []
-    for rank in said if isinstance(said, dict) else ():
-        about = said_at(said, rank)
-        endpoint = _here(said_text(about, "endpoint"), connection.address.host)
-        if endpoint is None or not str(rank).isdecimal():
+    notes: list[str] = []
+    for name in said if isinstance(said, dict) else ():
+        about = said_at(said, name)
+        if (rank := whole_number(name, in_text=True)) is None or said_text(about, "endpoint") is None:
             continue
-        try:
-            found.append(
-                EventSource(endpoint, _here(said_text(about, "replay_endpoint"), connection.address.host), int(rank))
+        endpoint, replay = (_here(said_text(about, key), connection.address) for key in ("endpoint", "replay_endpoint"))
+        if len(found) == MOST_RANKS:
+            notes.append(
+                f"the server names more than {MOST_RANKS} publishers of KV events; the others are not listened to"
             )
+            break
+        try:
+            if endpoint is not None:
+                found.append(EventSource(endpoint, replay, rank))
+                continue
         except KvtoolError:
-            continue  # an address that cannot be: as if the server had said nothing
-    return found
+            pass  # an address that cannot be
+        if not notes:
+            notes.append(
+                f"the server names a KV event endpoint of rank {rank} that is not on its own host; kvtool does not connect"
+            )
+    return NamedSources(tuple(found), tuple(notes))
 
 
-def _here(endpoint: str | None, host: str) -> str | None:
+def _here(endpoint: str | None, address: ServerAddress) -> str | None:
     """An endpoint on the server's own host; None for one on another."""
     if endpoint is None:
         return None
-    named = f"[{host}]" if ":" in host else host
+    named = f"[{address.host}]" if ":" in address.host else address.host
     mine = endpoint.replace("://*:", f"://{named}:", 1)
-    return mine if mine.startswith((f"tcp://{named}:", "ipc://")) else None
+    return mine if mine.startswith(f"tcp://{named}:") or (mine.startswith("ipc://") and address.is_local) else None
 
 
 class EventListener:
@@ -65,6 +93,7 @@ class EventListener:
         """KvtoolError where an endpoint cannot be connected to."""
         self._subscriber = EventSubscriber(list(sources))
         self._batches: list[EventBatch] = []
+        self._room, self._full = MOST_KEPT, False
         self._start = 0
         self._last = time.monotonic()
         self._stop, self._heard = threading.Event(), threading.Event()
@@ -73,9 +102,18 @@ class EventListener:
     def _listen(self) -> None:
         while not self._stop.is_set():
             for batch in self._subscriber.batches(_PAUSE / 4):
-                self._batches.append(batch)
+                self._keep(batch)
                 self._last = time.monotonic()
             self._heard.set()
+
+    def _keep(self, batch: EventBatch) -> None:
+        """Batches up to MOST_KEPT; the first that is too much is kept as one that was lost."""
+        self._room -= _values_in(batch)
+        if self._room > 0:
+            self._batches.append(batch)
+        elif not self._full:
+            self._full = True
+            self._batches.append(replace(batch, events=(), problems=(_TOO_MUCH,), lost=True))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -107,6 +145,14 @@ class EventListener:
         """What was published since then; waits for what is on its way."""
         self._settle()
         return self._batches[self._start :]
+
+
+def _values_in(batch: EventBatch) -> int:
+    """Hashes and tokens of a batch, and what its objects take beside them."""
+    stored = (event for event in batch.events if isinstance(event, StoredBlocks))
+    tokens = sum(len(event.token_ids or ()) for event in stored)
+    hashes = sum(len(event.block_hashes) for event in batch.events if not isinstance(event, ClearedBlocks))
+    return 20 + 20 * (len(batch.events) + len(batch.problems)) + hashes + tokens
 
 
 def event_lines(batches: Iterable[EventBatch]) -> bytes:

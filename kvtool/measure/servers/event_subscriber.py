@@ -8,19 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-import zmq
-
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers.kv_events import MAX_SEQUENCE, EventBatch, read_payload
+from kvtool.measure.servers.kv_events import MAX_PAYLOAD, MAX_SEQUENCE, EventBatch, read_payload
+from kvtool.measure.servers.zmtp import Connection, ready
 
 REPLAY_SECONDS = 5.0
 """How long a server may be silent while it is asked for old batches."""
-MOST_REPLAYED = 100_000
-"""Batches of one answer; a server keeps 10,000 unless it is told otherwise."""
-_LARGEST_FRAME = 512 << 20
-"""Bytes; a peer that sends more is disconnected for good, before it has filled the memory. What is merely too large is told."""
-_WAITING = 1_000
-"""Messages that are kept while nobody reads; what comes then is lost, which shows as a gap."""
+_HANDSHAKE = 1.0
+"""Seconds for all publishers together to take our subscription."""
+REPLAY_TOTAL = 15.0
+"""Seconds for all of them together."""
+_MOST_BYTES = MAX_PAYLOAD + 4096
+"""Of a message: a batch with its topic and its number."""
 _ENDPOINT = re.compile(r"tcp://(?:\[[0-9A-Fa-f:.%]+\]|[^\s\[\]:*/]+):[0-9]{1,5}|ipc://\S+")
 _END = (b"\xff" * 8, b"")
 
@@ -44,27 +43,28 @@ class EventSource:
 
 
 class _Publisher:
-    """One source: its sockets, and which batch comes next."""
+    """One source: its connection, and which batch comes next."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], source: EventSource) -> None:
+    def __init__(self, source: EventSource) -> None:
         self.source = source
         self.next: int | None = None
         self.newest = 0.0
         self.asked = source.replay is None
         """Whether it was asked once for all that it has; or there is nobody to ask."""
-        self._context = context
-        self.socket = _socket(context, zmq.SUB)
-        self.socket.setsockopt(zmq.SUBSCRIBE, b"")
-        _connect(self.socket, source.endpoint)
+        self.replay = source.replay
+        """Where it is asked; not once more where it did not answer in time."""
+        self.connection = Connection(source.endpoint, b"SUB", [b"\x01"], most=_MOST_BYTES)
 
     def received(self) -> Iterator[EventBatch]:
-        """A message that is there; with what was missed before it, where the server still has that."""
-        frames = self.socket.recv_multipart(zmq.NOBLOCK)
-        if len(frames) != 3 or len(frames[1]) != 8:
-            said = f"a message of {len(frames)} parts is no batch of KV events"
-            yield EventBatch((), rank=self.source.rank, problems=(said,), lost=True)
-            return
-        yield from self.in_order(_batch(frames[1], frames[2], self.source.rank))
+        """What came just now; with what was missed before it, where the server still has that."""
+        for parts, too_large in self.connection.received():
+            if too_large is None and len(parts) == 3 and len(parts[1]) == 8:
+                yield from self.in_order(_batch(parts[1], parts[2], self.source.rank))
+            elif too_large is not None and len(parts) == 2 and len(parts[1]) == 8:
+                yield from self.in_order(_unread(parts[1], too_large, self.source.rank))
+            else:
+                said = f"a message of {too_large or f'{len(parts)} parts'} is no batch of KV events"
+                yield EventBatch((), rank=self.source.rank, problems=(said,), lost=True)
 
     def in_order(self, batch: EventBatch) -> Iterator[EventBatch]:
         """The batch where it is the next one; else what is missing before it, as far as that can be had. None twice."""
@@ -74,7 +74,7 @@ class _Publisher:
             if batch.at <= self.newest:
                 return  # it came with an answer already
             expected = 0  # the server began anew
-        if batch.seq > expected and self.source.replay is not None:
+        if batch.seq > expected:
             for old in self._replayed(expected):
                 if old.seq is not None and expected <= old.seq < batch.seq:
                     yield self._passed(old)
@@ -96,17 +96,19 @@ class _Publisher:
 
     def _replayed(self, start: int) -> Iterator[EventBatch]:
         """The server's batches from `start` on, as far as it has them and answers in time."""
-        assert self.source.replay is not None
-        with _socket(self._context, zmq.DEALER) as socket:
-            _connect(socket, self.source.replay)
-            socket.send_multipart([b"", start.to_bytes(8, "big")])
-            for _ in range(MOST_REPLAYED):
-                if not socket.poll(int(1000 * REPLAY_SECONDS)):
-                    return
-                frames = socket.recv_multipart()
-                if len(frames) != 4 or len(frames[2]) != 8 or (frames[2], frames[3]) == _END:
-                    return
-                yield _batch(frames[2], frames[3], self.source.rank)
+        if self.replay is None:
+            return
+        connection = Connection(self.replay, b"DEALER", [b"", start.to_bytes(8, "big")], most=_MOST_BYTES)
+        ends = time.monotonic() + REPLAY_TOTAL
+        try:
+            while found := ready([connection], min(REPLAY_SECONDS, ends - time.monotonic())):
+                for parts, too_large in found[0].received():
+                    if too_large is not None or len(parts) != 4 or len(parts[2]) != 8 or parts[2:] == _END:
+                        return
+                    yield _batch(parts[2], parts[3], self.source.rank)
+            self.replay = None
+        finally:
+            connection.close()
 
 
 class EventSubscriber:
@@ -114,33 +116,42 @@ class EventSubscriber:
 
     def __init__(self, sources: Sequence[EventSource]) -> None:
         """KvtoolError where an endpoint cannot be connected to. That nobody publishes there only shows in the silence."""
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._publishers: list[_Publisher] = []
         try:
-            self._publishers = [_Publisher(self._context, source) for source in sources]
+            for source in sources:
+                self._publishers.append(_Publisher(source))
+            self._subscribe()
         except BaseException:
             self.close()
             raise
+
+    def _subscribe(self) -> None:
+        """Wait until those that are there know of us, and not long: what they publish before is lost."""
+        until = time.monotonic() + _HANDSHAKE
+        waiting = [publisher.connection for publisher in self._publishers]
+        while waiting and time.monotonic() < until:
+            for connection in ready(waiting, _HANDSHAKE / 10):
+                for _ in connection.received():
+                    pass  # nothing is sent to who has not subscribed
+            waiting = [each for each in waiting if each.socket is not None and not each.subscribed]
 
     def batches(self, seconds: float) -> Iterator[EventBatch]:
         """What is published within so many seconds from now on; first, once, what servers still have from before."""
         until = time.monotonic() + seconds
         for publisher in self._publishers:
             yield from publisher.before()
-        poller = zmq.Poller()
-        by_socket = {publisher.socket: publisher for publisher in self._publishers}
-        for socket in by_socket:
-            poller.register(socket, zmq.POLLIN)
+        by_connection = {publisher.connection: publisher for publisher in self._publishers}
         while True:
             left = until - time.monotonic()
-            ready = poller.poll(max(int(1000 * left), 0))
-            for socket, _ in ready:
-                yield from by_socket[socket].received()
+            for connection in ready(list(by_connection), max(left, 0.0)):
+                yield from by_connection[connection].received()
             if left <= 0:  # what had come by then is read, and no more: a publisher may never pause
                 return
 
     def close(self) -> None:
         """End all connections; nothing is waited for."""
-        self._context.destroy(linger=0)
+        for publisher in self._publishers:
+            publisher.connection.close()
 
     def __enter__(self) -> EventSubscriber:
         return self
@@ -158,20 +169,13 @@ def _is_endpoint(text: str) -> bool:
 
 
 def _batch(number: bytes, payload: bytes, rank: int) -> EventBatch:
-    return read_payload(payload, min(int.from_bytes(number, "big"), MAX_SEQUENCE), rank=rank)
+    return read_payload(payload, _sequence(number), rank=rank)
 
 
-def _socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
-    socket = context.socket(kind)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.setsockopt(zmq.IPV6, 1)
-    socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST_FRAME)
-    socket.setsockopt(zmq.RCVHWM, _WAITING)
-    return socket
+def _unread(number: bytes, size: str, rank: int) -> EventBatch:
+    said = f"a message of {size} was not read: {MAX_PAYLOAD:,} bytes are the most"
+    return EventBatch((), _sequence(number), rank=rank, problems=(said,), lost=True)
 
 
-def _connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    try:
-        socket.connect(endpoint)
-    except zmq.ZMQError as error:
-        raise KvtoolError(f"cannot connect to {endpoint!r}: {zmq.strerror(error.errno or 0)}") from error
+def _sequence(number: bytes) -> int:
+    return min(int.from_bytes(number, "big"), MAX_SEQUENCE)

@@ -20,10 +20,12 @@ from kvtool.measure.servers.kv_events import (
 )
 from kvtool.results.run_times import Quantiles
 
-MOST_REMEMBERED = 1_000_000
-"""Evicted blocks that are remembered, the last ones; a block that comes back later counts as new."""
-MOST_HELD = 10_000_000
-"""Copies of blocks that a rank may hold; no cache has as many, so then nothing is known."""
+MOST_REMEMBERED = 500_000
+"""Evicted blocks that are remembered, the last ones of each rank; a block that comes back later counts as new."""
+MOST_HELD = 1_000_000
+"""Copies of blocks that all ranks together may hold; beyond, what they hold is not known."""
+MOST_RANKS = 256
+"""Data-parallel ranks that are counted."""
 MOST_SESSIONS = 10_000
 """Sessions that are counted by themselves; those after them count as one without a name."""
 MOST_AGES = 100_000
@@ -54,6 +56,8 @@ class EventSums:
     gaps: int = 0
     problems: int = 0
     last_problem: str | None = None
+    notes: tuple[str, ...] = ()
+    """What is not counted, as there is too much of it."""
 
 
 class EventCounter:
@@ -65,17 +69,28 @@ class EventCounter:
         self._last_problem: str | None = None
         self._losers: Counter[str | None] = Counter()
         self._ages: deque[float] = deque(maxlen=MOST_AGES)
+        self._notes: dict[str, None] = {}
 
     def add(self, batch: EventBatch) -> None:
         """Take a batch in."""
         self._batches += 1
-        self._problems += len(batch.problems) + batch.more_problems
+        self._problems += max(batch.unread, len(batch.problems))
         if batch.problems:
             self._last_problem = batch.problems[-1]
         rank = self._ranks.get(batch.rank)
         if rank is None:
+            if len(self._ranks) == MOST_RANKS:
+                self._notes[f"events of more than {MOST_RANKS} ranks are not counted"] = None
+                return
             rank = self._ranks[batch.rank] = _RankCounter(self._losers, self._ages)
+        for each in self._ranks.values():
+            each.room = MOST_REMEMBERED // len(self._ranks)
         rank.add(batch)
+        if sum(each.held for each in self._ranks.values()) > MOST_HELD:
+            rank.lose()
+            self._notes[f"more than {MOST_HELD:,} blocks are held: ages and blocks stored again are incomplete"] = None
+        if rank.forgot:
+            self._notes["long evicted blocks are forgotten: blocks stored again after that count as new"] = None
 
     def sums(self) -> EventSums:
         """Of all ranks together."""
@@ -95,6 +110,7 @@ class EventCounter:
             gaps=sum(rank.gaps for rank in ranks),
             problems=self._problems,
             last_problem=self._last_problem,
+            notes=tuple(self._notes),
         )
 
 
@@ -105,9 +121,11 @@ class _RankCounter:
         self.known = True
         self._check = SequenceCheck()
         self._losers, self._ages = losers, ages
-        self._since: dict[ServedHash, deque[float]] = {}
-        """When each copy of a held block was stored."""
+        self._since: dict[ServedHash, float | deque[float]] = {}
+        """When a held block was stored; of several copies all times."""
         self._evicted: OrderedDict[ServedHash, None] = OrderedDict()
+        self.room, self.forgot = MOST_REMEMBERED, False
+        """How many evicted blocks may be remembered, and whether there were more."""
         self._seen = False
 
     def add(self, batch: EventBatch) -> None:
@@ -140,6 +158,11 @@ class _RankCounter:
         self._since.clear()
         self._evicted.clear()
 
+    def lose(self) -> None:
+        """Count on without knowing what is held."""
+        self._forget()
+        self.known = False
+
     def _store(self, event: StoredBlocks, at: float) -> None:
         self.stored += len(event.block_hashes)
         self.stored_tokens += len(event.block_hashes) * event.block_size
@@ -149,10 +172,13 @@ class _RankCounter:
             if each in self._evicted:
                 del self._evicted[each]
                 again += 1
-            self._since.setdefault(each, deque()).append(at)
-        if self.held > MOST_HELD:
-            self._forget()
-            self.known = False
+            since = self._since.get(each)
+            if since is None:
+                self._since[each] = at
+            elif isinstance(since, deque):
+                since.append(at)
+            else:
+                self._since[each] = deque([since, at])
         if again:
             self.again += again
             tokens = again * event.block_size
@@ -163,14 +189,16 @@ class _RankCounter:
     def _remove(self, event: RemovedBlocks, at: float, *, timed: bool) -> None:
         self.evicted += len(event.block_hashes)
         for each in event.block_hashes:
-            since = self._since.get(each)
+            since = self._since.pop(each, None)
             if since is not None:
                 self.held -= 1
-                age = max(at - since.popleft(), 0.0)
+                age = max(at - (since.popleft() if isinstance(since, deque) else since), 0.0)
                 if timed:
                     self._ages.append(age)
-            if not since:
-                self._since.pop(each, None)
+            if isinstance(since, deque) and since:
+                self._since[each] = since
+            else:
                 self._evicted[each] = None
-        while len(self._evicted) > MOST_REMEMBERED:
+        while len(self._evicted) > self.room:
             self._evicted.popitem(last=False)
+            self.forgot = True

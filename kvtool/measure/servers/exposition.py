@@ -8,10 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.bounded_number import LARGEST, finite_number
 from kvtool.text.files.text_files import read_text
 
 MOST_BYTES = 10_000_000
 """Of a text of metrics; a server with many engines writes some 100 KB."""
+MOST_LINES = 50_000
+"""A vLLM writes some 700 for each of its engines."""
 _LONGEST_LINE = 1 << 14
 _EXCERPT = 200
 _HINT = "give what a server answers at /metrics, as it is"
@@ -37,6 +40,10 @@ class Exposition:
         """The samples of a name; none where the text has none."""
         return self.samples.get(name, ())
 
+    def counted(self, name: str, *, most: float = LARGEST) -> list[MetricSample]:
+        """Those whose value can be a count, a time or a share: finite, not negative, and not above what a float holds exactly."""
+        return [each for each in self.of(name) if finite_number(each.value, least=0, most=most) is not None]
+
     def starting(self, prefix: str) -> list[str]:
         """The names that begin so."""
         return [name for name in self.samples if name.startswith(prefix)]
@@ -57,6 +64,8 @@ def parse_exposition(text: str, *, shown: str) -> Exposition:
     """
     from prometheus_client.parser import text_fd_to_metric_families
 
+    if text.count("\n") > MOST_LINES:
+        raise KvtoolError(f"`{shown}` has more than {MOST_LINES:,} lines", hint=_HINT)
     lines = _Lines(text, shown)
     found: dict[str, dict[tuple[tuple[str, str], ...], MetricSample]] = {}
     families = text_fd_to_metric_families(lines)  # type: ignore[arg-type]  # it only goes over lines

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from kvtool.measure.servers.http_get import ServerError
+from kvtool.measure.servers.http_exchange import BackgroundLoop, ServerError
 from kvtool.measure.servers.request_body import COMPLETIONS, SentAs, ToSend
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.whole_loop import run_whole
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -39,7 +37,7 @@ class FirstTokenTimer:
         self._number = 0
 
     def __enter__(self) -> Self:
-        self._runner = asyncio.Runner().__enter__()
+        self._loop = BackgroundLoop()
         how = SentAs(self._model, token_ids=False)
         self._sender = Sender(self.address, how, timeout=self._timeout, at_once=1)
         return self
@@ -48,14 +46,14 @@ class FirstTokenTimer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._runner.run(self._sender.__aexit__(kind, error, trace))
+            self._loop.run(self._sender.__aexit__(kind, error, trace))
         finally:
-            self._runner.close()
+            self._loop.close()
 
     def first_token(self, tokens: Sequence[int]) -> FirstToken:
         """One token is generated. ServerError where there is none; the prompt is sent once, whatever comes of it."""
         body = {"model": self._model, "prompt": list(tokens), "max_tokens": 1, "temperature": 0}
-        return run_whole(self._runner.run, self._timed(ToSend(COMPLETIONS, body)))
+        return self._loop.run(self._timed(ToSend(COMPLETIONS, body)))
 
     async def _timed(self, request: ToSend) -> FirstToken:
         await self._sender.connect()  # the connection is there before the clock runs
@@ -63,9 +61,9 @@ class FirstTokenTimer:
         answer, _ = await self._sender.send(number, f"kvtool-bench-{number}", request)
         url = self.address.url(request.endpoint)
         if not answer.answered:
-            raise ServerError(f"{url} does not answer a prompt: {answer.trouble}", status=answer.status)
+            raise ServerError(url, f"gave no token: {answer.trouble}", status=answer.status)
         if answer.first is None or answer.sent is None:
-            raise ServerError(f"{url} streamed no token")
+            raise ServerError(url, "streamed no token")
         usage = answer.usage
         return FirstToken(
             answer.first - answer.sent,

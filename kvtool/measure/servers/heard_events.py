@@ -1,15 +1,15 @@
-"""KV events that are listened to beside something else, and their sums. Needs pyzmq and msgspec, of the extra `live`."""
+"""KV events that are listened to beside something else, and their sums. Needs msgspec, of the extra `live`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers.event_listener import event_sources
+from kvtool.measure.servers.event_listener import NamedSources, event_sources
 from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
 from kvtool.measure.servers.event_sums import EventCounter, EventSums
-from kvtool.measure.servers.http_get import HttpGet
+from kvtool.measure.servers.http_exchange import ServerConnection
 from kvtool.measure.servers.server_address import is_url, server_address
 
 if TYPE_CHECKING:
@@ -20,20 +20,20 @@ ASKED = "server"
 """In the place of an endpoint: the server says where it publishes."""
 
 
-def publishers(source: str, given: str) -> list[EventSource]:
+def publishers(source: str, given: str) -> NamedSources:
     """Those at an endpoint, or those that the server at `source` names, one for each data-parallel rank, with what they still have.
 
     KvtoolError for what is no endpoint, and where a server names none.
     """
     if given != ASKED:
-        return [EventSource(given)]
+        return NamedSources((EventSource(given),))
     if not is_url(source):
         raise KvtoolError(f"`{source}` is no server that could say where it publishes", hint="give the endpoint")
-    with HttpGet(server_address(source)) as connection:
+    with ServerConnection(server_address(source)) as connection:
         found = event_sources(connection, None)
-    if not found:
+    if not found.sources:
         raise KvtoolError(
-            "the server publishes no KV events, or does not say where",
+            found.notes[0] if found.notes else "the server publishes no KV events, or does not say where",
             hint="start vLLM with --kv-events-config, or give the endpoint: --kv-events tcp://HOST:PORT",
         )
     return found
@@ -42,9 +42,10 @@ def publishers(source: str, given: str) -> list[EventSource]:
 class Heard:
     """The events of some publishers, since the block began; before it, as far as they still have those and are asked."""
 
-    def __init__(self, sources: Sequence[EventSource]) -> None:
+    def __init__(self, named: NamedSources) -> None:
         """KvtoolError where an endpoint cannot be connected to."""
-        self._subscriber = EventSubscriber(sources)
+        self._subscriber = EventSubscriber(named.sources)
+        self._notes = named.notes
         self._counter = EventCounter()
 
     def __enter__(self) -> Self:
@@ -62,4 +63,5 @@ class Heard:
 
     def sums(self) -> EventSums:
         """Of all that was heard."""
-        return self._counter.sums()
+        sums = self._counter.sums()
+        return replace(sums, notes=(*self._notes, *sums.notes))

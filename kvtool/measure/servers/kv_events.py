@@ -14,14 +14,14 @@ import msgspec
 from kvtool.engine.hashing import BlockHash
 from kvtool.engine.vllm_hashing import event_hash
 
-MAX_PAYLOAD = 16 << 20
+MAX_PAYLOAD = 2 << 20
 """Bytes of one batch; a step of 8,192 tokens publishes about 0.1 MB."""
-MAX_EVENT = 4 << 20
-"""Bytes of one event: 40,000 blocks of 16 tokens; what it holds costs memory many times this."""
-MOST_EVENTS = 100_000
-"""Of one batch; a step stores and evicts a few for each request."""
+_MAX_LINE = 4 * MAX_PAYLOAD
+"""Bytes of an event as JSON."""
+_MOST_EVENTS = 1 << 16
+"""Of one batch."""
 MOST_PROBLEMS = 8
-"""Kept of a batch; more are only counted."""
+"""Of one batch that are kept; more are only counted."""
 MAX_SEQUENCE = (1 << 64) - 2
 """The largest number of a batch; the next one, eight bytes of ones, ends a server's answer to a question for old batches."""
 _MAX_PARTS = 16
@@ -31,7 +31,7 @@ MEDIUM = "GPU"
 ServedHash = int | bytes
 """A block's hash: its low 64 bits, or all of it where the server publishes bytes."""
 _Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
-_Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Text = Annotated[str, msgspec.Meta(max_length=1024)]
 
 
 class StoredBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag_field="type", omit_defaults=True):
@@ -86,7 +86,7 @@ class _ClearedRow(ClearedBlocks, frozen=True, array_like=True, tag="AllBlocksCle
 
 class _Payload(msgspec.Struct, array_like=True):
     ts: float
-    events: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MOST_EVENTS)]
+    events: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=_MOST_EVENTS)]
     data_parallel_rank: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] | None = None
 
 
@@ -110,8 +110,9 @@ class EventBatch:
     at: float = 0.0
     rank: int = 0
     problems: tuple[str, ...] = ()
-    more_problems: int = 0
     lost: bool = False
+    unread: int = 0
+    """How many problems there were; not all are among `problems`."""
 
 
 def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0) -> EventBatch:
@@ -131,17 +132,14 @@ def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0)
             events.append(event)
         elif len(problems) < MOST_PROBLEMS:
             problems.append(f"an event was not read: {event}")
-    more = len(read.events) - len(events) - len(problems)
     at = read.ts if abs(read.ts) < 1e12 else 0.0  # also False for nan
     named = rank if read.data_parallel_rank is None else read.data_parallel_rank
-    return EventBatch(tuple(events), seq, at, named, tuple(problems), more, bool(problems))
+    return EventBatch(tuple(events), seq, at, named, tuple(problems), bool(problems), len(read.events) - len(events))
 
 
 def _event(raw: msgspec.Raw) -> KVEvent | str:
     """The event; what is wrong with it, where it is none."""
     data = memoryview(raw)
-    if len(data) > MAX_EVENT:
-        return f"{len(data):,} bytes, {MAX_EVENT:,} is the most"
     try:
         event: KVEvent = (_row if _is_array(data[0]) else _map).decode(data)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -151,8 +149,8 @@ def _event(raw: msgspec.Raw) -> KVEvent | str:
 
 def read_json_event(data: bytes) -> KVEvent:
     """The event that a line of JSON holds, as `kvtool profile --events` writes it; ValueError with what is wrong with it."""
-    if len(data) > 2 * MAX_EVENT:
-        raise ValueError(f"{len(data):,} bytes, {2 * MAX_EVENT:,} is the most")
+    if len(data) > _MAX_LINE:
+        raise ValueError(f"{len(data):,} bytes, {_MAX_LINE:,} is the most")
     try:
         event: KVEvent = _json_line.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:

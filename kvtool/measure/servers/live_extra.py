@@ -6,7 +6,7 @@ from importlib import import_module
 
 from kvtool.errors import INSTALL_LIVE, NotAvailableError
 
-_NEEDED = ("httpx", "prometheus_client", "zmq", "msgspec")
+_NEEDED = ("httpx", "prometheus_client", "msgspec")
 
 
 def need_live(what: str) -> None:

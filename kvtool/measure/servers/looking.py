@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition, read_exposition
-from kvtool.measure.servers.http_get import HttpGet
+from kvtool.measure.servers.http_exchange import ServerConnection
 from kvtool.measure.servers.live_extra import need_live
 from kvtool.measure.servers.server_address import is_url, server_address
 
@@ -30,7 +30,7 @@ def looking(source: str, *, what: str) -> Iterator[Callable[[], Scrape]]:
     """
     need_live(what)
     if is_url(source):
-        with HttpGet(server_address(source)) as connection:
+        with ServerConnection(server_address(source)) as connection:
             shown = connection.address.url(_METRICS)
 
             def look() -> Scrape:

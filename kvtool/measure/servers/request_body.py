@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvtool.errors import KvtoolError
+from kvtool.measure.servers.key_redaction import REDACTED
 from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
 
@@ -22,6 +23,11 @@ class SentAs:
     """A `cache_salt` beside a turn's own."""
     token_ids: bool = True
     """Whether the server is asked for the tokens that it read and sampled; others than vLLM may refuse to hear of it."""
+
+    def __post_init__(self) -> None:
+        """KvtoolError for a name that cannot be sent as the server wrote it."""
+        if self.model is not None and REDACTED in self.model:
+            raise KvtoolError("the server's name of its model has a part of the API key in it", hint="use another key")
 
 
 @dataclass(frozen=True, slots=True)

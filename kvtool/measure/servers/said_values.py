@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from kvtool.text.bounded_number import whole_number
 
+_MOST_CONTAINERS = 200_000
 _LONGEST = 500
+
+
+def said_json(data: bytes) -> object:
+    """The value of a JSON text; ValueError for what is none, or has more objects and lists than any server sends."""
+    if data.count(b"[") + data.count(b"{") > _MOST_CONTAINERS:
+        raise ValueError("too many objects and lists")
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def said_at(value: object, *keys: str) -> Mapping[str, object]:
@@ -26,8 +38,7 @@ def said_text(of: object, key: str) -> str | None:
 
 def said_number(of: object, key: str) -> int | None:
     """A whole number above 0."""
-    value = of.get(key) if isinstance(of, Mapping) else None
-    return whole_number(value, least=1, in_text=True)
+    return whole_number(of.get(key), least=1, in_text=True) if isinstance(of, Mapping) else None
 
 
 def said_truth(of: object, key: str) -> bool | None:

@@ -1,25 +1,22 @@
-"""Sends requests to one server, each once, and takes the answers as they stream; needs httpx, of the extra `live`."""
+"""Sends requests to one server, each once, and takes the answers as they stream."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.http_get import ServerError
+from kvtool.measure.servers.http_exchange import OK, TOO_MANY, Answered, HttpClient, ServerError
 from kvtool.measure.servers.request_body import SentAs, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.streamed_answer import BrokenAnswerError, StreamedAnswer
+from kvtool.measure.servers.streamed_answer import MAX_ANSWER, BrokenAnswerError, StreamedAnswer
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    import httpx
-
-_OK, _TOO_MANY = 200, 429
+_MOST_VERSION = 1 << 16
 _LONGEST_WAIT = 60.0
 """Seconds that a server may ask us to wait."""
 _WRONG = {
@@ -37,19 +34,9 @@ class Sender:
 
     def __init__(self, address: ServerAddress, how: SentAs, *, timeout: float, at_once: int) -> None:
         """`timeout` is for a request as a whole, in seconds."""
-        import httpx
-
         self.address = address
         self.how = how
-        self._timeout = timeout
-        self._client = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(
-                retries=1, limits=httpx.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-            ),
-            timeout=httpx.Timeout(timeout, connect=min(timeout, 10.0)),
-            follow_redirects=False,
-            headers={**address.headers(), "Accept-Encoding": "identity", "User-Agent": "kvtool"},
-        )
+        self._client = HttpClient(address, timeout=timeout, at_once=at_once)
         self._began = time.monotonic()
         self._not_before = 0.0
 
@@ -64,96 +51,61 @@ class Sender:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.aclose()
+        await self._client.close()
 
     async def connect(self) -> None:
         """Ask for a page that says nothing, so that the connection is there; ServerError where nobody answers."""
-        import httpx
-
-        try:
-            await self._client.get(self.address.url("/version"))
-        except httpx.HTTPError as error:
-            raise ServerError(f"{self.address.root} does not answer: {_why(error)}", hint="is it running?") from None
+        await self._client.exchange("GET", "/version", limit=_MOST_VERSION)
 
     async def send(self, number: int, session_id: str, request: ToSend) -> tuple[Exchange, str]:
         """What came of it, with the text of the answer. ServerError where no later request would fare better."""
-        import httpx
-
         await asyncio.sleep(max(self._not_before - self.now, 0.0))
-        answer = StreamedAnswer(request.endpoint)
+        streamed = StreamedAnswer(request.endpoint)
         sent = self.now
         first: float | None = None
 
-        def failed(trouble: str, status: int | None = None) -> tuple[Exchange, str]:
-            return (
-                Exchange(
-                    number,
-                    request.body,
-                    request.endpoint,
-                    session_id,
-                    sent,
-                    first,
-                    self.now,
-                    status,
-                    trouble=trouble,
-                ),
-                "",
-            )
+        def take(data: bytes) -> None:
+            nonlocal first
+            streamed.take(data)
+            if first is None and streamed.begun:
+                first = self.now
 
+        status: int | None = None
+        response: dict[str, Any] | None = None
+        trouble: str | None = None
+        content = json.dumps(request.sent(session_id, self.how)).encode()
         try:
-            async with (
-                asyncio.timeout(self._timeout),
-                self._client.stream(
-                    "POST",
-                    self.address.url(request.endpoint),
-                    content=json.dumps(request.sent(session_id, self.how)).encode(),
-                    headers={"Content-Type": "application/json"},
-                ) as response,
-            ):
-                if response.status_code != _OK:
-                    self._check(response)
-                    return failed(f"HTTP {response.status_code}", response.status_code)
-                async for data in response.aiter_bytes():
-                    answer.take(data)
-                    if first is None and answer.begun:
-                        first = self.now
-                whole = answer.response()
-        except httpx.ConnectError as error:
-            raise ServerError(f"{self.address.root} cannot be reached: {_why(error)}", hint="is it running?") from None
-        except (TimeoutError, httpx.TimeoutException):
-            return failed(f"no answer in {self._timeout:g} s")
+            answer = await self._client.exchange("POST", request.endpoint, content=content, limit=MAX_ANSWER, take=take)
+            status = answer.status
+            if status == OK:
+                response = streamed.response()
+            else:
+                self._check(answer)
+                trouble = f"HTTP {status}"
         except BrokenAnswerError as error:
-            return failed(str(error))
-        except httpx.HTTPError as error:
-            return failed(f"the connection broke: {type(error).__name__}")
-        return (
-            Exchange(number, request.body, request.endpoint, session_id, sent, first, self.now, _OK, whole),
-            answer.text,
+            status, trouble = None, error.message
+        except ServerError as error:
+            if not error.reached or error.status not in (None, OK):
+                raise
+            status, trouble = None, error.trouble
+        exchange = Exchange(
+            number, request.body, request.endpoint, session_id, sent, first, self.now, status, response, trouble
         )
+        return exchange, streamed.text if response is not None else ""
 
-    def _check(self, response: httpx.Response) -> None:
+    def _check(self, answer: Answered) -> None:
         """What ends the run; how long to wait with the next request."""
-        status = response.status_code
-        if response.is_redirect:
+        status = answer.status
+        if answer.redirects:
             raise ServerError(
-                f"{self.address.root} redirects, which is not followed: prompts go to no other place",
+                self.address.root,
+                "redirects, which is not followed: prompts go to no other place",
                 hint="give the URL of the server itself",
                 status=status,
             )
         if status in _WRONG:
             what, hint = _WRONG[status]
-            raise ServerError(f"{self.address.root} {what} (HTTP {status})", hint=hint, status=status)
-        if status == _TOO_MANY:
-            try:
-                seconds = float(response.headers.get("retry-after", "1"))
-            except ValueError:
-                seconds = 1.0
-            if math.isnan(seconds):
-                seconds = 1.0
-            self._not_before = self.now + min(max(seconds, 0.0), _LONGEST_WAIT)
-
-
-def _why(error: Exception) -> str:
-    """In one short line; it names hosts and causes, no headers."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 160 else f"{text[:160]}…"
+            raise ServerError(self.address.root, f"{what} (HTTP {status})", hint=hint, status=status)
+        if status == TOO_MANY:
+            seconds = 1.0 if answer.retry_after is None else answer.retry_after
+            self._not_before = self.now + min(seconds, _LONGEST_WAIT)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.exchange import Exchange
+from kvtool.measure.servers.http_exchange import BackgroundLoop
 from kvtool.measure.servers.request_body import to_send
 from kvtool.measure.servers.sender import Sender
-from kvtool.measure.servers.whole_loop import run_whole
 from kvtool.text.terminal.ended import EndedError
 from kvtool.workload.drive import NO_ANSWER
 from kvtool.workload.turn import Conversation, Output, Turn
@@ -113,12 +113,15 @@ def _leaves(errors: BaseExceptionGroup[KvtoolError]) -> Iterator[KvtoolError]:
 
 def send_all(sending: Sending, conversations: Iterator[Conversation]) -> Sent:
     """Ctrl-C and other signals end it: connections are closed, and what was answered until then is there."""
+    loop = BackgroundLoop()
     try:
-        run_whole(asyncio.run, sending.all_of(conversations))
+        loop.run(sending.all_of(conversations))
     except KeyboardInterrupt:
         sending.sent.interrupted = True
     except EndedError as error:
         sending.sent.interrupted = True
         sending.sent.ended = error
+    finally:
+        loop.close()
     sending.sent.exchanges.sort(key=lambda each: (each.sent or 0.0, each.number))
     return sending.sent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from kvtool.errors import KvtoolError
@@ -29,6 +30,14 @@ class ServerAddress:
     def host(self) -> str:
         """Its name or number, without the port."""
         return urlsplit(self.root).hostname or ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine."""
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     def same_origin(self, url: str) -> bool:
         """Whether a URL is of this server: its host and port, or its host by https instead of http."""

@@ -14,7 +14,7 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.cannot_follow import VLLM, not_followed, refused_for
 from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.exposition import MOST_BYTES, Exposition, parse_exposition, read_exposition
-from kvtool.measure.servers.http_get import HttpGet, ServerError
+from kvtool.measure.servers.http_exchange import ServerConnection, ServerError, page_text
 from kvtool.measure.servers.said_values import said_at, said_number, said_text, said_truth
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.text_files import read_text
@@ -24,7 +24,7 @@ SaidBy = Literal["/version", "/v1/models", "/metrics", "/server_info", "assumed"
 _METRICS: Literal["/metrics"] = "/metrics"
 _INFO: Literal["/server_info"] = "/server_info"
 _INFO_PATH = "/server_info?config_format=json"
-_MOST_JSON = 4_000_000
+MOST_JSON = 2_000_000
 _NO_PAGE = (200, 400, 403, 404, 405, 501)
 """What a server answers that has no such page; 200 is one that answers with no JSON."""
 UNCOUNTED = "the server has no /metrics that is known: what no other page of it says of its configuration is assumed"
@@ -136,7 +136,7 @@ _OPTIONS = (
 )
 
 
-def ask_server(connection: HttpGet, *, uncounted: bool = False) -> ServerFacts:
+def ask_server(connection: ServerConnection, *, uncounted: bool = False) -> ServerFacts:
     """Ask a running server; ServerError where it does not answer, or is none that says enough.
 
     `uncounted`: of one whose /metrics is missing, or of no known kind, what its other pages say is enough, and a note says so.
@@ -146,7 +146,7 @@ def ask_server(connection: HttpGet, *, uncounted: bool = False) -> ServerFacts:
     try:
         answer = connection.get(_METRICS, limit=MOST_BYTES)
         shown = connection.address.url(_METRICS)
-        exposition = parse_exposition(answer.body.decode("utf-8", "replace"), shown=shown)
+        exposition = parse_exposition(page_text(answer), shown=shown)
         scrape = scrape_of(exposition, shown=shown, at=datetime.now(UTC).timestamp())
         with suppress(ValueError, TypeError):
             date = parsedate_to_datetime(answer.headers.get("date", ""))
@@ -187,10 +187,10 @@ def recorded_facts(folder: Path) -> ServerFacts:
     return facts if exposition is not None or info is not None else replace(facts, notes=(*facts.notes, UNCOUNTED))
 
 
-def _asked(connection: HttpGet, path: str) -> object:
+def _asked(connection: ServerConnection, path: str) -> object:
     """A page as JSON; None where the server has no such page."""
     try:
-        return connection.json(path, limit=_MOST_JSON)
+        return connection.json(path, limit=MOST_JSON)
     except ServerError as error:
         if error.status in _NO_PAGE:
             return None
@@ -198,7 +198,7 @@ def _asked(connection: HttpGet, path: str) -> object:
 
 
 def _recorded(path: Path) -> object:
-    return json_of(read_text(path, shown=str(path), limit=_MOST_JSON), shown=str(path)) if path.exists() else None
+    return json_of(read_text(path, shown=str(path), limit=MOST_JSON), shown=str(path)) if path.exists() else None
 
 
 def _facts(
@@ -246,7 +246,7 @@ def _facts(
     return ServerFacts(
         facts=found,
         refused=tuple(refused_for(facts, info, models, exposition, found["server"].value)),
-        notes=tuple(not_followed(facts, info, scrape)),
+        notes=(*not_followed(facts, info, scrape), *(() if scrape is None else scrape.notes)),
         scrape=scrape,
         date=date,
     )

@@ -15,7 +15,7 @@ from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.bench_prompts import HELD_OUT, bench_prompts
 from kvtool.measure.servers.counted_between import counted_between
 from kvtool.measure.servers.first_token import FirstTokenTimer
-from kvtool.measure.servers.http_get import HttpGet
+from kvtool.measure.servers.http_exchange import ServerConnection
 from kvtool.measure.servers.looking import looking
 from kvtool.measure.servers.server_address import server_address
 from kvtool.measure.servers.server_facts import ask_server
@@ -55,7 +55,7 @@ class ServerBenchRun:
     def __init__(self, url: str, *, longest: int | None, seed: int = 0) -> None:
         """Asks the server for its configuration. KvtoolError where it says too little."""
         self.address = server_address(url)
-        with HttpGet(self.address) as connection:
+        with ServerConnection(self.address) as connection:
             self._facts = ask_server(connection)
         model = self._facts.model
         if model is None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from kvtool.errors import KvtoolError
+from kvtool.measure.servers.key_redaction import redact_keys, redact_keys_in
 from kvtool.measure.servers.request_body import CHAT, RESPONSES
+from kvtool.measure.servers.said_values import said_json
 
 MAX_ANSWER = 64 << 20
 """Bytes of a stream."""
 _MOST_LINE = 8 << 20
+_MOST_TOKENS = 1 << 22
 _DATA = b"data:"
 _DONE = b"[DONE]"
 _COUNTS = ("timings", "meta_info")
@@ -17,7 +20,7 @@ _COUNTS = ("timings", "meta_info")
 _FAILED = ("response.failed", "error")
 
 
-class BrokenAnswerError(Exception):
+class BrokenAnswerError(KvtoolError):
     """A stream that is none of an answer, or is cut off; the message has none of its text."""
 
 
@@ -28,7 +31,6 @@ class StreamedAnswer:
         """`endpoint` is the page that was asked: the answers of each have a shape of their own."""
         self._endpoint = endpoint
         self._rest = b""
-        self._bytes = 0
         self._text: list[str] = []
         self._token_ids: list[int] = []
         self._prompt_ids: list[int] | None = None
@@ -41,9 +43,6 @@ class StreamedAnswer:
 
     def take(self, data: bytes) -> None:
         """BrokenAnswerError for what is no event of an answer."""
-        self._bytes += len(data)
-        if self._bytes > MAX_ANSWER:
-            raise BrokenAnswerError(f"an answer of more than {MAX_ANSWER >> 20} MiB")
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _MOST_LINE:
             raise BrokenAnswerError(f"a line of more than {_MOST_LINE >> 20} MiB in an answer")
@@ -58,8 +57,8 @@ class StreamedAnswer:
             self._done = True
             return
         try:
-            value = json.loads(data)
-        except (ValueError, RecursionError):
+            value = said_json(data)
+        except ValueError:
             raise BrokenAnswerError("an answer that is no JSON") from None
         if not isinstance(value, dict):
             raise BrokenAnswerError("an answer that is no object")
@@ -110,6 +109,8 @@ class StreamedAnswer:
             self._text.append(text)
         if isinstance(ids, list):
             self._token_ids += ids
+            if len(self._token_ids) > _MOST_TOKENS:
+                raise BrokenAnswerError(f"an answer of more than {_MOST_TOKENS:,} tokens")
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"]
         self.begun |= bool(text) or bool(ids) or self._finish is not None
@@ -117,7 +118,15 @@ class StreamedAnswer:
     @property
     def text(self) -> str:
         """What the server said."""
-        return "".join(self._text)
+        return redact_keys("".join(self._text))
+
+    @property
+    def _kept(self) -> dict[str, Any]:
+        """What is kept of the server's other values."""
+        found: dict[str, Any] = {}
+        for name, value in {**self._about, "usage": self._usage}.items():
+            found[name] = redact_keys_in(value)
+        return found
 
     def response(self) -> dict[str, Any]:
         """The answer in one piece; BrokenAnswerError where it was cut off."""
@@ -129,13 +138,13 @@ class StreamedAnswer:
         if self._endpoint == RESPONSES:
             content = [{"type": "output_text", "text": self.text}]
             output = [{"type": "message", "role": "assistant", "content": content}]
-            return {**self._about, "usage": self._usage, "output": output}
+            return {**self._kept, "output": output}
         chat = self._endpoint == CHAT
         said = {"message": {"role": "assistant", "content": self.text}} if chat else {"text": self.text}
-        choice: dict[str, Any] = {"index": 0, "finish_reason": self._finish, **said}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": redact_keys_in(self._finish), **said}
         if self._token_ids:
             choice["token_ids"] = self._token_ids
-        found: dict[str, Any] = {**self._about, "usage": self._usage, "choices": [choice]}
+        found = {**self._kept, "choices": [choice]}
         if self._prompt_ids is not None:
             found["prompt_token_ids"] = self._prompt_ids
         return found

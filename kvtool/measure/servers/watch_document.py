@@ -6,6 +6,7 @@ from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.bucket_counts import BucketCounts
 from kvtool.measure.servers.counted_between import Counted
 from kvtool.measure.servers.event_sums import EventSums
+from kvtool.measure.servers.key_redaction import redact_keys
 from kvtool.measure.servers.watching import LOGGED_REQUESTS, Watching
 from kvtool.results.documents.watched import (
     LoggedRate,
@@ -62,10 +63,17 @@ def _events(sums: EventSums) -> WatchedEvents:
         lost_tokens=sums.lost_tokens,
         age_p50_s=None if age is None else age.p50,
         age_p90_s=None if age is None else age.p90,
-        sessions=[LosingSession(session=session, lost_tokens=tokens) for session, tokens in sums.losers[:_LOSERS]],
+        sessions=[
+            LosingSession(session=_shown(session), lost_tokens=tokens) for session, tokens in sums.losers[:_LOSERS]
+        ],
         gaps=sums.gaps,
         problems=sums.problems,
+        notes=list(sums.notes),
     )
+
+
+def _shown(session: str | None) -> str | None:
+    return None if session is None else redact_keys(session)
 
 
 def server_counts(counted: Counted) -> ServerCounts:

@@ -27,7 +27,7 @@ class Watching:
         self._looked: deque[tuple[int, int, int]] = deque(maxlen=_KEPT)
         self._attached = first.at
         self.state: State = "counting"
-        self.message = ""
+        self.message = "; ".join(first.notes)
         self.restarts = 0
         self._remember(first)
 
@@ -42,7 +42,7 @@ class Watching:
             self._recent = deque([scrape])
             return
         broken = counted_between(self.last, scrape).broken
-        self.state, self.message = "counting", ""
+        self.state, self.message = "counting", "; ".join(scrape.notes)
         if broken == "several servers":
             self.state = broken
             self.message = "the counters are those of several servers behind one URL: give the URL of one of them"

@@ -18,14 +18,14 @@ from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.event_listener import EventListener, event_lines, event_sources
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
-from kvtool.measure.servers.http_get import HttpGet, ServerError
+from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.kv_events import EventBatch
 from kvtool.measure.servers.record_folder import RecordFolder
 from kvtool.measure.servers.request_body import SentAs, to_send
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.sending import Sending, Sent, send_all
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.server_facts import UNCOUNTED, ServerFacts, ask_server
+from kvtool.measure.servers.server_facts import MOST_JSON, UNCOUNTED, ServerFacts, ask_server
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, WITHOUT_TEXT
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.reconcile.asks import renderer_at
@@ -165,7 +165,7 @@ class LiveRun:
         """
         plan = self.opened.planned.plan
         at_once = plan.concurrency or (plan.engine.max_num_seqs if plan.use_arrivals else 1)
-        with HttpGet(self.address, timeout=self.options.timeout) as connection:
+        with ServerConnection(self.address, timeout=self.options.timeout) as connection:
             if record is not None:
                 self._keep_pages(connection, record)
             if self.options.reset:
@@ -229,15 +229,17 @@ class LiveRun:
         record.keep_exchanges(exchanges)
         record.keep_meta(meta)
 
-    def _listener(self, connection: HttpGet, stack: ExitStack) -> EventListener | None:
+    def _listener(self, connection: ServerConnection, stack: ExitStack) -> EventListener | None:
         """One that hears all that is published from now on; None where nobody publishes, or nobody would read it."""
         if self.facts.other_server is not None:
             return None
-        sources = event_sources(connection, self.options.kv_events)
-        if not sources:
+        named = event_sources(connection, self.options.kv_events)
+        for note in named.notes:
+            self._note(note)
+        if not named.sources:
             self._note("no KV events: the server publishes none, or says nothing of where (--kv-events ENDPOINT)")
             return None
-        return stack.enter_context(EventListener(sources))
+        return stack.enter_context(EventListener(named.sources))
 
     def _send(self, progress: Progress, planned: Planned, at_once: int) -> Sent:
         plan = self.opened.planned.plan
@@ -260,7 +262,7 @@ class LiveRun:
         job = self._made(turn)
         return 1 if job is None else self._most(job)
 
-    def _scrape(self, connection: HttpGet, record: RecordFolder | None, name: str) -> Scrape | None:
+    def _scrape(self, connection: ServerConnection, record: RecordFolder | None, name: str) -> Scrape | None:
         """The counters now; None where the server has none that are known."""
         try:
             text = connection.text("/metrics", limit=MOST_BYTES)
@@ -277,7 +279,7 @@ class LiveRun:
             record.keep(name, text.encode())
         return scrape
 
-    def _counted(self, connection: HttpGet, before: Scrape | None, answered: int) -> Counted | None:
+    def _counted(self, connection: ServerConnection, before: Scrape | None, answered: int) -> Counted | None:
         if before is None:
             return None
         counted = None
@@ -291,15 +293,15 @@ class LiveRun:
             time.sleep(0.1)
         return counted
 
-    def _keep_pages(self, connection: HttpGet, record: RecordFolder) -> None:
+    def _keep_pages(self, connection: ServerConnection, record: RecordFolder) -> None:
         """What the server says of itself, as far as it does."""
         for name, path in _PAGES:
             try:
-                record.keep(name, connection.get(path, limit=1 << 22).body)
+                record.keep(name, json.dumps(connection.json(path, limit=MOST_JSON)).encode())
             except ServerError:
                 continue
         try:
-            info = connection.json("/server_info?config_format=json", limit=1 << 22)
+            info = connection.json("/server_info?config_format=json", limit=MOST_JSON)
         except ServerError:
             return
         config = info.get("vllm_config") if isinstance(info, dict) else None
@@ -310,5 +312,5 @@ class LiveRun:
 
 def facts_of(address: ServerAddress, timeout: float) -> ServerFacts:
     """What the server says of itself; of one that has no /metrics nothing. ServerError where nobody answers."""
-    with HttpGet(address, timeout=timeout) as connection:
+    with ServerConnection(address, timeout=timeout) as connection:
         return ask_server(connection, uncounted=True)

@@ -153,7 +153,7 @@ def _events(events: WatchedEvents | None, plain: bool) -> list[str]:
         told.append(f"events were missed {plural(events.gaps, 'time')}: these counts are too low")
     if events.problems:
         told.append(f"{plural(events.problems, 'event')} could not be read")
-    return told
+    return [*told, *events.notes]
 
 
 def _notes(seen: WatchDocument) -> list[str]:

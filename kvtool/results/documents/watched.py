@@ -87,6 +87,8 @@ class WatchedEvents(Model):
     """Times at which events were missed."""
     problems: Count
     """Events that could not be read."""
+    notes: list[str]
+    """What is not counted."""
 
 
 class WatchDocument(Document):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import current_thread, main_thread
 from types import FrameType
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -29,26 +26,6 @@ def _end(number: int, _frame: FrameType | None) -> None:
     for each in _ENDING:  # another one would tear the cleaning up
         signal.signal(each, signal.SIG_IGN)
     raise EndedError(128 + number)
-
-
-@contextmanager
-def told_of_ends(tell: Callable[[int], None]) -> Iterator[None]:
-    """Within the block the numbers of these signals are told, and nothing is raised, where they would raise EndedError."""
-    ours = [number for number in _ENDING if signal.getsignal(number) is _end]
-
-    def told(number: int, _frame: FrameType | None) -> None:
-        tell(number)
-
-    if not ours or current_thread() is not main_thread():
-        yield
-        return
-    for number in ours:
-        signal.signal(number, told)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, _end)
 
 
 def raise_swallowed(error: Exception) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EINVAL
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from kvtool.errors import KvtoolError, NotAvailableError, Place
 from kvtool.text.files.json_file import json_of
@@ -21,8 +23,12 @@ from kvtool.text.tokens.own_code import MADE_OF, made_json
 from kvtool.text.tokens.tekken import BUILT_IN_DIGEST, BUILT_IN_FILE, NAMED_TOKENS, built_in_json, tekken_json
 from kvtool.text.tokens.tiktoken_file import is_tiktoken, tiktoken_json, tiktoken_kind
 
+T = TypeVar("T")
 BUILT_IN = "tekken"
 _HINT = "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
+_HUB_HINT = "-t ./tokenizer.json, or a folder with one; a path that a server names may be of its machine"
+_HUB_TIMEOUT = 5.0
+"""Seconds for the hub's first answer."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _FINGERPRINT = 16
 """Digits of a digest that are shown, and part of the names of conversions."""
@@ -157,32 +163,68 @@ def _from_folder(name: str, find: Callable[[str], Path | None], where: str) -> T
 
 
 def _from_hub(name: str, *, offline: bool) -> TokenizerFiles:
-    from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
 
     def cached(file: str) -> Path | None:
         found = try_to_load_from_cache(name, file)
         return Path(found) if isinstance(found, str) else None
 
     def download(file: str) -> Path | None:
-        if (found := cached(file)) is not None:
-            return found
-        try:
-            return Path(hf_hub_download(name, file))
-        except EntryNotFoundError:
-            return None
+        found = cached(file) or _if_there(lambda: hf_hub_download(name, file))
+        return None if found is None else Path(found)
 
+    if cached("tokenizer.json") or cached("tekken.json"):
+        return _from_folder(name, cached, "the local Hugging Face cache")
+    if offline:
+        raise NotAvailableError(f"tokenizer `{name}` is not cached and --offline is set", hint=_HINT)
     try:
-        if cached("tokenizer.json") or cached("tekken.json"):
-            return _from_folder(name, cached, "the local Hugging Face cache")
-        if offline:
-            raise NotAvailableError(f"tokenizer `{name}` is not cached and --offline is set", hint=_HINT)
-        return _from_folder(name, download, "this repository")
+        with _quiet_hub():
+            # Asked once whether the hub is there: a download tries for minutes.
+            _if_there(lambda: get_hf_file_metadata(hf_hub_url(name, "tokenizer.json"), timeout=_HUB_TIMEOUT))
+            return _from_folder(name, download, "this repository")
     except KvtoolError:
         raise
     except Exception as error:  # whatever the hub client raises: no network, no such repository, no permission
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise NotAvailableError(f"tokenizer `{name}` cannot be downloaded: {reason}", hint=_HINT) from error
+        said = f"tokenizer `{name}` is no folder here, and cannot be downloaded: {_hub_trouble(error)}"
+        raise NotAvailableError(said, hint=_HUB_HINT) from None
+
+
+def _if_there(ask: Callable[[], T]) -> T | None:
+    """What the hub answers; None where it says that it has no such file."""
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    try:
+        return ask()
+    except LocalEntryNotFoundError:  # also an EntryNotFoundError, but of a hub that does not answer
+        raise
+    except EntryNotFoundError:
+        return None
+
+
+@contextmanager
+def _quiet_hub() -> Iterator[None]:
+    """Without the lines that its client logs: an error says what went wrong."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _hub_trouble(error: Exception) -> str:
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+
+    if isinstance(error, GatedRepoError):
+        return "its repository needs an accepted license and HF_TOKEN"
+    if isinstance(error, RepositoryNotFoundError):
+        return "the Hugging Face hub has no such repository, or it is private"
+    if isinstance(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE is set"
+    if isinstance(error, HfHubHTTPError):
+        return f"the Hugging Face hub answers with HTTP {error.response.status_code}"
+    return "the Hugging Face hub cannot be reached"
 
 
 def _from_tekken(name: str, source: Path) -> TokenizerFiles:

@@ -152,3 +152,30 @@ def test_a_quantile_in_the_first_bucket_is_no_more_than_the_sum_allows() -> None
     found = buckets.quantile(0.5)
     assert found is not None
     assert found <= 0.008 / 100
+
+
+ABSURD = ("-1e300", "-1", "NaN", "+Inf", "-Inf", "1e999", "9" * 5000, "1e17")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_values_that_cannot_be_are_left_out_and_counted(data: st.DataObject) -> None:
+    lines = vllm_metrics(prompt=100, cached=40, usage=0.5).splitlines()
+    at = [number for number, line in enumerate(lines) if line.startswith("vllm:")]
+    changed = data.draw(st.lists(st.sampled_from(at), unique=True, max_size=5))
+    for number in changed:
+        lines[number] = f"{lines[number].rpartition(' ')[0]} {data.draw(st.sampled_from(ABSURD))}"
+    scrape = _scrape("\n".join(lines) + "\n")
+    counted = since_start(scrape)
+    assert all(0 <= count < 1 << 60 for count in counted.counts.values())
+    assert all(0 <= engine.gauges.get(names.USAGE, 0) <= 1 for engine in scrape.engines.values())
+    assert all(0 <= (buckets.quantile(0.9) or 0) < inf for buckets in counted.histograms.values())
+    assert scrape.left_out <= len(changed)
+    assert bool(scrape.notes) == bool(scrape.left_out)
+
+
+def test_metrics_of_which_no_value_can_be_are_said_to_be_so() -> None:
+    with pytest.raises(KvtoolError, match="negative, infinite or too large"):
+        _scrape("vllm:prefix_cache_queries_total -5\nvllm:prefix_cache_hits_total NaN\n")
+    with pytest.raises(KvtoolError, match="more than 50,000 lines"):
+        _scrape("a 1\n" * 50_001)

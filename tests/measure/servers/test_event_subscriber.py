@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,10 +14,12 @@ pytest.importorskip("msgspec")
 import zmq
 
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers import event_subscriber
+from kvtool.measure.servers import event_listener, event_subscriber
+from kvtool.measure.servers.event_listener import EventListener
 from kvtool.measure.servers.event_state import RankStates
 from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
 from kvtool.measure.servers.kv_events import MAX_PAYLOAD, EventBatch
+from kvtool.measure.servers.zmtp import Connection
 from tests.measure.servers.fake_publisher import LONG, FakePublisher
 from tests.measure.servers.published import CLEARED, payload, removed, stored
 
@@ -154,7 +155,7 @@ def test_a_message_of_100_megabytes_is_a_sentence(silent: FakePublisher) -> None
         silent.publish(0, bytes(100 << 20))
         silent.publish(1, block(1))
         found = take(subscriber, 2)
-    assert found[0].problems == ("a batch of 104,857,600 bytes was not read: 16,777,216 is the most",)
+    assert found[0].problems == ("a message of 104,857,610 bytes was not read: 2,097,152 bytes are the most",)
     assert (found[1].seq, found[1].lost) == (1, False)
 
 
@@ -189,20 +190,16 @@ def test_several_ranks_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_closes_the_connections(publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch) -> None:
-    poll = zmq.Poller.poll
-
-    def interrupted(poller: zmq.Poller, timeout: int | None = None) -> list[tuple[Any, int]]:
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        return poll(poller, timeout)  # the publisher goes on
+    def interrupted(*_: object) -> list[Connection]:
+        raise KeyboardInterrupt
 
     with EventSubscriber([publisher.source]) as subscriber:
-        publisher.wait_for_subscriber()
         assert list(subscriber.batches(0)) == []
-        monkeypatch.setattr(zmq.Poller, "poll", interrupted)
+        publisher.wait_for_subscriber()
+        monkeypatch.setattr(event_subscriber, "ready", interrupted)
         with pytest.raises(KeyboardInterrupt):
             list(subscriber.batches(LONG))
-    assert subscriber._context.closed
+    assert [each.connection.socket for each in subscriber._publishers] == [None]
 
 
 @pytest.mark.parametrize(
@@ -226,5 +223,51 @@ def test_an_endpoint_that_is_none_is_a_sentence(endpoint: str) -> None:
 
 
 def test_an_endpoint_that_cannot_be_connected_to_is_a_sentence() -> None:
-    with pytest.raises(KvtoolError, match=r"cannot connect to .*: File name too long"):
+    with pytest.raises(KvtoolError, match=r"cannot connect to .*: AF_UNIX path too long"):
         EventSubscriber([EventSource("ipc:///" + "x" * 300)])
+
+
+def test_a_server_that_drips_old_batches_is_asked_once_and_not_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_subscriber, "REPLAY_TOTAL", 0.3)
+    made = FakePublisher(tmp_path, answers=False)
+    source = EventSource(made.source.endpoint, f"ipc://{tmp_path}/replay")
+    asked: list[bytes] = []
+    closing = threading.Event()
+
+    def drip() -> None:
+        with made.context.socket(zmq.ROUTER) as router:
+            router.bind(source.replay or "")
+            while not closing.wait(0.02):
+                if router.poll(0):
+                    asked.append(router.recv_multipart()[0])
+                for number, peer in enumerate(asked):
+                    router.send_multipart([peer, b"", b"kv", number.to_bytes(8, "big"), block(0)])
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        with EventSubscriber([source]) as subscriber:
+            made.wait_for_subscriber()
+            list(subscriber.batches(0))
+            for number in (10, 20, 30):  # each after a gap
+                made.publish(number, block(number))
+            assert [batch.seq for batch in take(subscriber, 3)] == [10, 20, 30]
+    finally:
+        closing.set()
+        thread.join()
+        made.close()
+    assert len(asked) == 1
+
+
+def test_a_listener_keeps_no_more_than_it_has_room_for(silent: FakePublisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_listener, "MOST_KEPT", 200)
+    with EventListener([silent.source]) as listener:
+        silent.wait_for_subscriber()
+        for number in range(50):
+            silent.publish(number, block(number))
+        kept = listener.since()
+    assert 1 < len(kept) < 10
+    assert [batch.lost for batch in kept] == [False] * (len(kept) - 1) + [True]
+    assert "was not kept" in kept[-1].problems[0]

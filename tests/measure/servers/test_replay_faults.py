@@ -21,9 +21,9 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 
-import httpx
 import msgspec
 
+from kvtool.measure.servers.http_exchange import Answered
 from kvtool.measure.servers.kv_events import MAX_PAYLOAD, StoredBlocks
 from kvtool.measure.servers.request_body import SentAs
 from kvtool.measure.servers.sender import Sender
@@ -341,6 +341,6 @@ def test_a_wait_that_is_no_number_of_seconds_is_not_waited(seconds: str) -> None
     sender = Sender(
         server_address("http://127.0.0.1:1"), SentAs("m", salt=None, token_ids=True), timeout=1.0, at_once=1
     )
-    sender._check(httpx.Response(429, headers={"retry-after": seconds}))
+    sender._check(Answered(429, b"", {"retry-after": seconds}))
     assert not math.isnan(sender._not_before)
     assert sender._not_before - sender.now <= 1.0

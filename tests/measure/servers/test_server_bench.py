@@ -19,7 +19,7 @@ from kvtool.engine.model.geometry import find_geometry
 from kvtool.measure.bench.calibration_file import load_calibration
 from kvtool.measure.servers.bench_prompts import bench_prompts
 from kvtool.measure.servers.first_token import FirstTokenTimer
-from kvtool.measure.servers.http_get import ServerError
+from kvtool.measure.servers.http_exchange import ServerError
 from kvtool.measure.servers.server_address import server_address
 from kvtool.measure.servers.server_fit import TimedPrefill, fitted_line, line_misses, server_calibration
 from kvtool.results.documents.server_bench import ServerBench
@@ -212,7 +212,7 @@ def test_a_server_that_hangs_is_waited_for_no_longer_than_said(begun: bool) -> N
     with (
         answering(Hangs, closing) as url,
         FirstTokenTimer(server_address(url), "m", timeout=1.0) as timer,
-        pytest.raises(ServerError, match=r"no answer in 1 s"),
+        pytest.raises(ServerError, match=r"not answer in 1 s"),
     ):
         timer.first_token([1, 2, 3])
     assert asked == ["/v1/completions"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers.http_get import HttpGet, ServerError
+from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.server_address import server_address
 from kvtool.measure.servers.server_facts import ServerFacts, ask_server, recorded_facts
 from tests.measure.servers.made_metrics import vllm_metrics
@@ -44,7 +44,7 @@ INFO = json.dumps(
 
 
 def _asked(answer: Answer, *, timeout: float = 5.0) -> ServerFacts:
-    with serving(answer) as server, HttpGet(server_address(server.url), timeout=timeout) as connection:
+    with serving(answer) as server, ServerConnection(server_address(server.url), timeout=timeout) as connection:
         return ask_server(connection)
 
 
@@ -197,7 +197,7 @@ def test_a_server_that_hangs_is_left_after_the_timeout() -> None:
 def test_a_server_that_is_not_there_is_said_so() -> None:
     with serving(pages({})) as server:
         gone = server.url
-    with pytest.raises(ServerError, match="does not answer"), HttpGet(server_address(gone)) as connection:
+    with pytest.raises(ServerError, match="does not answer"), ServerConnection(server_address(gone)) as connection:
         ask_server(connection)
 
 
@@ -218,11 +218,11 @@ def test_a_redirect_on_the_same_host_is_followed() -> None:
 
 def test_the_key_goes_into_the_header_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another")
-    with serving(pages(server_pages())) as server, HttpGet(server_address(server.url)) as connection:
+    with serving(pages(server_pages())) as server, ServerConnection(server_address(server.url)) as connection:
         ask_server(connection)
         assert not any("authorization" in headers for headers in server.headers)  # that key is for its owner's host
     monkeypatch.setenv("KVTOOL_API_KEY", KEY)
-    with serving(pages(server_pages())) as server, HttpGet(server_address(server.url)) as connection:
+    with serving(pages(server_pages())) as server, ServerConnection(server_address(server.url)) as connection:
         ask_server(connection)
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
         assert not any(KEY in path for path in server.asked)
