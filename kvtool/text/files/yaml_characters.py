@@ -20,7 +20,7 @@ class WrittenCharacters:
     def __init__(self, path: str, source: str) -> None:
         self._path = path
         self._source = source
-        self._lines = LineIndex(source, ANY_BREAK)
+        self._index = LineIndex(source, ANY_BREAK)
 
     def traced(self, scalar: Scalar) -> Traced:
         """The value, each of its characters with its own place; those that no character stands for, with that of the one before."""
@@ -39,7 +39,7 @@ class WrittenCharacters:
         return Traced(scalar.value, marks)
 
     def _mark(self, text: str, start: int, *, verbatim: bool) -> Mark:
-        return Mark(len(text), Origin(self._path, *self._lines.position(start), 1, verbatim, text=text), 0)
+        return Mark(len(text), Origin(self._path, *self._index.position(start), 1, verbatim, text=text), 0)
 
     def _pieces(self, scalar: Scalar) -> Iterator[tuple[str, int, int]]:
         """Runs of the value that stand in the file as one: text, start in the file, offset in the value, as far as they fit."""
