@@ -276,7 +276,7 @@ def test_own_workflows_may_do_little_and_run_what_they_name(path: Path) -> None:
         assert 0 < job["timeout-minutes"] <= 120
         for step in job["steps"]:
             used = step.get("uses", "")
-            assert not used or re.fullmatch(r"actions/[a-z-]+@v\d+", used)
+            assert not used or re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", used)
             assert "secrets." not in str(step)
             if used.startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False

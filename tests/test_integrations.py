@@ -97,7 +97,30 @@ def test_no_input_is_put_into_a_script() -> None:
         assert step.get("shell", "bash") == "bash"
     used = [step["uses"] for step in STEPS.values() if "uses" in step]
     assert used
-    assert all(re.fullmatch(r"(actions|github)/[\w-]+@v\d+", name) for name in used)
+    assert all(name.startswith(("actions/", "github/")) for name in used)
+
+
+def test_what_others_publish_is_pinned() -> None:
+    """To a full commit with its version beside it, the same everywhere; Dependabot does not look into the docs."""
+    pins: dict[str, set[str]] = {}
+    for path in (
+        ROOT / "action.yml",
+        *ROOT.glob(".github/workflows/*.yml"),
+        *ROOT.glob("docs/ci/*.yml"),
+        ROOT / "docs/ci.md",
+    ):
+        for used in re.findall(r"^[ -]*uses: *(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            name, _, pin = used.partition("@")
+            if name != "your-org/kvtool" and not name.startswith("./"):
+                assert re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", pin), f"{path.name}: {used}"
+                pins.setdefault(name, set()).add(pin)
+    assert {name for name, pinned in pins.items() if len(pinned) > 1} == set()
+    assert len(pins) >= 4
+    images = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert images
+    assert all(re.fullmatch(r"[\w.:/-]+@sha256:[0-9a-f]{64}", image) for image in images)
+    proposed = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))["updates"]
+    assert {each["package-ecosystem"] for each in proposed} == {"github-actions", "docker", "pip"}
 
 
 def test_everything_that_is_declared_is_used() -> None:

@@ -63,9 +63,11 @@ class DemoCommand(Command):
         """KvtoolError where there is something of that name: it may be somebody's work."""
         from shutil import copytree, ignore_patterns
 
+        from kvtool.text.files.checkout_links import write_target
+
         if folder.exists() or folder.is_symlink():
             raise KvtoolError(f"{folder} exists already", hint="--write ANOTHER-FOLDER")
-        copytree(examples, folder, ignore=ignore_patterns("__pycache__"))
+        copytree(examples, write_target(folder), ignore=ignore_patterns("__pycache__"))
         self._say(f"written: {folder}, with its README.md", f"kvtool profile {folder / Path(_EXAMPLE).name}")
         return 0
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kvtool.config.loading import ConfigFile
     from kvtool.lint.fixing import Fixes
     from kvtool.lint.lint_result import LintResult
+    from kvtool.lint.project import Project
     from kvtool.report.outputs import OutputFile
 
 
@@ -78,7 +79,7 @@ class LintCommand(Command):
 
         file = read_config(self.configured, allow_outside=self.reading.allow_outside)
         selecting = selected(self.selecting, file)
-        options, problems = self._options(file)
+        options, walked = self._options(file)
         self._check_flags(options.inputs)
         outputs = check_outputs(
             self.writing.outputs,
@@ -88,7 +89,8 @@ class LintCommand(Command):
             allow_outside=self.reading.allow_outside,
         )
         result = lint(options, selecting, self.showing, self.probing, cached=not self.no_cache)
-        result.problems[:0] = problems
+        result.problems[:0] = walked.problems
+        result.outside = walked.outside
         if result.problems and not result.inputs:
             raise all_in_one(result.problems)
         if result.problems and (self.fix or self.diff):
@@ -114,8 +116,8 @@ class LintCommand(Command):
             raise all_in_one(result.problems)
         return int(any(as_severe(finding.severity, selecting.least) for finding in result.findings))
 
-    def _options(self, file: ConfigFile | None) -> tuple[RunOptions, list[KvtoolError]]:
-        """What decides the runs, and what is wrong in folders that were walked.
+    def _options(self, file: ConfigFile | None) -> tuple[RunOptions, Project]:
+        """What decides the runs, and what was found in folders that were walked.
 
         Without any input or probe, the inputs are the workloads of the configuration, else what the working folder holds.
         """
@@ -124,7 +126,7 @@ class LintCommand(Command):
         inputs: Sequence[str] = self.inputs
         if not inputs and self.probing.probe is None:
             inputs = (file.workloads if file is not None else []) or ["."]
-        inputs, alone, problems = self._walked(inputs, file)
+        inputs, walked = self._walked(inputs, file)
         if self.templates:
             from kvtool.lint.sources import without_documents
 
@@ -134,25 +136,25 @@ class LintCommand(Command):
             rendering=self.rendering,
             serving=self.serving,
             reading=self.reading,
-            alone=frozenset(alone),
+            alone=frozenset(walked.paths) - set(self.inputs),
         )
-        return options.over(file), problems
+        return options.over(file), walked
 
-    def _walked(self, inputs: Sequence[str], file: ConfigFile | None) -> tuple[list[str], set[str], list[KvtoolError]]:
-        """The inputs with the files of folders in their place, which of them a folder brought, and what is wrong with folders."""
-        from kvtool.lint.project import project_files, walk_rules
+    def _walked(self, inputs: Sequence[str], file: ConfigFile | None) -> tuple[list[str], Project]:
+        """The inputs with the files of folders in their place, and all that the folders brought together."""
+        from kvtool.lint.project import Project, project_files, walk_rules
 
         found: dict[str, None] = {}
-        alone: set[str] = set()
-        problems: list[KvtoolError] = []
+        walked = Project()
         for path in inputs:
             if not _is_folder(path):
                 found[path] = None
                 continue
             project = project_files(path, walk_rules(self.walking, file))
             found |= dict.fromkeys(project.paths)
-            alone.update(project.paths)
-            problems += project.problems
+            walked.paths += project.paths
+            walked.outside += project.outside
+            walked.problems += project.problems
             if self.reading.verbose:
                 from kvtool.text.terminal.console import sanitize
 
@@ -161,8 +163,10 @@ class LintCommand(Command):
             if not project.paths and not project.problems:
                 where = "the working folder" if path == "." else f"`{path}`"
                 hint = "it reads workloads, templates, Python and texts named prompt; logs are named one by one"
-                problems.append(KvtoolError(f"there is nothing in {where} that kvtool lint reads", hint=hint))
-        return list(found), alone - set(self.inputs), problems
+                if project.outside:
+                    hint = f"it does not read links that lead out of the repository, such as `{project.outside[0]}`"
+                walked.problems.append(KvtoolError(f"there is nothing in {where} that kvtool lint reads", hint=hint))
+        return list(found), walked
 
     def _check_flags(self, inputs: Sequence[str]) -> None:
         """What goes together on the command line."""
@@ -213,6 +217,8 @@ class LintCommand(Command):
         if not self.showing.quiet:
             count = f"{fixes.fixed:,} {'finding' if fixes.fixed == 1 else 'findings'}"
             print(f"{count} would be fixed" if fixes.files else "nothing would be changed", file=sys.stderr)
+        if fixes.refused:
+            raise all_in_one(fixes.refused)
         return int(bool(fixes.files))
 
     def _written(self, fixes: Fixes, result: LintResult, options: RunOptions, selecting: Selecting) -> LintResult:
@@ -226,9 +232,11 @@ class LintCommand(Command):
         if files:
             write_edits(fixes.files, self.undo)
             probe, probed = result.probe, [finding for finding in result.findings if finding.group == PROBE]
+            outside = result.outside
             result = lint(options, selecting, self.showing)  # without the probe: nothing is executed twice for it
-            result.probe = probe
+            result.probe, result.outside = probe, outside
             result.findings += probed if probe is not None else []
+        result.problems += fixes.refused
         undo = self.undo if files else None
         result.fixed = Fixed(
             findings=fixes.fixed,

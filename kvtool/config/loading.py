@@ -162,7 +162,11 @@ def read_config(asked: Configured, *, allow_outside: bool = False) -> ConfigFile
     if given is not None:
         return replace(load_config(from_here(given)), allow_outside=allow_outside)
     found = find_config()
-    return None if found is None else replace(load_config(_shown(found)), allow_outside=allow_outside)
+    if found is None:
+        return None
+    shown = _shown(found)
+    RootFolder.of(found, allow_outside=allow_outside).check(found, shown=shown, place=Place(shown))
+    return replace(load_config(shown), allow_outside=allow_outside)
 
 
 def selected(selecting: Selecting, file: ConfigFile | None) -> Selecting:

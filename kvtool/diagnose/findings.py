@@ -179,5 +179,5 @@ def logged_place(record: RequestName, origin: Origin | None, offset: int, part: 
     """The place of character `offset` of the text that was written at `origin`; of what has none, `part` alone."""
     if origin is None or not origin.pointer:
         return LoggedPlace(record=record.record, part=part, content=None, line=0)
-    line = origin.text.count("\n", 0, offset) + 1
+    line = origin.lines.number(offset)
     return LoggedPlace(record=record.record, part=origin.part or part, content=content_part(origin), line=line)

@@ -113,7 +113,7 @@ def value_slot(
         return Slot("", 0, 0, part=shifting, kind=kind.key, logged=True, words=words, frame=frame)
     if origin is None:
         return Slot("", 0, 0, part="chat template", line_in_text=text.count("\n", 0, low), kind=kind.key)
-    line = origin.text.count("\n", 0, offset)
+    line = origin.lines.number(offset) - 1
     part = content_part(origin)
     key = WHOLE_LINE if kind is OTHER else kind.key
     return Slot("", 0, 0, part=origin.part, line_in_text=line, kind=key, logged=True, content_part=part, frame=frame)
@@ -150,7 +150,7 @@ def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
             if origin.part.endswith(slot.part.removeprefix("messages ")):
                 yield from _places_by_words(plain, start, at, slot, slot.words, patterns)
         elif (origin.part, content_part(origin)) == (slot.part, slot.content_part):
-            first = origin.text.count("\n", 0, offset) if origin.text else plain.count("\n", 0, start)
+            first = origin.lines.number(offset) - 1 if origin.text else plain.count("\n", 0, start)
             line = nth_line(plain, start, at, slot.line_in_text - first)
             found = None if line is None else _value_on(plain, *line, slot, patterns)
             if found is not None:

@@ -8,6 +8,7 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
+from kvtool.errors import KvtoolError, Place
 from kvtool.fixes.fix import Tier
 from kvtool.lint.finder import Finder
 from kvtool.lint.ignores import apply_ignores, read_ignores
@@ -20,6 +21,7 @@ from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.optimizer import Changed, optimize
 from kvtool.profiler.passes import PassResult
 from kvtool.results.finding import Finding
+from kvtool.text.files.checkout_links import write_target
 from kvtool.text.files.text_files import read_source, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -30,10 +32,28 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 
 @dataclass(slots=True)
 class Fixes:
-    """The files that change, and how many findings that mends."""
+    """The files that change, how many findings that mends, and why others may not be written."""
 
     files: list[Changed] = field(default_factory=list)
     fixed: int = 0
+    refused: list[KvtoolError] = field(default_factory=list)
+
+    def take(self, files: list[Changed], fixed: int) -> None:
+        """All files that change from now on, with `fixed` more findings; those so far where one of them may not be written."""
+        errors = [error for file in files if (error := _refused(file.path)) is not None]
+        if errors:
+            self.refused += errors
+        else:
+            self.files = files
+            self.fixed += fixed
+
+
+def _refused(path: str) -> KvtoolError | None:
+    try:
+        write_target(path)
+    except KvtoolError as error:
+        return KvtoolError(error.message, hint=error.hint, place=Place(path))
+    return None
 
 
 def fix_workloads(
@@ -52,8 +72,7 @@ def fix_workloads(
         opened = open_workload(replace(options, inputs=[path]), load)
         choose = _Choice(opened, wanted)
         optimized = optimize(opened, tiers, progress, choose=choose, given=fixes.files)
-        fixes.files = optimized.files
-        fixes.fixed += len(optimized.edited)
+        fixes.take(optimized.files, len(optimized.edited))
     return fixes
 
 
@@ -108,8 +127,7 @@ def _fix_template(one: TextInput, find: Finder, wanted: Callable[[str], bool], f
         return
     before = read_source(Path(one.path))
     mark = before.removesuffix(one.text)
-    fixes.files.append(Changed(one.path, before, mark + after))
-    fixes.fixed += len(found)
+    fixes.take([*fixes.files, Changed(one.path, before, mark + after)], len(found))
 
 
 def _lost(findings: Sequence[Finding]) -> int:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os.path
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kvtool.diagnose.codes import entry_of, similar_code
 from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.results.finding import Finding
+from kvtool.text.line_index import LineIndex
 
 MARK = "kvtool:"
 _WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+[^\r\n]{0,400}+")
@@ -37,19 +35,6 @@ class Ignore:
     problem: str = ""
     excerpt: str = ""
     width: int = 1
-
-    def matches(self, finding: Finding) -> bool:
-        """Whether the finding is one that this comment ignores."""
-        if finding.code not in self.codes:
-            return False
-        path = os.path.normpath(finding.path)
-        if path in self.files:
-            return True
-        if path != os.path.normpath(self.path):
-            return False
-        if not finding.line:
-            return self.group is not None and finding.group == self.group
-        return self.first <= finding.line <= self.last
 
 
 def parse_ignore(path: str, text: str, start: int, stop: int, *, line: int, line_start: int) -> Ignore | None:
@@ -100,26 +85,12 @@ def between(text: str, begin: str, end: str, start: int, stop: int) -> Iterator[
         start = close + len(end)
 
 
-class IgnoredLines:
-    """Lines of a text by character offset, counted from 1."""
+class IgnoredLines(LineIndex):
+    """The lines of a text, and which of them a comment is about."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        super().__init__(text)
         self._next: dict[int, int] = {}
-
-    def number(self, offset: int) -> int:
-        return bisect_right(self._starts, offset)
-
-    def start(self, line: int) -> int:
-        return self._starts[line - 1]
-
-    def content(self, line: int) -> str:
-        stop = self._starts[line] if line < len(self._starts) else len(self._text)
-        return self._text[self._starts[line - 1] : stop]
-
-    def __len__(self) -> int:
-        return len(self._starts)
 
     def covered(self, start: int, close: int, comments: frozenset[int]) -> int:
         """The line that a comment is about: its own, or the next with more than comments where it stands alone.

@@ -15,7 +15,9 @@ Where they are written depends on the file:
 
 from __future__ import annotations
 
+import os
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -101,17 +103,15 @@ def apply_ignores(
     `checked(path, code)` says whether the run looked for a code in a file (None: for all of them); what was not looked for is not
     unused.
     """
-    used: set[tuple[int, str]] = set()
-    kept: list[Finding] = []
-    by_code: dict[str, list[int]] = {}
-    for number, ignore in enumerate(ignores):
-        for code in ignore.codes if not ignore.problem else ():
-            by_code.setdefault(code, []).append(number)
-    for finding in findings:
-        matching = [number for number in by_code.get(finding.code, ()) if ignores[number].matches(finding)]
-        if not matching:
-            kept.append(finding)
-        used.update((number, finding.code) for number in matching)
+    every = list(findings)
+    found = _FoundPlaces(every)
+    used = {
+        (number, code)
+        for number, ignore in enumerate(ignores)
+        for code in (ignore.codes if not ignore.problem else ())
+        if found.ignore(ignore, code)
+    }
+    kept = [finding for number, finding in enumerate(every) if number not in found.ignored]
     unused: list[Ignore] = []
     for number, ignore in enumerate(ignores):
         codes = tuple(
@@ -122,6 +122,38 @@ def apply_ignores(
         if codes and not ignore.problem:
             unused.append(replace(ignore, codes=codes))
     return kept, unused
+
+
+class _FoundPlaces:
+    """Findings by place, so that each comment looks only at those that it ignores; `ignored` are the numbers of these."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.ignored: set[int] = set()
+        self._files: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self._groups: dict[tuple[str, str, str], list[int]] = {}
+        self._whole: set[tuple[str, str]] = set()
+        for number, finding in enumerate(findings):
+            path = os.path.normpath(finding.path)
+            self._files.setdefault((finding.code, path), []).append((finding.line, number))
+            if not finding.line:
+                self._groups.setdefault((finding.code, path, finding.group), []).append(number)
+        for placed in self._files.values():
+            placed.sort()
+
+    def ignore(self, ignore: Ignore, code: str) -> bool:
+        """Ignore the findings of this code that the comment is about; whether there are any."""
+        files = [(code, file) for file in ignore.files if (code, file) in self._files]
+        for file in files:
+            if file not in self._whole:  # many comments may name one file
+                self._whole.add(file)
+                self.ignored.update(number for _, number in self._files[file])
+        path = os.path.normpath(ignore.path)
+        placed = self._files.get((code, path), [])
+        low = bisect_left(placed, (max(ignore.first, 1),))
+        here = [number for _, number in placed[low : bisect_left(placed, (ignore.last + 1,))]]
+        here += self._groups.get((code, path, ignore.group), []) if ignore.group is not None else []
+        self.ignored.update(here)
+        return bool(files or here)
 
 
 def ignore_findings(ignores: Iterable[Ignore], unused: Iterable[Ignore]) -> list[Finding]:

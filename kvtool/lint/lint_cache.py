@@ -22,6 +22,7 @@ from kvtool.lint.judged_text import JudgedText
 from kvtool.lint.sources import TextInput
 from kvtool.lint.used_files import UsedFiles
 from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
+from kvtool.text.files.checkout_links import make_folders
 from kvtool.version import __version__
 
 MOST_BYTES = 64 << 20
@@ -164,7 +165,7 @@ def _read(path: Path) -> _Kept:
 
 def _made_private(folder: Path) -> bool:
     """Make the folder where it is missing; whether it is the user's own, and nobody else may look into it then."""
-    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(folder.parent.parent)
     for each in (folder.parent, folder):
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=_PRIVATE_FOLDER)

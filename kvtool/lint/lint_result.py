@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
+from kvtool.lint.project import OUTSIDE
 from kvtool.lint.skeleton import Filled
 from kvtool.results.choices import Severity
 from kvtool.results.documents.lint import Counts, Fixed, InputProblem, LintDocument, LintFinding, LintInput
@@ -30,6 +31,8 @@ class LintResult:
     probe: ProbeResult | None = None
     passed_over: int = 0
     """YAML and JSON files that hold nothing that lint reads."""
+    outside: list[str] = field(default_factory=list)
+    """Links in folders that lead out of their repositories, and so were not read."""
     fills: dict[tuple[object, ...], Filled] = field(default_factory=dict)
     """By the identity of a finding, the placeholder of another file's template that its value is put into."""
 
@@ -45,7 +48,7 @@ class LintResult:
             schema="kvtool.lint/1",
             partial=self.partial,
             problems=[_problem(error) for error in self.problems],
-            inputs=self.inputs,
+            inputs=[*self.inputs, *(LintInput(path=path, kind="text", note=OUTSIDE) for path in self.outside)],
             findings=[self._told(finding) for finding in self.findings],
             counts=Counts(error=self.count("error"), warning=self.count("warning"), info=self.count("info")),
             ignored=self.ignored,

@@ -1,6 +1,7 @@
 """The files that `kvtool lint FOLDER` reads: templates, Python, workloads, files that hold prompts, and texts named or written so.
 
-What git leaves out is left out, and folders of tools and installed packages; links to folders are not followed, so a walk ends.
+What git leaves out is left out, and folders of tools and installed packages; links to folders are not followed, so a walk ends,
+and links to files only where these lie in the repository, without one in the folder.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from kvtool.lint.sources import (
 )
 from kvtool.lint.unnamed_texts import UNNAMED_SUFFIXES, is_named_prompt, is_unnamed_prompt
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
+from kvtool.text.files.root_folder import RootFolder, git_root
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 
+OUTSIDE = "not read: a link that leads out of the repository"
 _WORKLOAD = re.compile(rb"^groups[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(rb"^version[ \t]*:", re.MULTILINE)
 _START = 8192
@@ -63,10 +66,12 @@ def walk_rules(asked: Walking, file: ConfigFile | None) -> WalkRules:
 
 @dataclass(slots=True)
 class Project:
-    """Paths as the user would write them, in order; `left_out` says why of files that are named as prompts and are no text."""
+    """Paths as the user would write them, in order; `left_out` says why of files that are named as prompts and are no text, and
+    of `outside`: links that lead out of the repository."""
 
     paths: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
     problems: list[KvtoolError] = field(default_factory=list)
 
 
@@ -75,10 +80,16 @@ def project_files(folder: str, rules: WalkRules = WalkRules()) -> Project:
     project = Project()
     start = os.path.abspath(folder)  # noqa: PTH100 - Path would keep `..`
     defaults = PatternsAt.of(start, DEFAULT_EXCLUDES)
+    real = os.path.realpath(start)
+    root = RootFolder(git_root(real) or real)
     for path, name in _walk(start, git_rules(start), (defaults, *rules.exclude), project):
         shown = os.path.normpath(os.path.join(folder, os.path.relpath(path, start)))  # noqa: PTH118
         kind = _kind(path, name, shown, rules)
         if kind is None:
+            continue
+        if os.path.islink(path) and not root.holds(path):  # noqa: PTH114 - a string, of which there are many
+            project.outside.append(shown)
+            project.left_out.append((shown, OUTSIDE))
             continue
         reason = _unfit(path, kind, shown)
         if reason is None:

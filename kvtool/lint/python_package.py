@@ -17,6 +17,8 @@ from pathlib import Path
 from kvtool.errors import KvtoolError
 from kvtool.lint.python_file import python_text
 from kvtool.lint.python_source import PythonSource
+from kvtool.text.files.checkout_links import leads_out
+from kvtool.text.files.root_folder import RootFolder, git_root
 
 MOST_BYTES = 4 * 1024 * 1024
 _MOST_UP = 12
@@ -190,9 +192,10 @@ class PythonFiles:
         level = len(name) - len(name.lstrip("."))
         parts = [part for part in name[level:].split(".") if part]
         if level:
+            inside = RootFolder(git_root(str(at)))
             for _ in range(level - 1):
                 at = at.parent
-            return self._load(at, parts)
+            return self._load(at, parts) if inside.holds(at) else None
         root = self._root(at)
         if parts and parts[0] == root.name and self._is_file(root / "__init__.py"):
             return self._load(root.parent, parts)
@@ -223,7 +226,7 @@ class PythonFiles:
         key = str(path)
         self._looked.add(key)
         if key not in self._files:
-            self._files[key] = path.is_file()
+            self._files[key] = path.is_file() and not leads_out(path)
         return self._files[key]
 
     @staticmethod

@@ -6,6 +6,8 @@ import ast
 import re
 import sys
 import warnings
+from bisect import bisect_right
+from itertools import accumulate
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.newer_python import parsed
@@ -31,6 +33,7 @@ class PythonSource:
         self._starts = [0]
         for line in self.lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
+        self._ends: dict[int, list[int]] = {}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what the compiler thinks of the file is not for us to tell
@@ -53,7 +56,9 @@ class PythonSource:
         """The offset of a place that the parser gives: a line from 1 and a column in UTF-8 bytes."""
         text = self.lines[line - 1]
         if not text.isascii():
-            column = len(text.encode(errors="replace")[:column].decode(errors="replace"))
+            if line not in self._ends:
+                self._ends[line] = [*accumulate(len(character.encode(errors="replace")) for character in text)]
+            column = bisect_right(self._ends[line], column)
         return self._starts[line - 1] + column
 
     def span(self, node: ast.expr | ast.stmt | ast.arg) -> tuple[int, int]:
@@ -63,8 +68,6 @@ class PythonSource:
 
     def spot(self, start: int, stop: int) -> TemplatePlace:
         """The place of a range, as much of it as its first line has."""
-        from bisect import bisect_right
-
         line = bisect_right(self._starts, start)
         end = min(stop, self._starts[line] - 1)
         return TemplatePlace(self.path, line, start - self._starts[line - 1] + 1, max(end - start, 1))
@@ -96,7 +99,7 @@ def _fields(text: str, at: int, stop: int) -> list[tuple[int, int]]:
             char = text[at]
             if char == "\\" and ("r" not in prefix or text[at + 1 : at + 2] in (quote[0], "\\")):
                 named = "r" not in prefix and text.startswith("N{", at + 1)
-                at = text.find("}", at, stop) + 1 if named and "}" in text[at:stop] else at + 2
+                at = max(text.find("}", at, stop) + 1 if named else 0, at + 2)
             elif char == "{" and "f" in prefix:
                 if text.startswith("{", at + 1):
                     at += 2

@@ -16,6 +16,7 @@ from kvtool.lint.skeleton import Behind, Filled, Found, Hole, Node, TemplatePlac
 from kvtool.lint.volatile import HOST, JSON_KEYS
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
+from kvtool.text.line_index import LineIndex
 
 BY_NAME = 0.5
 """The confidence of what only a name, or a use, says."""
@@ -67,6 +68,7 @@ def found_losses(
     goes into two prompts is two losses.
     """
     later: set[tuple[TemplatePlace, bool]] = set()
+    lines = LineIndex(text)
     told_of: list[Found] = []
     open_groups: list[list[Found]] = []
     losses = SharedLosses()
@@ -86,7 +88,7 @@ def found_losses(
     sure = {found.hole.spot for found in told if not found.hole.doubt}
     told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
     losses_told = [
-        FoundLoss(_finding(path, found, block_size, text), found.hole.fills)
+        FoundLoss(_finding(path, found, block_size, lines), found.hole.fills)
         for found in told
         if found.hole.doubt != "open"
     ]
@@ -95,7 +97,7 @@ def found_losses(
         of_group = [doubtful.pop(found.hole.spot) for found in group if found.hole.spot in doubtful]
         if of_group:
             of_group.sort(key=lambda one: _place(one.hole))
-            losses_told.append(FoundLoss(_open_finding(path, of_group, block_size, text), of_group[0].hole.fills))
+            losses_told.append(FoundLoss(_open_finding(path, of_group, block_size, lines), of_group[0].hole.fills))
     return sorted(losses_told, key=lambda one: (one.finding.line, one.finding.column, one.finding.code))
 
 
@@ -235,7 +237,7 @@ def _goes_on(found: Found) -> bool:
     return found.hole.doubt == "use" and before <= _LEAST_BEFORE and says_whole_prompt(found.hole.what)
 
 
-def _open_finding(path: str, founds: list[Found], block_size: int, text: str) -> Finding:
+def _open_finding(path: str, founds: list[Found], block_size: int, lines: LineIndex) -> Finding:
     """One for all placeholders of a prompt of which nothing tells whether they vary, at the first of them."""
     most = max(founds, key=lambda found: found.behind.tokens)
     names = list(dict.fromkeys(found.hole.what for found in founds))
@@ -248,7 +250,7 @@ def _open_finding(path: str, founds: list[Found], block_size: int, text: str) ->
         f"{claim} {_amount(most, block_size, at_most=not one)}; {if_so}",
         most.behind.tokens,
         OPEN,
-        text,
+        lines,
         block_size,
     )
 
@@ -271,7 +273,7 @@ def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:
     return f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text"
 
 
-def _finding(path: str, found: Found, block_size: int, text: str) -> Finding:
+def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Finding:
     hole = found.hole
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)} {_amount(found, block_size)}"
@@ -280,14 +282,16 @@ def _finding(path: str, found: Found, block_size: int, text: str) -> Finding:
         message += f"; {_listed(names)} var{'ies' if len(names) == 1 else 'y'} behind it, too"
     if found.before and hole.doubt:
         message += f"; {_listed(found.before)} before it may vary, too"
-    return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, text, block_size)
+    return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, lines, block_size)
 
 
-def _told(path: str, found: Found, message: str, tokens: int, confidence: float, text: str, block_size: int) -> Finding:
+def _told(
+    path: str, found: Found, message: str, tokens: int, confidence: float, lines: LineIndex, block_size: int
+) -> Finding:
     hole = found.hole
     remedies = [remedy for remedy in find_entry(hole.kind.code).remedies if remedy.tier is not None]
     remedy = min(remedies, key=lambda one: one.tier or "")  # the safest; of equals the first
-    excerpt, start = _excerpt(text, hole.spot)
+    excerpt, start = _excerpt(lines, hole.spot)
     return Finding.of(
         code=hole.kind.code,
         severity=_worst(found, block_size),
@@ -312,16 +316,13 @@ def _claim(hole: Hole) -> str:
     return "gives another order in another process, before" if hole.order else "stands before"
 
 
-def _excerpt(text: str, spot: TemplatePlace) -> tuple[str, int]:
+def _excerpt(lines: LineIndex, spot: TemplatePlace) -> tuple[str, int]:
     """A part of a long line around the place, and where it begins in it; short lines are read from the file."""
     if spot.column < _LONG_LINE:
         return "", 0
-    start = 0
-    for _ in range(spot.line - 1):
-        start = text.find("\n", start) + 1
-    start += spot.column - 1 - _AROUND
-    stop = text.find("\n", start)
-    return text[start : min(start + 4 * _AROUND, stop if stop >= 0 else len(text))], _AROUND
+    start = lines.start(spot.line) + spot.column - 1 - _AROUND
+    stop = min(start + 4 * _AROUND, lines.start(spot.line + 1))
+    return lines.text[start:stop].removesuffix("\n"), _AROUND
 
 
 def _worst(found: Found, block_size: int) -> Severity:

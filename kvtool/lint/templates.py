@@ -21,6 +21,7 @@ from kvtool.lint.replaced_marks import mark_pattern, name_of
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
 from kvtool.lint.template_places import TemplatePlaces
 from kvtool.lint.volatile import TEMPLATE_CLOCK, called, named
+from kvtool.text.line_index import LineIndex
 from kvtool.text.templates.parsed_environment import ParsedEnvironment
 from kvtool.text.traced import Origin, Traced
 
@@ -129,16 +130,11 @@ def jinja_file(path: str, text: str) -> list[Node]:
 
 def _line_place(source: Traced, line: int) -> Place | None:
     """A line of the template, in the file where it is written."""
-    start = 0
-    for _ in range(line - 1):
-        start = source.find("\n", start) + 1
-    if start >= len(source):
-        start = len(source) - 1
-    origin, offset = source.at(start)
+    lines = LineIndex(source)
+    origin, offset = source.at(min(lines.start(line), len(source) - 1))
     if origin is None:
         return None
-    stop = source.find("\n", start)
-    excerpt = str.__getitem__(source, slice(start, stop if stop >= 0 else len(source)))
+    excerpt = lines.content(line).removesuffix("\n")
     return Place(origin.path, *origin.position(offset), excerpt=excerpt if len(excerpt) <= 400 else None)
 
 
@@ -330,21 +326,18 @@ class _Tags:
     """Where the tags of a template begin; each is asked for once, in the order of the template."""
 
     def __init__(self, source: Traced) -> None:
-        self._source = source
         self._places = TemplatePlaces(source)
         self._found: dict[tuple[int, str], deque[tuple[int, int]]] = {}
-        line = at = 0
+        self._lines = LineIndex(source)
         for tag in _TAG.finditer(source):
-            line += str.count(source, "\n", at, tag.start(1))
-            at = tag.start(1)
-            word = "if" if tag[1] == "elif" else tag[1]
-            self._found.setdefault((line + 1, word), deque()).append((tag.start(), len(tag[0].rstrip(" -")) + 2))
+            key = self._lines.number(tag.start(1)), "if" if tag[1] == "elif" else tag[1]
+            self._found.setdefault(key, deque()).append((tag.start(), len(tag[0].rstrip(" -")) + 2))
 
     def spot(self, line: int, word: str) -> TemplatePlace:
         found = self._found.get((line, word))
         if not found:
-            place = _line_place(self._source, line)
-            return TemplatePlace("" if place is None else place.path, (place and place.line) or line, 1, 1)
+            begin = min(self._lines.start(line), len(self._lines.text) - 1)
+            return replace(self._places.at(begin, begin + 1), column=1)
         start, width = found.popleft() if len(found) > 1 else found[0]  # a macro's are read once for each call
         return self._places.at(start, start + width)
 

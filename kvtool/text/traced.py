@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, SupportsIndex
 
+from kvtool.text.line_index import LineIndex
+
 _FIRST_LINE = 1
 
 
@@ -38,15 +40,24 @@ class Origin:
     stable: bool | None = None
     width: int = 1
     text: str = field(default="", repr=False, compare=False)
+    _lines: LineIndex | None = field(default=None, init=False, repr=False, compare=False)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column in the file of the character at `offset` of the origin's text."""
         if not self.verbatim:
             return self.line, self.column
-        newlines = self.text.count("\n", 0, offset)
-        if not newlines:
+        line, column = self.lines.position(offset)
+        if line == 1:
             return self.line, self.column + offset
-        return self.line + newlines, self.indent + offset - self.text.rindex("\n", 0, offset) - 1
+        return self.line + line - 1, self.indent + column - 1
+
+    @property
+    def lines(self) -> LineIndex:
+        """The lines of its text, found when they are asked for the first time."""
+        if self._lines is None:
+            object.__setattr__(self, "_lines", LineIndex(self.text))
+            assert self._lines is not None
+        return self._lines
 
 
 class Mark(NamedTuple):

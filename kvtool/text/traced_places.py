@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from itertools import accumulate
 
 from kvtool.text.traced import Mark, Origin, Traced
-
-_NEWLINE = re.compile("\n")
-_SHORT = 200
 
 
 class TracedPlaces:
@@ -19,7 +15,6 @@ class TracedPlaces:
         self._text = text
         self._marks = [mark for mark in text.marks if mark.length]
         self._starts = [0, *accumulate(mark.length for mark in self._marks)]
-        self._lines: dict[int, list[int]] = {}
 
     def position(self, index: int) -> tuple[Origin | None, int, int]:
         """The origin of character `index` of a text that is not empty, and its line and column there."""
@@ -27,7 +22,7 @@ class TracedPlaces:
         mark = self._marks[number]
         if mark.origin is None:
             return None, 1, 1
-        return mark.origin, *self._in_origin(mark.origin, mark.offset + index - self._starts[number])
+        return mark.origin, *mark.origin.position(mark.offset + index - self._starts[number])
 
     def part(self, start: int, stop: int) -> Traced:
         """`text[start:stop]`, without going through the marks before it."""
@@ -39,15 +34,3 @@ class TracedPlaces:
             found.append(Mark(right - left, origin, offset + left))
             number += 1
         return Traced(str.__getitem__(self._text, slice(start, stop)), found)
-
-    def _in_origin(self, origin: Origin, offset: int) -> tuple[int, int]:
-        """`origin.position(offset)`, without counting its lines each time."""
-        if not origin.verbatim or len(origin.text) < _SHORT:
-            return origin.position(offset)
-        starts = self._lines.get(id(origin))
-        if starts is None:
-            starts = self._lines[id(origin)] = [0, *(found.end() for found in _NEWLINE.finditer(origin.text))]
-        line = bisect_right(starts, offset) - 1
-        if not line:
-            return origin.line, origin.column + offset
-        return origin.line + line, origin.indent + offset - starts[line]

@@ -117,16 +117,16 @@ def test_a_failure_half_way_takes_everything_back(
     files = [Changed(str(tmp_path / name), name, name * 2) for name in "abc"]
     for file in files:
         Path(file.path).write_text(file.before)
-    replace, calls = Path.replace, 0
+    replace, calls = os.replace, 0
 
-    def fail(self: Path, target: Path) -> Path:
+    def fail(name: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         nonlocal calls
-        calls += self.name.endswith(".part")
-        if self.name.endswith(".part") and calls == failing + 1:
+        calls += name.endswith(".part")
+        if name.endswith(".part") and calls == failing + 1:
             raise OSError(28, "No space left on device")
-        return replace(self, target)
+        replace(name, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(KvtoolError, match="No space left"):
         write_files(files)
     assert [Path(file.path).read_text() for file in files] == ["a", "b", "c"]
@@ -134,10 +134,10 @@ def test_a_failure_half_way_takes_everything_back(
 
 
 def test_a_file_system_without_hard_links_is_served_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, target: Path) -> None:
+    def refuse(*_: str, **__: object) -> None:
         raise OSError(1, "Operation not permitted")
 
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    monkeypatch.setattr(os, "link", refuse)
     (tmp_path / "a").write_text("A")
     write_files([Changed(str(tmp_path / "a"), "A", "B")])
     assert (tmp_path / "a").read_text() == "B"

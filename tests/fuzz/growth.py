@@ -20,8 +20,8 @@ from tests.fuzz.forked import CPU_SECONDS, Job, run_jobs
 from tests.fuzz.session import begin
 from tests.tokenizers_made import byte_tokenizer_json
 
-_STEEP = 3.0
-_LEAST_SECONDS = 0.3
+STEEP = 3.0
+LEAST_SECONDS = 0.3
 """What takes less says nothing about growth."""
 
 
@@ -154,7 +154,7 @@ def main() -> int:
     print(f"{'':24}{'':10}{'s/MB':>8}{'s/MB, twice':>14}{'ratio':>8}")
     for shape, way, (nothing, once, twice) in rows(asked.size, asked.shape or list(SHAPES), common):
         one, two = max(once - nothing, 1e-3), max(twice - nothing, 1e-3)
-        mark = two > _LEAST_SECONDS and two / one > _STEEP
+        mark = two > LEAST_SECONDS and two / one > STEEP
         steep += mark
         megabytes = asked.size / 1e6
         print(

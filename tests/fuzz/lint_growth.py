@@ -1,6 +1,8 @@
 """CPU seconds per MB that `kvtool lint` takes for files that were made to be slow: python -m tests.fuzz.lint_growth [NAME …].
 
-Start-up is taken off. Each runs in a fork with a limit of CPU time. Run by hand: times depend on the machine.
+Each is read in two sizes; what takes more than three times as long for twice the text is marked. Start-up is taken off. Each runs
+in a fork with a limit of CPU time. Run by hand: times depend on the machine; the tests count how often lines are looked for
+(tests/lint/test_line_places.py).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.fuzz.forked import environment
+from tests.fuzz.growth import LEAST_SECONDS, STEEP
 
 Files = dict[str, bytes]
 _RULE = "You are a helpful assistant. Answer the question of the user with care."
@@ -56,7 +59,47 @@ def _messages(text: str) -> Callable[[int], Files]:
     return files
 
 
-SHAPES: dict[str, Callable[[int], Files]] = {
+def _items(one: object, path: str) -> Callable[[int], Files]:
+    """JSON with many of these in a list, over many lines."""
+    text = json.dumps(one)
+    return lambda size: {path: json.dumps([json.loads(text)] * (size // len(text) + 1), indent=1).encode()}
+
+
+_PROMPT = "Now {now}: " + _RULE * 2
+_JINJA = "Now {{ now }}: " + _RULE * 2
+FORMATS: dict[str, Callable[[int], Files]] = {
+    "BAML": _lines(f'function F#(now: string) -> string {{\n  prompt "{_JINJA}"\n}}\n', path="f.baml"),
+    "Prompty": _lines(f"user:\n{_JINJA}\nassistant:\nyes\n", path="p.prompty", head="---\nname: x\n---\n"),
+    "dotprompt": _lines(f'{{{{role "user"}}}}\n{_JINJA}\n', path="p.prompt", head="---\nmodel: x\n---\n"),
+    "prompts in YAML": _lines(f"  p#: |\n    {_PROMPT}\n    {{question}}\n", path="prompts.yaml", head="prompts:\n"),
+    "ignored prompts in YAML": _lines(
+        f"  # kvtool: ignore[KV101]\n  p#: |\n    {_PROMPT}\n", path="prompts.yaml", head="prompts:\n"
+    ),
+    "CrewAI": _lines(f"a#:\n  role: '{{topic}} expert'\n  goal: {_RULE}\n  backstory: >\n    x\n", path="agents.yaml"),
+    "agent templates": _lines(
+        f"  a#:\n    system_template: '{_JINJA}'\n    instance_template: 'x'\n", path="agent.yaml", head="agent:\n"
+    ),
+    "promptfoo": _lines(f"  - '{_JINJA}'\n", path="promptfooconfig.yaml", head="providers: [echo]\nprompts:\n"),
+    "messages in YAML": _lines(f"  - {{role: user, content: '{_PROMPT}'}}\n", path="m.yaml", head="messages:\n"),
+    "LangChain": _items({"_type": "prompt", "input_variables": ["now"], "template": _PROMPT}, "l.json"),
+    "LlamaIndex": _items({"template_vars": ["now"], "template": _PROMPT}, "l.json"),
+    "DSPy": _items({"signature": {"instructions": _RULE}, "demos": [{"question": _RULE}]}, "d.json"),
+    "Semantic Kernel": _lines(
+        "  {{now}} " + _RULE + "\n", path="s.yaml", head="template_format: handlebars\ntemplate: |\n"
+    ),
+    "skprompt": _lines("{{$now}} " + _RULE + "\n", path="skprompt.txt"),
+    "prompts in TOML": _lines(f'[t#]\nsystem = """{_JINJA}"""\nuser = """{{{{ x }}}}"""\n', path="p.toml"),
+    "notebook": _items({"cell_type": "code", "source": [f"P = f'{_PROMPT}'"]}, "n.ipynb"),
+    "Handlebars": _lines("{{#if a}}Now {{now}} " + _RULE + "{{/if}}\n", path="t.hbs"),
+    "XML": _lines(f"<p>{_PROMPT}</p>\n", path="prompt.xml", head="<x>\n", tail="</x>"),
+    "marks in a text": _lines(f"<<NOW#>> [USER_INPUT] {_RULE}\n", path="prompt.txt"),
+    "long lines in Jinja": _lines("x" * 2_000 + "{{ now# }}\n", path="t.j2"),
+    "ignore comments in Jinja": _lines("{# kvtool: ignore[KV101] #}\n" + _JINJA + "\n", path="t.j2"),
+    "signs of two bytes on one line": _lines("'é#', f'é {a}', ", head="x = [", tail="]\n"),
+    "names of characters": _lines('x# = f"\\N{DASH} {a}" "\\N{DASH}"\n'),
+}
+"""The formats of prompts, each as many prompts in one file."""
+SHAPES: dict[str, Callable[[int], Files]] = FORMATS | {
     "f-strings of a module": _lines('PROMPT_# = f"You help {user}. Rule #: be kind."\n'),
     "short constants": _lines('x# = "a"\n'),
     "conditions": _lines('if a#:\n    x# = f"text {b}"\nelse:\n    x# = "other"\n'),
@@ -127,22 +170,24 @@ def main() -> int:
         prog="python -m tests.fuzz.lint_growth", description=(__doc__ or "").split("\n", 1)[0]
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
-    parser.add_argument("--size", type=int, default=1_000_000, help="bytes, about [1000000]")
+    parser.add_argument("--size", type=int, default=500_000, help="bytes of the smaller file, about [500000]")
     parser.add_argument("--limit", type=int, default=20, help="CPU seconds of one [20]")
     asked = parser.parse_args()
     os.environ.update(environment())
     nothing = cpu_seconds({"p.py": b"x = f'You help {user}'\n"}, asked.limit) or 0.0
+    steep = 0
     for name in asked.names or SHAPES:
-        files = SHAPES[name](asked.size)
-        megabytes = sum(map(len, files.values())) / 1e6
-        took = cpu_seconds(files, asked.limit)
-        told = (
-            f"more than {asked.limit / megabytes:.0f}"
-            if took is None
-            else f"{max(took - nothing, 0.0) / megabytes:.2f}"
-        )
-        print(f"{name:32}{megabytes:6.2f} MB{len(files):7} files  {told} s/MB", flush=True)
-    return 0
+        took: list[float] = []
+        for size in (asked.size, 2 * asked.size):
+            files = SHAPES[name](size)
+            used = cpu_seconds(files, asked.limit)
+            took.append(float(asked.limit) if used is None else max(used - nothing, 1e-3))
+        megabytes = sum(map(len, files.values())) / 2e6
+        mark = took[1] > LEAST_SECONDS and took[1] / took[0] > STEEP
+        steep += mark
+        told = f"{took[0] / megabytes:8.2f} s/MB{took[1] / took[0]:6.1f}{'  steep' if mark else ''}"
+        print(f"{name:32}{megabytes:6.2f} MB{len(files):7} files{told}", flush=True)
+    return 1 if steep else 0
 
 
 if __name__ == "__main__":

@@ -227,6 +227,33 @@ def test_lines_that_have_been_moved_stay() -> None:
     assert all(not each.fix_key for each in movable(after, [finding(4), finding(5)], jinja=True))
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "Customer message:\n{{ message }}\n",
+        "Question: {{ question }}",
+        "\n## Context\n{{ context }}\n\nQuestion: {{ question }}\n",
+        "<question>{{ question }}</question>\n",
+        '\nText:\n"""\n{{ text }}\n"""\n',
+        "**Text**\r\n\r\n{{ text }}\r\n",
+    ],
+)
+def test_nothing_is_moved_into_a_value_that_a_label_introduces(ending: str) -> None:
+    newline = "\r\n" if "\r" in ending else "\n"
+    rules = RULES.replace("\n", newline) * 3
+    text = f"Now: {{{{ now }}}}{newline}{rules}{ending}"
+    (found,) = movable(text, [finding(1)], jinja=True)
+    assert found.fix_key
+    after = moved(text, [finding(1)], jinja=True)
+    assert after == f"{rules}Now: {{{{ now }}}}{newline}{ending}"
+    assert moved(after, [finding(4)], jinja=True) == after
+
+
+def test_a_text_that_ends_with_a_rule_keeps_its_end() -> None:
+    text = "Now: {{ now }}\n" + RULES + "Be kind to {{ name }}\n"
+    assert moved(text, [finding(1)], jinja=True) == RULES + "Be kind to {{ name }}\nNow: {{ now }}\n"
+
+
 def refused(lint: Lint, message: str, *arguments: str) -> None:
     before = contents()
     code, out, err = lint(*arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ from kvtool.results.finding import Finding
 
 def finding(path: str, line: int, code: str = "KV101", group: str = "one") -> Finding:
     return Finding.of(code, "warning", group, path, line, 1 if line else 0, "told", 1, "mend")
+
+
+def is_ignored(one: Finding, ignore: Ignore) -> bool:
+    return not apply_ignores([one], [ignore])[0]
 
 
 def covered(ignores: list[Ignore]) -> list[tuple[int, int, int]]:
@@ -63,10 +68,10 @@ def test_yaml_comments_and_what_they_cover(tmp_path: Path) -> None:
 def test_a_group_s_name_ignores_what_has_no_line(tmp_path: Path) -> None:
     path = str(tmp_path / "w.yaml")
     (ignore,) = [one for one in read_ignores(path, YAML) if one.group]
-    assert ignore.matches(finding(path, 0, "KV301"))
-    assert not ignore.matches(finding(path, 0, "KV301", group="two"))
-    assert not ignore.matches(finding(path, 0, "KV303"))
-    assert not ignore.matches(finding("other.yaml", 0, "KV301"))
+    assert is_ignored(finding(path, 0, "KV301"), ignore)
+    assert not is_ignored(finding(path, 0, "KV301", group="two"), ignore)
+    assert not is_ignored(finding(path, 0, "KV303"), ignore)
+    assert not is_ignored(finding("other.yaml", 0, "KV301"), ignore)
 
 
 def test_the_line_that_names_a_file_ignores_in_all_of_it(tmp_path: Path) -> None:
@@ -77,8 +82,40 @@ def test_the_line_that_names_a_file_ignores_in_all_of_it(tmp_path: Path) -> None
     text = "groups:\n  - name: g\n    segments:\n      - id: d  # kvtool: ignore[KV999]\n"
     text += "        glob: docs/*.md  # kvtool: ignore[KV101]\n"
     _, ignore = read_ignores(path, text)
-    assert ignore.matches(finding(str(tmp_path / "docs" / "b.md"), 7))
-    assert not ignore.matches(finding(str(tmp_path / "b.md"), 7))
+    assert is_ignored(finding(str(tmp_path / "docs" / "b.md"), 7), ignore)
+    assert not is_ignored(finding(str(tmp_path / "b.md"), 7), ignore)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_findings_and_comments(seed: int) -> None:
+    """As if each comment was held against each finding."""
+    chance = random.Random(seed)
+    codes, files, groups = ["KV101", "KV102", "KV301"], ["a.md", "b.yaml", "./b.yaml"], ["one", "two"]
+    findings = [
+        finding(chance.choice(files), chance.choice([0, *range(1, 9)]), chance.choice(codes), chance.choice(groups))
+        for _ in range(30)
+    ]
+    ignores = []
+    for line in range(8):
+        first = chance.randint(1, 8)
+        named = tuple(dict.fromkeys(chance.choices(codes, k=2)))
+        listed, group = chance.choice([(), ("a.md",)]), chance.choice([None, *groups])
+        ignores.append(Ignore("b.yaml", line, 1, named, first, first + chance.randint(0, 3), listed, group))
+
+    def holds(one: Ignore, other: Finding) -> bool:
+        here = other.path != "a.md" and (
+            one.first <= other.line <= one.last if other.line else one.group == other.group
+        )
+        return other.code in one.codes and (other.path in one.files or here)
+
+    kept, unused = apply_ignores(findings, ignores)
+    assert kept == [one for one in findings if not any(holds(ignore, one) for ignore in ignores)]
+    assert {(one.line, code) for one in unused for code in one.codes} == {
+        (ignore.line, code)
+        for ignore in ignores
+        for code in ignore.codes
+        if not any(one.code == code and holds(ignore, one) for one in findings)
+    }
 
 
 PYTHON = '''\

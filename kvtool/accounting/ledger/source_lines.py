@@ -61,24 +61,17 @@ class _TokenPlaces:
 def _char_lines(marks: tuple[Mark, ...], text: str) -> Iterator[tuple[int, str]]:
     """The first character of each stretch of text with the name of its line; neighbours may have one name."""
     at = 0
-    lines: dict[int, tuple[int, int]] = {}  # by origin: an offset in its text, and how many lines end before that
     for length, origin, offset in marks:
         if origin is None or origin.pointer or origin.variable is not None or not origin.verbatim:
             yield at, _whole(origin)
         else:
-            before, ended = lines.get(id(origin), (0, 0))
-            ended = (
-                origin.text.count("\n", 0, offset)
-                if offset < before
-                else ended + origin.text.count("\n", before, offset)
-            )
+            line = origin.line + origin.lines.number(offset) - 1
             start, stop = at, at + length
             while start < stop:
-                yield start, f"{origin.path}:{origin.line + ended}"
+                yield start, f"{origin.path}:{line}"
                 newline = text.find("\n", start, stop)
                 start = stop if newline < 0 else newline + 1
-                ended += newline >= 0
-            lines[id(origin)] = (offset + length, ended)
+                line += newline >= 0
         at += length
 
 

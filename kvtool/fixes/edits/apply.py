@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from typing import Protocol
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.fixes.edits.edit import FileEdit
-from kvtool.text.files.part_file import PartFile, hidden_beside
+from kvtool.text.files.checkout_links import write_target
+from kvtool.text.files.part_file import PartFile
 
 _NOTHING = "no file was changed"
 
@@ -63,22 +63,20 @@ def _edited(path: str, text: str, edits: list[FileEdit]) -> str:
 
 @dataclass(slots=True)
 class _Target:
-    """A file that is about to be replaced: `new` is its next content, `old` another name beside it for its last."""
+    """A file that is about to be replaced; `new` holds its next content, and its last one until all are in their places."""
 
     shown: str
     real: Path
     before: bytes
     after: bytes
     new: PartFile | None = None
-    old: Path | None = None
-    replaced: bool = False
 
 
 def write_files(files: Iterable[FileChange]) -> None:
     """Replace the content of files, all or none, each of which must be, to the byte, what it was `before`.
 
     A link goes on pointing to its file, and the file keeps its mode. KvtoolError, with every file as it was, where one has changed
-    since it was read, is gone, is write-protected or no regular file, or where the disk is full.
+    since it was read, is gone, is write-protected or no regular file, where a link leads out of a checkout, or the disk is full.
     """
     targets: dict[Path, _Target] = {}
     for file in sorted(files, key=lambda each: each.path):
@@ -94,7 +92,6 @@ def write_files(files: Iterable[FileChange]) -> None:
             _check_unchanged(target)
             assert target.new is not None
             target.new.put()
-            target.replaced = True
     except OSError as error:
         _restore(todo)
         raise KvtoolError(f"cannot write {target.shown}: {error.strerror or error}", hint=_NOTHING) from error
@@ -105,13 +102,12 @@ def write_files(files: Iterable[FileChange]) -> None:
         for target in todo:
             if target.new is not None:
                 target.new.discard()
-            _remove(target.old)
 
 
 def _checked(file: FileChange) -> _Target:
     path = file.path
     try:
-        real = Path(os.path.realpath(path))
+        real = write_target(path)
         status = real.stat()
         if not stat.S_ISREG(status.st_mode):
             raise KvtoolError(f"`{path}` is not a regular file", hint=_NOTHING)
@@ -134,28 +130,16 @@ def _check_unchanged(target: _Target) -> None:
 
 
 def _prepare(target: _Target) -> None:
-    """Write the next content beside the file, and keep the last one under another name."""
+    """Write the next content beside the file, and keep the last one."""
     target.new = PartFile(target.real)
     target.new.file.write(target.after)
     target.new.file.flush()
     os.fsync(target.new.file.fileno())
-    target.old = hidden_beside(target.real, f"{secrets.token_hex(8)}.old")
-    try:
-        target.old.hardlink_to(target.real)
-    except OSError:  # a file system without hard links
-        with os.fdopen(os.open(target.old, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            os.fchmod(file.fileno(), stat.S_IMODE(target.real.stat().st_mode))
-            file.write(target.before)
+    target.new.keep_old(target.before)
 
 
 def _restore(targets: list[_Target]) -> None:
     for target in targets:
-        if target.replaced and target.old is not None:
+        if target.new is not None:
             with contextlib.suppress(OSError):
-                target.old.replace(target.real)
-
-
-def _remove(path: Path | None) -> None:
-    if path is not None:
-        with contextlib.suppress(OSError):
-            path.unlink()
+                target.new.restore()

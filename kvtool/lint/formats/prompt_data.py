@@ -69,7 +69,12 @@ class DataFile:
 
     def whole(self, start: int = 0, stop: int | None = None) -> Traced:
         """A part of the file as it stands."""
-        return Traced.of(self.text, Origin(self.path, text=self.text))[start : len(self.text) if stop is None else stop]
+        return self._traced[start : len(self.text) if stop is None else stop]
+
+    @cached_property
+    def _traced(self) -> Traced:
+        """The file as it stands; one, so that its lines are found once."""
+        return Traced.of(self.text, Origin(self.path, text=self.text))
 
     def part(self, scalar: Scalar, style: Style | None, *, strict: bool = True) -> PromptText:
         """A value as a text of this style; None: of the style that it is written in."""

@@ -7,6 +7,7 @@ one that is laid aside.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 
 from kvtool.lint.formats.plain_strings import LEAST_WORDS, PROMPT_WORD, is_prompt
 from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText, found_style
@@ -37,7 +38,7 @@ def read_toml_prompts(file: DataFile) -> HeldPrompts | None:
         at = stop + len(found[2])
         text = file.text[found.end() : stop]
         one = PromptText(file.whole(found.end(), stop), found_style(text), strict=False)
-        table = sum(head.start() <= found.start() for head in heads)
+        table = bisect_right(heads, found.start(), key=lambda head: head.start())
         if found[1] in KEYS:
             tables.setdefault(table, {})[found[1]] = one
         elif (

@@ -11,6 +11,7 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.session_recording import REQUESTS
 from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
+from kvtool.text.files.checkout_links import make_folders
 
 _OPEN_TO_ONE = 0o700
 META = "meta.json"
@@ -22,8 +23,7 @@ class RecordFolder:
     def __init__(self, path: str) -> None:
         self.path = Path(path)
         try:
-            self.path.mkdir(mode=_OPEN_TO_ONE, parents=True, exist_ok=True)
-            if any(self.path.iterdir()):
+            if any(make_folders(self.path, mode=_OPEN_TO_ONE).iterdir()):
                 raise KvtoolError(f"--record {path}: the folder is not empty", hint="give a new one")
         except (OSError, ValueError) as error:  # the latter of a null character
             raise KvtoolError(f"--record {path}: {getattr(error, 'strerror', None) or error}") from None

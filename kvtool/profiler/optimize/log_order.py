@@ -77,6 +77,7 @@ def check_log(inputs: Sequence[str], output: str) -> None:
         raise KvtoolError(f"-o does not read compressed logs: {path}", hint="decompress it first")
     if os.path.realpath(path) == os.path.realpath(output) or _same_file(path, output):
         raise KvtoolError(f"-o {output} is the log itself", hint="give a file of its own")
+    AtomicFile(output).discard()  # what cannot be written is said before any work is done
 
 
 def _same_file(path: str, other: str) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from kvtool.config.find import NAME, find_config, from_here
 from kvtool.errors import KvtoolError
+from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.checkout_links import write_target
 from kvtool.text.files.root_folder import RootFolder
 
 FOLDER = ".kvtool"
@@ -49,15 +51,15 @@ def folder_of(undo: str) -> Iterator[None]:
         return
     ignore = folder / _IGNORE
     try:
-        folder.mkdir()
-        ignore.write_text("*\n", encoding="utf-8")
-    except OSError as error:
-        _remove(folder, ignore)
-        why = "something else has this name" if isinstance(error, FileExistsError) else error.strerror or str(error)
-        raise KvtoolError(
-            f"cannot make the folder {folder} for the undo patch: {why}", hint="name the patch with --undo FILE"
-        ) from error
-    try:
+        try:
+            write_target(folder).mkdir()
+            with AtomicFile(ignore) as file:
+                file.write(b"*\n")
+        except OSError as error:
+            why = "something else has this name" if isinstance(error, FileExistsError) else error.strerror or str(error)
+            raise KvtoolError(
+                f"cannot make the folder {folder} for the undo patch: {why}", hint="name the patch with --undo FILE"
+            ) from error
         yield
     except BaseException:
         _remove(folder, ignore)

@@ -14,6 +14,7 @@ from kvtool.fixes.edits.apply import FileChange, write_files
 from kvtool.fixes.edits.patch import undo_patch
 from kvtool.profiler.optimize.undo_folder import folder_of, root_of_folder
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
+from kvtool.text.files.checkout_links import write_target
 
 _HINT = "give a file of its own"
 
@@ -37,6 +38,7 @@ def check_undo(undo: str, inputs: Iterable[str]) -> None:
             raise KvtoolError(f"--undo {undo} is an input", hint=_HINT)
         if path.exists() or path.is_symlink():
             raise KvtoolError(f"--undo {undo} exists already", hint="it may undo an earlier run: give another name")
+        write_target(path)
         if not path.parent.is_dir():
             raise KvtoolError(f"--undo {undo}: there is no folder `{path.parent}`")
     except (OSError, ValueError) as error:

@@ -74,6 +74,8 @@ def _summary(result: LintResult) -> str:
     text += f" in {' and '.join([*places, *(['a probe'] if result.probe is not None else [])])}"
     if result.passed_over:
         text += f"; {_counted(result.passed_over, 'file')} without prompts passed over"
+    if result.outside:
+        text += f"; {_counted(len(result.outside), 'link')} out of the repository not read"
     if result.ignored:
         text += f"; {result.ignored:,} ignored"
     fixable = [finding for finding in result.findings if result.can_fix(finding)]

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import IO
 
 from kvtool.errors import KvtoolError
+from kvtool.text.files.checkout_links import write_target
 from kvtool.text.files.part_file import NEW_FILE, PartFile
 
 PRIVATE = 0o600
@@ -29,7 +30,7 @@ class AtomicFile:
     """A file that appears, whole, when it is closed; until then it is written under another name beside it.
 
     As a context manager it leaves nothing where the block ends with an error, Ctrl-C included. What is no regular file (a pipe,
-    /dev/stdout) is written as it comes. A file that is rewritten keeps its mode.
+    /dev/stdout) is written as it comes. A file that is rewritten keeps its mode. A link that leads out of a checkout is refused.
     """
 
     def __init__(self, path: str | Path, *, mode: int = NEW_FILE) -> None:
@@ -37,9 +38,7 @@ class AtomicFile:
         self.path = Path(path)
         self._part: PartFile | None = None
         try:
-            target = Path(os.path.realpath(self.path))  # a link goes on pointing to the file
-            if target.is_symlink():
-                raise OSError(0, "its links go round in a circle")
+            target = write_target(self.path)  # a link goes on pointing to the file
             if self.path.is_dir():
                 raise IsADirectoryError(0, "it is a directory")
             if self.path.exists():

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.yaml_nodes import MAX_DEPTH, Kind, Mapping, Scalar, Sequence, YamlNode
+from kvtool.text.line_index import ANY_BREAK, LineIndex
 from kvtool.text.traced import Origin, Traced
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
-_BREAK = re.compile(r"\r\n|\n|\r")
 _DECODER = json.JSONDecoder(strict=False)
 _KINDS: dict[str, Kind] = {"true": "bool", "false": "bool", "null": "null"}
 
@@ -27,7 +26,7 @@ class _Reader:
     def __init__(self, source: str, path: str) -> None:
         self._source = source
         self._path = path
-        self._starts = [0, *(found.end() for found in _BREAK.finditer(source))]
+        self._lines = LineIndex(source, ANY_BREAK)
 
     def read(self) -> YamlNode:
         node, at = self._value(self._space(0), 1)
@@ -61,7 +60,7 @@ class _Reader:
             value, at = self._value(self._space(at), depth + 1)
             keys[key.value], values[key.value] = key, value
             at = self._next(at, "}")
-        line, column = self._position(start)
+        line, column = self._lines.position(start)
         nodes = values.values()
         size = 1 + sum(node.size for node in nodes)
         height = 1 + max((node.height for node in nodes), default=0)
@@ -75,7 +74,7 @@ class _Reader:
             item, at = self._value(at, depth + 1)
             items.append(item)
             at = self._next(at, "]")
-        line, column = self._position(start)
+        line, column = self._lines.position(start)
         size = 1 + sum(node.size for node in items)
         height = 1 + max((node.height for node in items), default=0)
         characters = sum(node.characters for node in items)
@@ -92,7 +91,7 @@ class _Reader:
         return self._scalar(at, found.end(), value, "str", '"'), found.end()
 
     def _scalar(self, start: int, stop: int, value: str, kind: Kind, style: str) -> Scalar:
-        line, column = self._position(start)
+        line, column = self._lines.position(start)
         quote = len(style)
         origin = Origin(
             self._path, line, column + quote, 1, self._source[start + quote : stop - quote] == value, text=value
@@ -118,12 +117,7 @@ class _Reader:
         found = _SPACE.match(self._source, at)
         return found.end() if found else at
 
-    def _position(self, at: int) -> tuple[int, int]:
-        line = bisect_right(self._starts, at)
-        return line, at - self._starts[line - 1] + 1
-
     def _error(self, message: str, at: int) -> KvtoolError:
-        line, column = self._position(min(at, len(self._source)))
-        stop = self._starts[line] if line < len(self._starts) else len(self._source)
-        excerpt = self._source[self._starts[line - 1] : stop].rstrip("\r\n")
+        line, column = self._lines.position(min(at, len(self._source)))
+        excerpt = self._lines.content(line).rstrip("\r\n")
         return KvtoolError(message, place=Place(self._path, line, column, excerpt if len(excerpt) <= 400 else None))

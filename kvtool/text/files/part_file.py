@@ -12,6 +12,8 @@ import zlib
 from pathlib import Path
 from typing import IO
 
+from kvtool.text.files.checkout_links import open_folder
+
 NEW_FILE = 0o666
 """The mode of a new file, before the umask takes from it."""
 _OWN_PART = re.compile(r"\..*\.kvtool-([0-9a-f]{8})-[0-9a-f]{16}\.part", re.DOTALL)
@@ -28,22 +30,33 @@ class PartFile:
     The process that writes it holds a lock on it, which ends with the process however that ends. So the next one that writes into
     this folder can tell what nobody writes any more, and removes that: only what has such a name, was made on this host (locks may
     not reach others), belongs to this user and is not locked. Where a file system has no locks, the file gets a name that nobody
-    removes.
+    removes. The folder is held open: a link that takes its place meanwhile changes nothing.
     """
 
     def __init__(self, target: Path, *, mode: int = NEW_FILE) -> None:
-        """OSError where it cannot be made. `mode` is for a target that is not there, before the umask."""
+        """OSError where it cannot be made. `target` is a path of `write_target`; `mode`, before the umask, is for a new file."""
+        self._folder: int | None = None
         self._handle: int | None = None
         self._file: IO[bytes] | None = None
+        self._old: str | None = None
         self.path = target
         self._target = target
         remove_left_over(target.parent)
-        before = _status(target)
+        self._folder = open_folder(target.parent)
+        before = self._before()
         made = mode if before is None else 0o600  # nobody else reads it before it has the mode that it should have
         handle = self._locked_part(made)
         if before is not None:
             _become(handle, before)
         self._file = os.fdopen(os.dup(handle), "wb", buffering=_BUFFER)  # the lock stays until both are closed
+
+    def _before(self) -> os.stat_result | None:
+        """Of the file that it replaces; None where there is none, or a link by now."""
+        try:
+            status = os.stat(self._target.name, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return None if stat.S_ISLNK(status.st_mode) else status
 
     def _locked_part(self, mode: int) -> int:
         """Make it under a name that others know, locked; where there are no locks, under one that nobody removes."""
@@ -52,14 +65,14 @@ class PartFile:
             locked = _locked(handle)
             if locked:
                 return handle
-            self.discard()
+            self._remove_part()
             if locked is False:
                 break
         return self._made(secrets.token_hex(8), mode)
 
     def _made(self, mark: str, mode: int) -> int:
         self.path = hidden_beside(self._target, f"{mark}.part")
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        handle = os.open(self.path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=self._folder)
         self._handle = handle
         return handle
 
@@ -69,25 +82,64 @@ class PartFile:
         assert self._file is not None
         return self._file
 
+    def keep_old(self, data: bytes) -> None:
+        """Keep what it replaces, which holds `data`, under another name for `restore`; OSError."""
+        old, name, folder = (
+            hidden_beside(self._target, f"{secrets.token_hex(8)}.old").name,
+            self._target.name,
+            self._folder,
+        )
+        self._old = old
+        try:
+            os.link(name, old, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except (OSError, NotImplementedError):  # a file system without hard links
+            handle = os.open(old, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            with os.fdopen(handle, "wb") as file:
+                if (before := self._before()) is not None:
+                    _become(handle, before)
+                file.write(data)
+
     def put(self) -> None:
         """Close it and put it in its place; OSError where that fails."""
         assert self._handle is not None
         self.file.close()
-        self.path.replace(self._target)
+        self._rename(self.path.name)
         os.close(self._handle)
         self._handle = None
+        if self._old is None:
+            self.discard()
+
+    def restore(self) -> None:
+        """Put back what was kept, where this was put in its place; OSError."""
+        if self._handle is None and self._old is not None:
+            self._rename(self._old)
+
+    def _rename(self, name: str) -> None:
+        os.replace(name, self._target.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
     def discard(self) -> None:
-        """Leave nothing; nothing happens where it is in its place already."""
+        """Leave nothing; what is in its place already stays."""
+        self._remove_part()
+        if self._old is not None:
+            self._remove(self._old)
+            self._old = None
+        if self._folder is not None:
+            folder, self._folder = self._folder, None
+            os.close(folder)
+
+    def _remove_part(self) -> None:
         if self._handle is None:
             return
         handle, self._handle = self._handle, None
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
-        with contextlib.suppress(OSError):
-            self.path.unlink()
+        self._remove(self.path.name)
         os.close(handle)
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=self._folder)
 
     def __del__(self) -> None:
         """An exception can come (a signal) before the one who made it has it in hand."""
@@ -109,13 +161,6 @@ def _locked(handle: int) -> bool | None:
     except OSError:
         return False
     return True if os.fstat(handle).st_nlink > 0 else None
-
-
-def _status(target: Path) -> os.stat_result | None:
-    try:
-        return target.stat()
-    except FileNotFoundError:
-        return None
 
 
 def _become(handle: int, before: os.stat_result) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.line_index import LineIndex
 
 Path = tuple[str | int, ...]
 
@@ -46,7 +46,7 @@ class TomlPlaces:
         self.source = source
         self.path = path
         self.spots: dict[Path, TomlPlace] = {}
-        self._starts = [0, *(found.end() for found in re.finditer("\n", source))]
+        self._lines = LineIndex(source)
         self._arrays: dict[Path, int] = {}
         self._at = 0
         with suppress(_StoppedError):
@@ -62,14 +62,13 @@ class TomlPlaces:
 
     def at(self, start: int, stop: int) -> Place:
         """The characters from `start` to `stop`, as far as they are on one line."""
-        line = bisect_right(self._starts, start)
-        begin = self._starts[line - 1]
-        end = self._starts[line] - 1 if line < len(self._starts) else len(self.source)
-        return Place(self.path, line, start - begin + 1, self.source[begin:end], max(min(stop, end) - start, 1))
+        line, column = self._lines.position(start)
+        excerpt = self._lines.content(line).removesuffix("\n")
+        return Place(self.path, line, column, excerpt, max(min(stop - start, len(excerpt) - column + 1), 1))
 
     def position(self, line: int, column: int) -> Place:
         """A line and column that `tomllib` told; what is past the end is the end."""
-        begin = self._starts[min(line, len(self._starts)) - 1]
+        begin = self._lines.start(min(line, len(self._lines)))
         start = min(begin + column - 1, len(self.source))
         return self.at(start, start)
 

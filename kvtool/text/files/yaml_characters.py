@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from kvtool.text.files.yaml_nodes import Scalar
+from kvtool.text.line_index import ANY_BREAK, LineIndex
 from kvtool.text.traced import Mark, Origin, Traced
 
-_BREAK = re.compile(r"\r\n|\n|\r")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _BLANK = " \t\n\r"
@@ -21,7 +20,7 @@ class WrittenCharacters:
     def __init__(self, path: str, source: str) -> None:
         self._path = path
         self._source = source
-        self._starts = [0, *(found.end() for found in _BREAK.finditer(source))]
+        self._index = LineIndex(source, ANY_BREAK)
 
     def traced(self, scalar: Scalar) -> Traced:
         """The value, each of its characters with its own place; those that no character stands for, with that of the one before."""
@@ -40,9 +39,7 @@ class WrittenCharacters:
         return Traced(scalar.value, marks)
 
     def _mark(self, text: str, start: int, *, verbatim: bool) -> Mark:
-        line = bisect_right(self._starts, start)
-        column = start - self._starts[line - 1] + 1
-        return Mark(len(text), Origin(self._path, line, column, 1, verbatim, text=text), 0)
+        return Mark(len(text), Origin(self._path, *self._index.position(start), 1, verbatim, text=text), 0)
 
     def _pieces(self, scalar: Scalar) -> Iterator[tuple[str, int, int]]:
         """Runs of the value that stand in the file as one: text, start in the file, offset in the value, as far as they fit."""
@@ -64,13 +61,13 @@ class WrittenCharacters:
         start, stop = scalar.start, scalar.end
         block = scalar.style in ("|", ">")
         if block:
-            header = _BREAK.search(self._source, start)
+            header = ANY_BREAK.search(self._source, start)
             start = header.end() if header else stop
         elif scalar.style:
             start, stop = self._source.index(scalar.style, start) + 1, stop - 1
         first = True
         while start < stop:
-            found = _BREAK.search(self._source, start, stop)
+            found = ANY_BREAK.search(self._source, start, stop)
             end = found.start() if found else stop
             left, right = start, end
             if not first or block:

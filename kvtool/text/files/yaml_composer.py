@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import yaml
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.yaml_errors import syntax_error
 from kvtool.text.files.yaml_nodes import MAX_DEPTH, Kind, Mapping, Scalar, Sequence, YamlNode, place_of
+from kvtool.text.line_index import ANY_BREAK, LineIndex
 from kvtool.text.traced import Origin, Traced
 
 MAX_NODES = 100_000
@@ -29,7 +29,6 @@ _CORE: list[tuple[Kind, re.Pattern[str]]] = [
         ),
     ),
 ]
-_BREAK = re.compile(r"\r\n|\n|\r")
 _NOT_YAML_12_BREAKS = "\x85\u2028\u2029"
 """PyYAML, which reads YAML 1.1, takes these for line breaks; they are ordinary characters of a prompt."""
 
@@ -63,7 +62,7 @@ class Composer:
         self.problems: list[KvtoolError] = []
         self._anchors: dict[str, YamlNode | None] = {}
         self._stand_ins = _stand_ins(source)
-        self._line_starts = [0, *(found.end() for found in _BREAK.finditer(source))]
+        self._lines = LineIndex(source, ANY_BREAK)
         self._events: Iterator[yaml.Event] = iter(())
 
     def compose(self, parser: type[yaml.SafeLoader | yaml.CSafeLoader] = yaml.SafeLoader) -> YamlNode:
@@ -198,7 +197,7 @@ class Composer:
         if raw.startswith(("!", "&")):  # a plain scalar's event begins at its tag or anchor
             skipped = len(raw) - len(re.sub(r"^(?:[!&]\S*\s+)+", "", raw))
             start, raw = start + skipped, raw[skipped:]
-            line, column = self._position(start)
+            line, column = self._lines.position(start)
         if style:
             column += 1
             raw = raw[1:-1]
@@ -208,7 +207,7 @@ class Composer:
         """A literal's lines stand in the file behind an indent; where they do not (a folded one), only the first has a place."""
         header = re.compile(r"[|>]").search(self.source, _start(event).offset)
         assert header is not None
-        first = self._position(header.start())[0]  # 1-based header line = 0-based index of the line after it
+        first = self._lines.position(header.start())[0]  # 1-based header line = 0-based index of the line after it
         value_lines = value.split("\n")
         lines = [self._line(first + index) for index in range(len(value_lines))]
         written = next((index for index, line in enumerate(lines) if line.strip(" ")), None)
@@ -226,14 +225,7 @@ class Composer:
 
     def _line(self, index: int) -> str:
         """Line `index` (from 0) of the source without its end; empty past the last one."""
-        if index >= len(self._line_starts):
-            return ""
-        stop = self._line_starts[index + 1] if index + 1 < len(self._line_starts) else len(self.source)
-        return self.source[self._line_starts[index] : stop].rstrip("\r\n")
-
-    def _position(self, index: int) -> tuple[int, int]:
-        line = bisect_right(self._line_starts, index)
-        return line, index - self._line_starts[line - 1] + 1
+        return self._lines.content(index + 1).rstrip("\r\n")
 
     def _span(self, first: yaml.Event, last: yaml.Event) -> tuple[int, int, int, int]:
         index, line, column = _start(first)
@@ -254,7 +246,7 @@ class Composer:
         return self._error("a key must be a plain word", event)
 
     def _error(self, message: str, event: yaml.Event, hint: str | None = None, width: int = 1) -> KvtoolError:
-        line, column = self._position(_start(event).offset)
+        line, column = self._lines.position(_start(event).offset)
         return KvtoolError(message, hint=hint, place=Place(self.path, line, column, self._line(line - 1), width))
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.text.line_index import ANY_BREAK, LineIndex
 
 if TYPE_CHECKING:
     import yaml
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
-_BREAK = re.compile(r"\r\n|\n|\r")
 _BARE_TEMPLATE = re.compile(r"(?:^|[:\-,\[]\s+)\{[{%]")
 _QUOTES_FOR_TEMPLATE = 'a template needs quotes: "{{ name }}"'
 _QUOTES = "put the text in quotes, or write it as a block after `|`"
@@ -91,8 +90,6 @@ def control_character(source: str, path: str) -> None:
 
 def place_at(index: int, path: str, source: str) -> Place:
     """The line and column of a character of the source, with its line."""
-    starts = [0, *(found.end() for found in _BREAK.finditer(source))]
-    line = bisect_right(starts, min(index, len(source)))
-    start = starts[line - 1]
-    stop = starts[line] if line < len(starts) else len(source)
-    return Place(path, line, min(index, len(source)) - start + 1, source[start:stop].rstrip("\r\n"))
+    lines = LineIndex(source, ANY_BREAK)
+    line, column = lines.position(min(index, len(source)))
+    return Place(path, line, column, lines.content(line).rstrip("\r\n"))

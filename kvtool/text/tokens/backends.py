@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from kvtool.errors import KvtoolError
+from kvtool.text.files.checkout_links import make_folders
 from kvtool.text.tokens.backend import Backend, LibraryBackend
 from kvtool.text.tokens.ranked_backend import RankedBackend
 from kvtool.text.tokens.ranked_vocabulary import RankedVocabulary
-from kvtool.text.tokens.tokenizer_files import TokenizerFiles, cache_folder, read_kept, write_atomically
+from kvtool.text.tokens.tokenizer_files import TokenizerFiles, cache_folder, keep, read_kept
 
 _LAYOUT = 1
 """Part of the names of files: to be raised when the proof or what it writes changes."""
@@ -45,8 +47,8 @@ def open_backend(files: TokenizerFiles) -> tuple[Backend, Mapping[str, object]]:
         spec = files.spec
         if kept != _UNRANKED and len(files.data) >= _WORTH_IT and _writable(path.parent):
             vocabulary = _proven(files, library())
+            keep(path, _UNRANKED if vocabulary is None else vocabulary.to_bytes())
             with suppress(OSError):
-                write_atomically(path, _UNRANKED if vocabulary is None else vocabulary.to_bytes())
                 _remove_oldest(path.parent)
         if vocabulary is None:
             return library(), spec
@@ -73,9 +75,9 @@ def _proven(files: TokenizerFiles, library: LibraryBackend) -> RankedVocabulary 
 
 def _writable(folder: Path) -> bool:
     """Whether a proof can be kept: without that, each run would pay for it."""
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder.is_dir() and os.access(folder, os.W_OK)
+    with suppress(OSError, KvtoolError):
+        return os.access(make_folders(folder), os.W_OK)
+    return False
 
 
 def _remove_oldest(folder: Path) -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from kvtool.errors import KvtoolError, NotAvailableError, Place
+from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.checkout_links import make_folders
 from kvtool.text.files.json_file import json_of
-from kvtool.text.files.part_file import PartFile
 from kvtool.text.files.text_files import decode, read_data, read_text
 from kvtool.text.tokens.own_code import MADE_OF, made_json
 from kvtool.text.tokens.tekken import BUILT_IN_DIGEST, BUILT_IN_FILE, NAMED_TOKENS, built_in_json, tekken_json
@@ -252,8 +253,7 @@ def _kept_conversion(digest: str, convert: Callable[[], bytes]) -> bytes:
         if _parsed(data) is not None:  # not cut off
             return data
     data = convert()
-    with suppress(OSError):
-        write_atomically(cache, data)
+    keep(cache, data)
     return data
 
 
@@ -276,16 +276,12 @@ def read_kept(path: Path) -> bytes:
         return file.read()
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that no other process ever sees a part of it; OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = PartFile(path)
-    try:
-        part.file.write(data)
-        part.put()
-    except BaseException:
-        part.discard()
-        raise
+def keep(path: Path, data: bytes) -> None:
+    """Write a file of the cache, where that can be: no other process ever sees a part of it."""
+    with suppress(OSError, KvtoolError):
+        make_folders(path.parent)
+        with AtomicFile(path) as file:
+            file.write(data)
 
 
 def _conversion(digest: str) -> Path:

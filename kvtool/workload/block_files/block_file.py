@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvtool.errors import INSTALL_PARQUET, KvtoolError, NotAvailableError, Place
 from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.checkout_links import make_folders
 from kvtool.workload.block_files.block_row import BlockRow
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class BlockWriter:
         self._arrow = need_parquet()
         self._schema = block_schema(self._arrow)
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            make_folders(Path(path).parent)
             self._file = AtomicFile(path)
         except OSError as error:
             raise NotWrittenError(f"cannot write {path}: {error.strerror or error}") from error
