@@ -89,6 +89,11 @@ def reads_cache(fields: Fields, *, chat: bool) -> bool:
     return logprobs is None
 
 
+def is_streamed(fields: Fields) -> bool:
+    """Whether a server streams the answer; it refuses to for log probabilities of the prompt, and does not for beams."""
+    return not fields.get("prompt_logprobs") and not fields.get("use_beam_search")
+
+
 def special_tokens(fields: Fields, *, chat: bool) -> bool:
     """Whether the tokenizer adds its special tokens. Chat templates write their own."""
     return bool(_followed(fields, "add_special_tokens", not chat))

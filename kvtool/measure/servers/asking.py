@@ -8,20 +8,29 @@ from typing import TYPE_CHECKING, Any
 from kvtool.measure.servers.http_get import TIMEOUT, ServerError
 from kvtool.measure.servers.request_body import RESPONSES, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
+from kvtool.workload.request_fields import REQUEST_FIELDS
 
 if TYPE_CHECKING:
     import httpx
 
 _OK = 200
 _MOST_ANSWER = 64 << 20
-_READ = ("model", "messages", "prompt", "tools", "chat_template_kwargs")
+_READ = frozenset(("model", "messages", "prompt", "tools", "chat_template_kwargs")) | {
+    each.name for each in REQUEST_FIELDS.values() if each.tokenized
+}
+_CHANGES_PROMPT = frozenset(each.name for each in REQUEST_FIELDS.values() if each.changes == "prompt") - _READ
+
+
+def has_tokens_to_read(request: ToSend) -> bool:
+    """Whether /tokenize can say how the server reads this prompt: not of tokens, nor with a field that it does not take."""
+    return not isinstance(request.body.get("prompt"), list) and _CHANGES_PROMPT.isdisjoint(request.body)
 
 
 def tokens_read(address: ServerAddress, request: ToSend) -> list[int] | None:
     """The tokens of a prompt as the server reads them; None where it does not say."""
     body = {name: value for name, value in request.body.items() if name in _READ}
-    if isinstance(body.get("prompt"), list) or request.endpoint == RESPONSES:
-        return None  # they are sent as tokens, or /tokenize knows no such request
+    if request.endpoint == RESPONSES:
+        return None  # /tokenize knows no such request
     status, value = _posted(address, "/tokenize", body)
     tokens = value.get("tokens") if status == _OK and isinstance(value, dict) else None
     if not isinstance(tokens, list) or not tokens:

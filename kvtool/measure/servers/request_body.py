@@ -8,6 +8,7 @@ from typing import Any
 
 from kvtool.errors import KvtoolError
 from kvtool.text.message import Message, role_of
+from kvtool.workload.request_fields import is_streamed
 from kvtool.workload.turn import Turn
 
 CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
@@ -31,12 +32,19 @@ class ToSend:
     endpoint: str
     body: dict[str, Any]
 
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer comes as a stream."""
+        return is_streamed(self.body)
+
     def sent(self, session_id: str, how: SentAs) -> dict[str, Any]:
-        """All that is sent: streaming, with usage at the end, under the name of a session."""
+        """All that is sent under the name of a session: streaming where it can be, with usage at the end."""
+        beside: dict[str, Any] = {"stream": self.streamed}
         if self.endpoint == RESPONSES:  # has its usage at the end without being asked, and no way to ask for tokens
-            beside: dict[str, Any] = {"stream": True, "store": False}
+            beside["store"] = False
         else:
-            beside = {"stream": True, "stream_options": {"include_usage": True}}
+            if self.streamed:
+                beside["stream_options"] = {"include_usage": True}
             if how.token_ids:
                 beside["return_token_ids"] = True
         if how.token_ids:
@@ -68,6 +76,7 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
         raise KvtoolError(
             "a trace of block hashes has no prompts to send", hint="kvtool profile accounts for it", place=turn.place
         )
+    body |= turn.fields
     body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens, "temperature": 0}
     salt = "".join(part for part in (turn.salt, how.salt) if part)
     if salt:

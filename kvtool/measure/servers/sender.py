@@ -12,7 +12,7 @@ from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.http_get import ServerError
 from kvtool.measure.servers.request_body import SentAs, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.streamed_answer import BrokenAnswerError, StreamedAnswer
+from kvtool.measure.servers.streamed_answer import BrokenAnswerError, StreamedAnswer, WholeAnswer
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -80,7 +80,7 @@ class Sender:
         import httpx
 
         await asyncio.sleep(max(self._not_before - self.now, 0.0))
-        answer = StreamedAnswer(request.endpoint)
+        answer = StreamedAnswer(request.endpoint) if request.streamed else WholeAnswer()
         sent = self.now
         first: float | None = None
 

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from kvtool.measure.servers.request_body import CHAT, RESPONSES
+from kvtool.workload.logs.chat_records import answer_of
+from kvtool.workload.request_fields import MOST_ANSWERS
 
 MAX_ANSWER = 64 << 20
 """Bytes of a stream."""
@@ -21,6 +23,42 @@ class BrokenAnswerError(Exception):
     """A stream that is none of an answer, or is cut off; the message has none of its text."""
 
 
+class WholeAnswer:
+    """An answer that comes in one piece: takes its bytes, and `response` is the answer when all have come."""
+
+    begun = False
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.text = ""
+        """What the server said first."""
+
+    def take(self, data: bytes) -> None:
+        """BrokenAnswerError where there are too many."""
+        self._data += data
+        _check_size(len(self._data))
+
+    def response(self) -> dict[str, Any]:
+        """The answer, without the log probabilities of its prompt."""
+        try:
+            value = json.loads(bytes(self._data))
+        except (ValueError, RecursionError):
+            raise BrokenAnswerError("an answer that is no JSON") from None
+        if not isinstance(value, dict):
+            raise BrokenAnswerError("an answer that is no object")
+        choices = value.get("choices")
+        for each in (value, *(choices if isinstance(choices, list) else ())):
+            if isinstance(each, dict):
+                each.pop("prompt_logprobs", None)
+        self.text = answer_of(value)[0] or ""
+        return value
+
+
+def _check_size(count: int) -> None:
+    if count > MAX_ANSWER:
+        raise BrokenAnswerError(f"an answer of more than {MAX_ANSWER >> 20} MiB")
+
+
 class StreamedAnswer:
     """Takes bytes as they come; `response` is the answer when all have come."""
 
@@ -29,8 +67,9 @@ class StreamedAnswer:
         self._endpoint = endpoint
         self._rest = b""
         self._bytes = 0
-        self._text: list[str] = []
-        self._token_ids: list[int] = []
+        self._texts: dict[int, list[str]] = {0: []}
+        self._token_ids: dict[int, list[int]] = {}
+        """Texts and tokens by the number of the answer, as a request may ask for several."""
         self._prompt_ids: list[int] | None = None
         self._finish: str | None = None
         self._usage: dict[str, Any] | None = None
@@ -42,8 +81,7 @@ class StreamedAnswer:
     def take(self, data: bytes) -> None:
         """BrokenAnswerError for what is no event of an answer."""
         self._bytes += len(data)
-        if self._bytes > MAX_ANSWER:
-            raise BrokenAnswerError(f"an answer of more than {MAX_ANSWER >> 20} MiB")
+        _check_size(self._bytes)
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _MOST_LINE:
             raise BrokenAnswerError(f"a line of more than {_MOST_LINE >> 20} MiB in an answer")
@@ -82,7 +120,7 @@ class StreamedAnswer:
         if isinstance(delta, str) and delta:
             self.begun = True
             if kind == "response.output_text.delta":
-                self._text.append(delta)
+                self._texts[0].append(delta)
         if kind in ("response.completed", "response.incomplete") and isinstance(whole, dict):
             self._finish = "stop" if kind == "response.completed" else "length"
             self.begun = True
@@ -105,19 +143,20 @@ class StreamedAnswer:
     def _choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta")
         text = delta.get("content") if isinstance(delta, dict) else choice.get("text")
-        ids = choice.get("token_ids")
+        ids, index = choice.get("token_ids"), choice.get("index")
+        index = index if type(index) is int and 0 <= index < MOST_ANSWERS else 0
         if isinstance(text, str) and text:
-            self._text.append(text)
+            self._texts.setdefault(index, []).append(text)
         if isinstance(ids, list):
-            self._token_ids += ids
+            self._token_ids.setdefault(index, []).extend(ids)
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"]
         self.begun |= bool(text) or bool(ids) or self._finish is not None
 
     @property
     def text(self) -> str:
-        """What the server said."""
-        return "".join(self._text)
+        """What the server said first."""
+        return "".join(self._texts[0])
 
     def response(self) -> dict[str, Any]:
         """The answer in one piece; BrokenAnswerError where it was cut off."""
@@ -130,12 +169,17 @@ class StreamedAnswer:
             content = [{"type": "output_text", "text": self.text}]
             output = [{"type": "message", "role": "assistant", "content": content}]
             return {**self._about, "usage": self._usage, "output": output}
-        chat = self._endpoint == CHAT
-        said = {"message": {"role": "assistant", "content": self.text}} if chat else {"text": self.text}
-        choice: dict[str, Any] = {"index": 0, "finish_reason": self._finish, **said}
-        if self._token_ids:
-            choice["token_ids"] = self._token_ids
-        found: dict[str, Any] = {**self._about, "usage": self._usage, "choices": [choice]}
+        choices = [self._whole(index) for index in sorted({*self._texts, *self._token_ids})]
+        found: dict[str, Any] = {**self._about, "usage": self._usage, "choices": choices}
         if self._prompt_ids is not None:
             found["prompt_token_ids"] = self._prompt_ids
         return found
+
+    def _whole(self, index: int) -> dict[str, Any]:
+        """One of the answers."""
+        text = "".join(self._texts.get(index, ()))
+        said = {"message": {"role": "assistant", "content": text}} if self._endpoint == CHAT else {"text": text}
+        choice: dict[str, Any] = {"index": index, "finish_reason": self._finish, **said}
+        if ids := self._token_ids.get(index):
+            choice["token_ids"] = ids
+        return choice

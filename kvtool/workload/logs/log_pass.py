@@ -135,14 +135,20 @@ class PromptsTold:
                 for why, number in sorted(self.incomplete.items(), key=lambda item: (-item[1], item[0]))
             )
             told.append(f"{count:,} of {plural(self.requests, 'prompt')} are not whole in the log ({why})")
-        for name, count in sorted(self.not_followed.items()):
-            told.append(f"`{name}` of {plural(count, 'request')} is not followed: {REQUEST_FIELDS[name].does}")
+        told += self.not_followed_notes()
         if self.shared:
             told.append(
                 f"{plural(self.shared, 'call')} with several prompts or answers: each is a request of the engine, "
                 "usage reports the cached tokens of one"
             )
         return told
+
+    def not_followed_notes(self) -> list[str]:
+        """Fields of requests that change what a server does and not what is predicted."""
+        return [
+            f"`{name}` of {plural(count, 'request')} is not followed: {REQUEST_FIELDS[name].does}"
+            for name, count in sorted(self.not_followed.items())
+        ]
 
 
 @dataclass(slots=True)
