@@ -8,7 +8,7 @@ from dataclasses import replace
 from kvtool.text.message import Message
 from kvtool.workload.call import NO_CALL
 from kvtool.workload.request_fields import answers_asked
-from kvtool.workload.turn import Answer, Turn
+from kvtool.workload.turn import Sampled, Turn
 
 BILLING_HEADER = "x-anthropic-billing-header"
 """Claude Code begins `system` with a text block that begins so and changes from request to request. vLLM leaves it out."""
@@ -21,8 +21,8 @@ def engine_requests(turns: Iterable[Turn]) -> Iterator[Turn]:
         if count == 1:
             yield turn
             continue
-        answers = [Answer(turn.output_text, turn.output_ids, turn.output_tokens), *turn.more_answers]
-        answers += [Answer(tokens=turn.output_tokens)] * (count - len(answers))
+        answers = [Sampled(turn.output_text, turn.output_ids, turn.output_tokens), *turn.more_answers]
+        answers += [Sampled(tokens=turn.output_tokens)] * (count - len(answers))
         reported = _reported(turn, answers)
         for at, answer in enumerate(answers):
             one = turn.with_text(turn.text)
@@ -34,7 +34,7 @@ def engine_requests(turns: Iterable[Turn]) -> Iterator[Turn]:
             yield one
 
 
-def _reported(turn: Turn, answers: list[Answer]) -> int:
+def _reported(turn: Turn, answers: list[Sampled]) -> int:
     """Whose cached tokens the usage of the call has: of the answer that ended last; of a stream, of the one that began first."""
     if turn.call.streamed:
         return 0

@@ -34,7 +34,7 @@ class HashedPrompt:
     answer: list[int] | None = None
 
 
-class Answer(NamedTuple):
+class Sampled(NamedTuple):
     """What a model answered, as far as a log has it: its text, its tokens, or how many these are."""
 
     text: str | None = None
@@ -81,7 +81,7 @@ class Turn:
     """`chat_template_kwargs` of the record, passed on to the chat template."""
     fields: dict[str, Any] = field(default_factory=dict)
     """What else the request asks for, of the fields in `request_fields`."""
-    more_answers: tuple[Answer, ...] = ()
+    more_answers: tuple[Sampled, ...] = ()
     """The answers after the first one, where the request asks for several."""
     call: Call = NO_CALL
     """What the log tells of it beside the prompt."""

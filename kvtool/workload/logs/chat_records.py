@@ -27,7 +27,7 @@ from kvtool.workload.logs.told_calls import call_of, choices_of, sampled_in, sam
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.logs.whole_prompts import parts_not_counted, texts_of, why_incomplete
 from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, request_fields
-from kvtool.workload.turn import Answer
+from kvtool.workload.turn import Sampled
 
 _SPEAKERS = {
     "human": "user", "user": "user", "prompter": "user",
@@ -406,21 +406,21 @@ def answer_of(value: Any) -> tuple[str | None, int | None]:
     return _answer_text(value), length
 
 
-def answers_of(record: Record, count: int, echoed: str | None = "") -> list[Answer]:
+def answers_of(record: Record, count: int, echoed: str | None = "") -> list[Sampled]:
     """The answers beside a request, one for each of the `count` requests that an engine makes of it.
 
     `echoed` is what each text repeats of its prompt; None where that is not known.
     """
     text, tokens = answer_of(record.found(*RESPONSES)[0])
     if count == 1:
-        return [Answer(_without(text, echoed), sampled_of(record), tokens)]
+        return [Sampled(_without(text, echoed), sampled_of(record), tokens)]
     choices = choices_of(record)
     found = []
     for at in range(count):
         choice = choices.get(at, {})
         text, ids = _without(_answer_text({"choices": [choice]}), echoed), sampled_in(choice)
         unknown = text is None and ids is None and tokens is not None
-        found.append(Answer(text, ids, tokens // count if unknown and tokens is not None else None))
+        found.append(Sampled(text, ids, tokens // count if unknown and tokens is not None else None))
     return found
 
 
