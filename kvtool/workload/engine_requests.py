@@ -17,7 +17,7 @@ BILLING_HEADER = "x-anthropic-billing-header"
 def engine_requests(turns: Iterable[Turn]) -> Iterator[Turn]:
     """The requests of an engine for these calls, in the order in which it gets them."""
     for turn in turns:
-        count = answers_asked(turn.fields)
+        count = answers_asked(turn.fields) if turn.fields else 1
         if count == 1:
             yield turn
             continue

@@ -27,6 +27,11 @@ class RequestField:
     does: str
     tokenized: bool = False
 
+    @property
+    def followed(self) -> bool:
+        """Whether any value that asks for something is followed."""
+        return self.takes is not _is_default
+
 
 def _is_truth(value: Any) -> bool:
     return isinstance(value, bool)

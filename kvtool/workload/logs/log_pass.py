@@ -110,7 +110,8 @@ class PromptsTold:
         if turn.fields:
             for name in not_followed(turn.fields):
                 self.not_followed[name] = self.not_followed.get(name, 0) + 1
-        self.shared += call.shares_usage or answers_asked(turn.fields) > 1
+            self.shared += answers_asked(turn.fields) > 1 and not call.shares_usage
+        self.shared += call.shares_usage
         if call is NO_CALL:
             return
         if call.uncounted:
