@@ -160,3 +160,23 @@ def test_truncation_keeps_special_tokens_unless_a_side_is_named(fields: dict[str
     tokenizer: Any = _WithBos()
     renderer = Renderer(lambda: tokenizer, lambda _: pytest.fail("a text needs no template"))
     assert renderer.prompt(Turn("g", text=Traced("abc"), fields=fields)).ids.tolist() == ids
+
+
+def test_a_batch_has_its_answers_in_another_file(tmp_path: Path) -> None:
+    body = {"prompt": [[1, 2], [3, 4, 5]], "n": 2}
+    choices = [{"index": at, "token_ids": [at]} for at in range(4)]
+    usage = {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 2}}
+    answer = {"id": "a", "choices": choices, "usage": usage}
+    for name, record in (
+        ("in.jsonl", {"custom_id": "q", "body": body}),
+        ("out.jsonl", {"custom_id": "q", "response": {"status_code": 200, "body": answer}}),
+    ):
+        (tmp_path / name).write_text(json.dumps(record) + "\n")
+    source = LogSource([str(tmp_path / name) for name in ("in.jsonl", "out.jsonl")])
+    source.each_answer = True
+    turns = []
+    for conversation in source.conversations():
+        while (turn := conversation.next_turn(None)) is not None:
+            turns.append(turn)
+    assert [None if turn.output_ids is None else turn.output_ids.tolist() for turn in turns] == [[0], [1], [2], [3]]
+    assert [None if turn.call.usage is None else turn.call.usage.cached for turn in turns] == [None, None, None, 2]

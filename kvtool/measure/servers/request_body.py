@@ -8,7 +8,7 @@ from typing import Any
 
 from kvtool.errors import KvtoolError
 from kvtool.text.message import Message, role_of
-from kvtool.workload.request_fields import is_streamed
+from kvtool.workload.request_fields import answers_asked, is_streamed
 from kvtool.workload.turn import Turn
 
 CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
@@ -77,7 +77,10 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
             "a trace of block hashes has no prompts to send", hint="kvtool profile accounts for it", place=turn.place
         )
     body |= turn.fields
-    body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens, "temperature": 0}
+    body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens}
+    body["temperature"] = (
+        1 if answers_asked(turn.fields) > 1 else 0
+    )  # vLLM refuses several answers that are all the same
     salt = "".join(part for part in (turn.salt, how.salt) if part)
     if salt:
         body["cache_salt"] = salt
