@@ -20,8 +20,10 @@ from kvtool.report.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
 from kvtool.workload.logs.file_kinds import FILE_KINDS
 from kvtool.workload.logs.known_formats import RECORD_FORMATS
+from kvtool.workload.request_fields import REQUEST_FIELDS
 
 _ROOT = Path(__file__).resolve().parents[2]
+_CHANGES = {"prompt": "the prompt", "lookup": "the lookup", "requests": "the number of requests"}
 _FENCES = {".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".py": "python", ".md": "markdown"}
 
 
@@ -39,6 +41,15 @@ def keys_toml(name: str) -> str:
 def fates() -> str:
     """Every fate of a prompt token: its name in JSON and in the terminal."""
     return table(("in JSON", "in the report"), [(f"`{name}`", words) for name, words in FATES.items()])
+
+
+def request_fields() -> str:
+    """Fields of requests that change hits: what they do, and whether that is followed."""
+    rows = [
+        (f"`{each.name}`", _CHANGES[each.changes], each.does, "yes" if each.followed else "no, only named")
+        for each in REQUEST_FIELDS.values()
+    ]
+    return table(("field", "changes", "what it does", "followed"), rows)
 
 
 def action(part: str) -> str:
@@ -122,6 +133,7 @@ def _minutes(seconds: float | None) -> str:
 
 
 PARTS: dict[str, Callable[..., str]] = {
+    "request_fields": request_fields,
     "action": action,
     "api": api.function,
     "api-model": api.model,

@@ -43,6 +43,11 @@ class Plan:
     """The KV cache of the model that was named, as its server plans it."""
 
     @property
+    def by_vllm(self) -> bool:
+        """Whether requests are read and looked up as vLLM does it."""
+        return self.rules == "vllm" and (self.cache is None or not (self.cache.hosted or self.cache.engine is not None))
+
+    @property
     def bytes_per_block(self) -> int:
         """Of the whole model; with tensor parallelism every accelerator holds its part."""
         if self.served is not None:

@@ -56,10 +56,15 @@ def beside_server(
 
 
 def _predicted(reports: Sequence[Report]) -> PredictedSums:
+    """As the counters have it: they leave out the prompts of requests that look nothing up."""
     totals = [each.totals for each in reports]
-    prompt, hits = (sum(getattr(each, name) for each in totals) for name in ("prompt_tokens", "hit_tokens"))
+    prompt = sum(each.prompt_tokens - each.uncounted_tokens for each in totals)
+    hits = sum(each.hit_tokens for each in totals)
     return PredictedSums(
-        requests=sum(each.requests for each in totals), prompt_tokens=prompt, hit_tokens=hits, hit_rate=hits / prompt
+        requests=sum(each.requests for each in totals),
+        prompt_tokens=prompt,
+        hit_tokens=hits,
+        hit_rate=hits / prompt if prompt else 0.0,
     )
 
 

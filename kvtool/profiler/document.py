@@ -82,6 +82,8 @@ def made_report(
             refused_requests=result.refused,
             first_refusal=result.first_refusal or None,
             skipped_lines=skipped_lines,
+            uncounted_requests=result.uncounted,
+            uncounted_tokens=result.uncounted_tokens,
         ),
         fates=result.ledger.fates(),
         absent_fates=list(result.ledger.absent()),

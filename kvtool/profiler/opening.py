@@ -213,6 +213,9 @@ def open_workload(
     asked = EngineOptions() if isinstance(source, LogSource) else source.engine
     asked = merged(asked, options.fallback, said_options(options))
     planned = PlannedRun(options, asked, source)
+    if isinstance(source, LogSource):
+        source.by_vllm = planned.plan.by_vllm
+        source.each_answer = planned.plan.cache is None or not planned.plan.cache.hosted
     tokenizer = rendering.tokenizer or asked.tokenizer
     chat_template = rendering.chat_template or asked.chat_template
     by_provider = chat_template is None and planned.plan.cache is not None and planned.plan.cache.hosted

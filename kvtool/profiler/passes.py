@@ -126,6 +126,9 @@ class PassResult:
     """What requests cost, and what was reported of them, where a provider's rules are followed."""
     reads: ServerReads | None = None
     """What servers reported of requests that the embedded engine ran."""
+    uncounted: int = 0
+    """Requests that look nothing up, so that no counter of their server has them, and `uncounted_tokens` of their prompts."""
+    uncounted_tokens: int = 0
     unsalted: set[str] = field(default_factory=set)
     """Salts that the rules of the run leave out; of many the first."""
     told_reads: list[int] = field(default_factory=list)
@@ -521,6 +524,7 @@ class Pass:
                 compare=compare,
                 chain=job.chain,
                 scope=self._hosted_scope(turn),
+                reads=not (self.plan.by_vllm and job.request.skip_reading_cache),
             )
             if entry.alignment is not None and job.prompt is not None:
                 ledger.explain(entry, self.result.causes.add(turn, job.prompt, entry.alignment))
@@ -684,6 +688,9 @@ class Pass:
             self._price(job, outcome.prediction, job.request.arrival)
         if self._windows is not None:
             self._windows.add(job.turn, job.request)
+        if job.request.skip_reading_cache and self.plan.by_vllm:
+            self.result.uncounted += 1
+            self.result.uncounted_tokens += job.request.num_prompt_tokens
         if self.keep_hits:
             self.result.hits.setdefault(_hits_key(job), []).append(hit)
         if self.only_hits:

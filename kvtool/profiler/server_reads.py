@@ -46,11 +46,15 @@ class ServerRead(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A request as it can be run again; `arrival` and `end` are seconds, not a number where the log does not say them."""
+    """A request as it can be run again. `arrival` and `end` are seconds, not a number where the log does not say them.
+
+    `reads`: it looks its prompt up.
+    """
 
     prompt: Ids
     output: array[int]
     salt: str | None
+    reads: bool
     arrival: float
     end: float
 
@@ -82,15 +86,16 @@ class ServerReads:
         self._requests += 1
         self._keep(job, began, ended)
         usage = call.usage
-        if usage is None or usage.prompt is None or usage.cached is None or job.unit != 1:
-            return False
         own = job.request.num_prompt_tokens
+        prompt = own if usage is None or call.shares_usage else usage.prompt
+        if usage is None or prompt is None or usage.cached is None or job.unit != 1:
+            return False
         group = self.groups.setdefault(turn.group, len(self.groups))
         cut = call.incomplete is not None or bool(call.uncounted)
-        self._numbers.extend((group, usage.cached, usage.prompt, own, hit, reachable, known, number, cut))
+        self._numbers.extend((group, usage.cached, prompt, own, hit, reachable, known, number, cut))
         self._times.extend((began, ended))
         theirs, ours = self.models.get(call.model or "", (0, 0))
-        self.models[call.model or ""] = theirs + usage.prompt, ours + own
+        self.models[call.model or ""] = theirs + prompt, ours + own
         return True
 
     def _keep(self, job: Job, began: float, ended: float) -> None:
@@ -98,8 +103,9 @@ class ServerReads:
         if self._tokens > MOST_KEPT or job.unit != 1:
             self.complete = False
         if self.complete:
-            output = array("i", job.request.outputs)
-            self.kept.append(_Kept(job.ids.astype(np.int32), output, job.request.cache_salt, began, ended))
+            request, reads = job.request, not job.request.skip_reading_cache
+            output = array("i", request.outputs)
+            self.kept.append(_Kept(job.ids.astype(np.int32), output, request.cache_salt, reads, began, ended))
 
     def rows(self) -> Iterator[ServerRead]:
         """Those of which both are known, in the order in which they ended."""
@@ -121,6 +127,7 @@ def hits_with(kept: Sequence[_Kept], config: EngineConfig, latency: LatencyModel
             prompt_ids=one.prompt,
             output_ids=one.output.tolist() or [0],
             cache_salt=one.salt,
+            skip_reading_cache=not one.reads,
         )
         try:
             account(engine.scheduler, request)

@@ -54,6 +54,10 @@ class Totals(Model):
     refused_requests: Count
     first_refusal: str | None
     skipped_lines: Count
+    uncounted_requests: Count = 0
+    """Requests that look nothing up in the cache (`prompt_logprobs`): the counters of vLLM leave them out."""
+    uncounted_tokens: Count = 0
+    """Prompt tokens of these."""
 
 
 class TurnSums(Model):

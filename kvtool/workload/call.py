@@ -104,6 +104,12 @@ class Call:
     """Why the log does not hold the whole prompt, in a few words; None where nothing says so."""
     stored: tuple[StoredContent, ...] = ()
     """What its record says of explicit caches."""
+    streamed: bool = False
+    """Whether the answer was asked for as a stream."""
+    system_blocks: bool = False
+    """Whether the system prompt is a list of blocks beside the messages, as in Anthropic's API."""
+    shares_usage: bool = False
+    """Whether its call has other prompts, too: then its server reports the tokens of all together, and the cached ones of one."""
     responses: bool = False
     """Whether the record is a request of OpenAI's Responses API, which goes to a page of its own."""
 

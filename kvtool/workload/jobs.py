@@ -16,6 +16,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.call import CUT_OFF
 from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
+from kvtool.workload.request_fields import reads_cache
 from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
 
 _EMPTY: Ids = np.empty(0, dtype=np.int32)
@@ -110,6 +111,7 @@ class JobMaker:
             prompt_ids=prompt.ids,
             output_ids=made.output,
             cache_salt=turn.salt,
+            skip_reading_cache=not reads_cache(turn.fields, chat=turn.messages is not None),
         )
         return Job(turn, prompt, request, prompt.ids, 1, made.answer)
 

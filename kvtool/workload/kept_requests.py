@@ -32,7 +32,9 @@ class KeptRequests:
         if not self.complete:
             return
         written = turn.text is not None or turn.messages is not None
-        self._left -= _EACH + sum(map(_size, (turn.text, turn.messages, turn.tools, turn.output_text, turn.extra)))
+        self._left -= _EACH + sum(
+            map(_size, (turn.text, turn.messages, turn.tools, turn.output_text, turn.extra, turn.fields))
+        )
         if not written or turn.session is not None or turn.index or turn.output_ids is not None or self._left < 0:
             self.complete = False
             self._turns.clear()

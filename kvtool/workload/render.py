@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+import numpy as np
+
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.workload.request_fields import (
+    continues_final_message,
+    generation_prompt,
+    special_tokens,
+    template_variables,
+    truncation,
+)
 from kvtool.workload.turn import Turn
 
 _MOST_SESSIONS = 100_000
@@ -42,17 +51,40 @@ class Renderer:
         return name in self.__dict__
 
     def prompt(self, turn: Turn) -> Prompt:
-        """Messages go through the chat template, which writes BOS itself; a text gets the tokenizer's special tokens."""
+        """Messages go through the chat template, which writes BOS itself; a text gets the tokenizer's special tokens.
+
+        What the request's own fields say goes before both.
+        """
         if turn.token_ids is not None:
-            return Prompt(turn.token_ids)
+            return self._truncated(turn, Prompt(turn.token_ids))
+        fields, text = turn.fields, turn.text
         if turn.messages is not None:
             template = self.chat_template
-            seconds = self._arrival(turn) if template.tells_time else 0.0
-            text = template.render(turn.messages, turn.tools, extra=turn.extra, seconds=seconds)
-            return self.tokenizer.encode(text, add_special_tokens=False)
-        if turn.text is not None:
-            return self.tokenizer.encode(turn.text, add_special_tokens=True)
-        raise ValueError("a turn of block hashes has no prompt to render")
+            text = template.render(
+                turn.messages,
+                turn.tools,
+                add_generation_prompt=generation_prompt(fields),
+                continue_final_message=continues_final_message(fields),
+                extra={**template_variables(fields), **turn.extra},
+                seconds=self._arrival(turn) if template.tells_time else 0.0,
+            )
+        if text is None:
+            raise ValueError("a turn of block hashes has no prompt to render")
+        special = special_tokens(fields, chat=turn.messages is not None)
+        return self._truncated(turn, self.tokenizer.encode(text, add_special_tokens=special), special=special)
+
+    def _truncated(self, turn: Turn, prompt: Prompt, *, special: bool = False) -> Prompt:
+        """The prompt as far as the request lets it be read. A truncated one has no text: it begins or ends anywhere."""
+        asked = truncation(turn.fields)
+        if asked is None or len(prompt) <= asked.tokens:
+            return prompt
+        if asked.side == "right":
+            return Prompt(prompt.ids[: asked.tokens])
+        kept = 0
+        if special and asked.side is None:  # the tokenizer truncates what stands between its special tokens
+            kept = min(self.tokenizer.num_prefix_tokens, asked.tokens)
+        left = asked.tokens - kept
+        return Prompt(np.concatenate([prompt.ids[:kept], prompt.ids[len(prompt) - left :]]))
 
     def _arrival(self, turn: Turn) -> float:
         """When a turn arrives; a later one of a session without a time of its own, as far as is known: with the one before."""

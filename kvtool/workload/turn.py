@@ -34,6 +34,14 @@ class HashedPrompt:
     answer: list[int] | None = None
 
 
+class Sampled(NamedTuple):
+    """What a model answered, as far as a log has it: its text, its tokens, or how many these are."""
+
+    text: str | None = None
+    ids: Ids | None = None
+    tokens: int | None = None
+
+
 class RequestName(NamedTuple):
     """A request of a log: `record` counts the records of its file from 1 and is 0 where the file itself is the prompt.
 
@@ -71,6 +79,10 @@ class Turn:
     """Which request of which log it is; None where it is of none."""
     extra: dict[str, Any] = field(default_factory=dict)
     """`chat_template_kwargs` of the record, passed on to the chat template."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """What else the request asks for, of the fields in `request_fields`."""
+    more_answers: tuple[Sampled, ...] = ()
+    """The answers after the first one, where the request asks for several."""
     call: Call = NO_CALL
     """What the log tells of it beside the prompt."""
     epoch: float | None = None
@@ -98,6 +110,8 @@ class Turn:
             self.written,
             self.name,
             self.extra,
+            self.fields,
+            self.more_answers,
             self.call,
             self.epoch,
             self.clock,

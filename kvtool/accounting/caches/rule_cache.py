@@ -78,6 +78,8 @@ class RuleRun:
         outcome = Outcome(0, ())
         if self._caching:
             outcome = self.cache.request(job, job.request.arrival, reachable)
+            if isinstance(self.cache, ReplicaCaches) and job.request.skip_reading_cache:  # it only writes
+                outcome = Outcome(0, ())
         self._outcomes[id(job)] = outcome
         job.request.num_cached_tokens = outcome.hit
         job.request.outputs = list(job.request.output_ids or [])

@@ -31,7 +31,7 @@ class UnlimitedCache:
     def execute(self, request: Request, reachable: int) -> None:
         """Take a request with known tokens from submission to its end; `reachable` of its tokens were computed before it."""
         config, size = self._config, self._config.block_size
-        hit = reachable if config.enable_prefix_caching else 0
+        hit = reachable if config.enable_prefix_caching and not request.skip_reading_cache else 0
         outputs = request.output_ids if request.output_ids is not None else [0] * request.max_tokens
         request.outputs = list(outputs[: config.max_model_len - request.num_prompt_tokens])
         request.num_cached_tokens = hit

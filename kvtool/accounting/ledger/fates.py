@@ -6,6 +6,7 @@ the first rung on which it becomes a hit. Rungs that cannot differ in a configur
 ====================  ================================================================================================
 hit                   the engine as configured reused it
 caching_off           prefix caching is switched off
+not_read              the request asks for log probabilities of its prompt, and vLLM computes all of it
 evicted               an unlimited cache would still have had it
 window                layers with a sliding window no longer had what it needs (llama.cpp)
 host_list_full        it was saved in host memory, and went for what was saved later (llama.cpp)
@@ -38,6 +39,7 @@ from __future__ import annotations
 FATES = {
     "hit": "hit",
     "caching_off": "prefix caching is off",
+    "not_read": "prompt logprobs asked for",
     "evicted": "evicted before reuse",
     "window": "beyond the window",
     "host_list_full": "host list full",
@@ -75,6 +77,7 @@ DECIDED_BY = {
     "in_flight": "timing",
     "isolated": "tenants",
     "caching_off": "switched off",
+    "not_read": "request",
     "not_kept": "model",
     "answer_not_kept": "model",
     "no_state": "model",

@@ -129,11 +129,13 @@ class Ledger:
         compare: bool = True,
         chain: Chain | None = None,
         scope: str | None = None,
+        reads: bool = True,
     ) -> LedgerEntry:
         """Enter a request: `ids` of its prompt and `output` of its answer as far as it is computed.
 
         A trace's ids may leave out a last block that is not full; `chain` has their numbers, if there are any already.
         `scope` names the cache that the request can read, where that is not its salt's.
+        Without `reads` no token of it can hit: the request looks nothing up.
         Without `compare` nothing is looked for behind differences of this one, nor is it kept to compare others with.
         """
         totals = self.group(turn.group)
@@ -166,10 +168,11 @@ class Ledger:
             tenant = self._tenants.setdefault((unit, salt or ""), RadixTree(self._store))
             own = min(tenant.grow(ids, sequence) * unit, count)
         rungs = self._rungs(count, own, known, unit)
+        reachable = rungs[0][1] if reads else 0
+        if not reads:
+            rungs[0] = ("not_read", rungs[0][1])
         totals.shared(known)
-        return LedgerEntry(
-            owner, totals, count, rungs, rungs[0][1], known, own, turn, prompt, alignment, None, repeated
-        )
+        return LedgerEntry(owner, totals, count, rungs, reachable, known, own, turn, prompt, alignment, None, repeated)
 
     def _submit_traced(
         self, turn: Turn, totals: GroupTotals, owner: int, ids: Ids, unit: int, count: int, chain: Chain | None

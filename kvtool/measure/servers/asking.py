@@ -5,17 +5,26 @@ from __future__ import annotations
 from kvtool.measure.servers.http_exchange import OK, TIMEOUT, ServerConnection, ServerError
 from kvtool.measure.servers.request_body import RESPONSES, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
+from kvtool.workload.request_fields import REQUEST_FIELDS
 
 _MOST_ANSWER = 8 << 20
 """Bytes; a million tokens take less."""
-_READ = ("model", "messages", "prompt", "tools", "chat_template_kwargs")
+_READ = frozenset(("model", "messages", "prompt", "tools", "chat_template_kwargs")) | {
+    each.name for each in REQUEST_FIELDS.values() if each.tokenized
+}
+_CHANGES_PROMPT = frozenset(each.name for each in REQUEST_FIELDS.values() if each.changes == "prompt") - _READ
+
+
+def has_tokens_to_read(request: ToSend) -> bool:
+    """Whether /tokenize can say how the server reads this prompt: not of tokens, nor with a field that it does not take."""
+    return not isinstance(request.body.get("prompt"), list) and _CHANGES_PROMPT.isdisjoint(request.body)
 
 
 def tokens_read(address: ServerAddress, request: ToSend) -> list[int] | None:
     """The tokens of a prompt as the server reads them; None where it does not say."""
     body = {name: value for name, value in request.body.items() if name in _READ}
-    if isinstance(body.get("prompt"), list) or request.endpoint == RESPONSES:
-        return None  # they are sent as tokens, or /tokenize knows no such request
+    if request.endpoint == RESPONSES:
+        return None  # /tokenize knows no such request
     with ServerConnection(address, timeout=3 * TIMEOUT) as connection:
         status, value = connection.post("/tokenize", body, limit=_MOST_ANSWER)
     tokens = value.get("tokens") if status == OK and isinstance(value, dict) else None

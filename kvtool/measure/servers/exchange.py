@@ -77,7 +77,8 @@ class Exchange:
         response = self.response
         if response is not None and self.usage is None:
             response = without_counts(response)
-        return {"endpoint": self.endpoint, "body": self.body, "response": response}
+        body = self.body if self.first is None else {**self.body, "stream": True}
+        return {"endpoint": self.endpoint, "body": body, "response": response}
 
 
 def _ids(value: object) -> list[int] | None:

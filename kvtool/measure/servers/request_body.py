@@ -9,6 +9,7 @@ from typing import Any
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.key_redaction import REDACTED
 from kvtool.text.message import Message, role_of
+from kvtool.workload.request_fields import answers_asked, is_streamed
 from kvtool.workload.turn import Turn
 
 CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
@@ -37,12 +38,19 @@ class ToSend:
     endpoint: str
     body: dict[str, Any]
 
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer comes as a stream."""
+        return is_streamed(self.body)
+
     def sent(self, session_id: str, how: SentAs) -> dict[str, Any]:
-        """All that is sent: streaming, with usage at the end, under the name of a session."""
+        """All that is sent under the name of a session: streaming where it can be, with usage at the end."""
+        beside: dict[str, Any] = {"stream": self.streamed}
         if self.endpoint == RESPONSES:  # has its usage at the end without being asked, and no way to ask for tokens
-            beside: dict[str, Any] = {"stream": True, "store": False}
+            beside["store"] = False
         else:
-            beside = {"stream": True, "stream_options": {"include_usage": True}}
+            if self.streamed:
+                beside["stream_options"] = {"include_usage": True}
             if how.token_ids:
                 beside["return_token_ids"] = True
         if how.token_ids:
@@ -74,7 +82,11 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
         raise KvtoolError(
             "a trace of block hashes has no prompts to send", hint="kvtool profile accounts for it", place=turn.place
         )
-    body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens, "temperature": 0}
+    body |= turn.fields
+    body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens}
+    body["temperature"] = (
+        1 if answers_asked(turn.fields) > 1 else 0
+    )  # vLLM refuses several answers that are all the same
     salt = "".join(part for part in (turn.salt, how.salt) if part)
     if salt:
         body["cache_salt"] = salt

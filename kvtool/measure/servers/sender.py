@@ -11,7 +11,7 @@ from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.http_exchange import OK, TOO_MANY, Answered, HttpClient, ServerError
 from kvtool.measure.servers.request_body import SentAs, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.streamed_answer import MAX_ANSWER, BrokenAnswerError, StreamedAnswer
+from kvtool.measure.servers.streamed_answer import MAX_ANSWER, BrokenAnswerError, StreamedAnswer, WholeAnswer
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -60,14 +60,14 @@ class Sender:
     async def send(self, number: int, session_id: str, request: ToSend) -> tuple[Exchange, str]:
         """What came of it, with the text of the answer. ServerError where no later request would fare better."""
         await asyncio.sleep(max(self._not_before - self.now, 0.0))
-        streamed = StreamedAnswer(request.endpoint)
+        read = StreamedAnswer(request.endpoint) if request.streamed else WholeAnswer()
         sent = self.now
         first: float | None = None
 
         def take(data: bytes) -> None:
             nonlocal first
-            streamed.take(data)
-            if first is None and streamed.begun:
+            read.take(data)
+            if first is None and read.begun:
                 first = self.now
 
         status: int | None = None
@@ -78,7 +78,7 @@ class Sender:
             answer = await self._client.exchange("POST", request.endpoint, content=content, limit=MAX_ANSWER, take=take)
             status = answer.status
             if status == OK:
-                response = streamed.response()
+                response = read.response()
             else:
                 self._check(answer)
                 trouble = f"HTTP {status}"
@@ -91,7 +91,7 @@ class Sender:
         exchange = Exchange(
             number, request.body, request.endpoint, session_id, sent, first, self.now, status, response, trouble
         )
-        return exchange, streamed.text if response is not None else ""
+        return exchange, read.text if response is not None else ""
 
     def _check(self, answer: Answered) -> None:
         """What ends the run; how long to wait with the next request."""

@@ -8,6 +8,8 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.key_redaction import redact_keys, redact_keys_in
 from kvtool.measure.servers.request_body import CHAT, RESPONSES
 from kvtool.measure.servers.said_values import said_json
+from kvtool.workload.logs.chat_records import answer_of
+from kvtool.workload.request_fields import MOST_ANSWERS
 
 MAX_ANSWER = 64 << 20
 """Bytes of a stream."""
@@ -24,6 +26,43 @@ class BrokenAnswerError(KvtoolError):
     """A stream that is none of an answer, or is cut off; the message has none of its text."""
 
 
+class WholeAnswer:
+    """An answer that comes in one piece: takes its bytes, and `response` is the answer when all have come."""
+
+    begun = False
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.text = ""
+        """What the server said first."""
+
+    def take(self, data: bytes) -> None:
+        """Keep the bytes: the exchange bounds how many there are."""
+        self._data += data
+
+    def response(self) -> dict[str, Any]:
+        """The answer, without the log probabilities of its prompt."""
+        value = _object(bytes(self._data))
+        choices = value.get("choices")
+        for each in (value, *(choices if isinstance(choices, list) else ())):
+            if isinstance(each, dict):
+                each.pop("prompt_logprobs", None)
+        whole = {redact_keys(name): redact_keys_in(each) for name, each in value.items()}
+        self.text = answer_of(whole)[0] or ""
+        return whole
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    """The object of a JSON text; BrokenAnswerError for what is none."""
+    try:
+        value = said_json(data)
+    except ValueError:
+        raise BrokenAnswerError("an answer that is no JSON") from None
+    if not isinstance(value, dict):
+        raise BrokenAnswerError("an answer that is no object")
+    return value
+
+
 class StreamedAnswer:
     """Takes bytes as they come; `response` is the answer when all have come."""
 
@@ -31,8 +70,10 @@ class StreamedAnswer:
         """`endpoint` is the page that was asked: the answers of each have a shape of their own."""
         self._endpoint = endpoint
         self._rest = b""
-        self._text: list[str] = []
-        self._token_ids: list[int] = []
+        self._texts: dict[int, list[str]] = {0: []}
+        self._token_ids: dict[int, list[int]] = {}
+        """Texts and tokens by the number of the answer, as a request may ask for several."""
+        self._tokens = 0
         self._prompt_ids: list[int] | None = None
         self._finish: str | None = None
         self._usage: dict[str, Any] | None = None
@@ -56,12 +97,7 @@ class StreamedAnswer:
         if data == _DONE:
             self._done = True
             return
-        try:
-            value = said_json(data)
-        except ValueError:
-            raise BrokenAnswerError("an answer that is no JSON") from None
-        if not isinstance(value, dict):
-            raise BrokenAnswerError("an answer that is no object")
+        value = _object(data)
         if value.get("error") is not None or value.get("type") in _FAILED:
             raise BrokenAnswerError("an error in the middle of an answer")
         self._counts(value)
@@ -81,7 +117,7 @@ class StreamedAnswer:
         if isinstance(delta, str) and delta:
             self.begun = True
             if kind == "response.output_text.delta":
-                self._text.append(delta)
+                self._texts[0].append(delta)
         if kind in ("response.completed", "response.incomplete") and isinstance(whole, dict):
             self._finish = "stop" if kind == "response.completed" else "length"
             self.begun = True
@@ -104,12 +140,14 @@ class StreamedAnswer:
     def _choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta")
         text = delta.get("content") if isinstance(delta, dict) else choice.get("text")
-        ids = choice.get("token_ids")
+        ids, index = choice.get("token_ids"), choice.get("index")
+        index = index if type(index) is int and 0 <= index < MOST_ANSWERS else 0
         if isinstance(text, str) and text:
-            self._text.append(text)
+            self._texts.setdefault(index, []).append(text)
         if isinstance(ids, list):
-            self._token_ids += ids
-            if len(self._token_ids) > _MOST_TOKENS:
+            self._token_ids.setdefault(index, []).extend(ids)
+            self._tokens += len(ids)
+            if self._tokens > _MOST_TOKENS:
                 raise BrokenAnswerError(f"an answer of more than {_MOST_TOKENS:,} tokens")
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"]
@@ -117,8 +155,11 @@ class StreamedAnswer:
 
     @property
     def text(self) -> str:
-        """What the server said."""
-        return redact_keys("".join(self._text))
+        """What the server said first."""
+        return self._text(0)
+
+    def _text(self, index: int) -> str:
+        return redact_keys("".join(self._texts.get(index, ())))
 
     @property
     def _kept(self) -> dict[str, Any]:
@@ -139,12 +180,17 @@ class StreamedAnswer:
             content = [{"type": "output_text", "text": self.text}]
             output = [{"type": "message", "role": "assistant", "content": content}]
             return {**self._kept, "output": output}
-        chat = self._endpoint == CHAT
-        said = {"message": {"role": "assistant", "content": self.text}} if chat else {"text": self.text}
-        choice: dict[str, Any] = {"index": 0, "finish_reason": redact_keys_in(self._finish), **said}
-        if self._token_ids:
-            choice["token_ids"] = self._token_ids
-        found = {**self._kept, "choices": [choice]}
+        choices = [self._whole(index) for index in sorted({*self._texts, *self._token_ids})]
+        found: dict[str, Any] = {**self._kept, "choices": choices}
         if self._prompt_ids is not None:
             found["prompt_token_ids"] = self._prompt_ids
         return found
+
+    def _whole(self, index: int) -> dict[str, Any]:
+        """One of the answers."""
+        text = self._text(index)
+        said = {"message": {"role": "assistant", "content": text}} if self._endpoint == CHAT else {"text": text}
+        choice: dict[str, Any] = {"index": index, "finish_reason": redact_keys_in(self._finish), **said}
+        if ids := self._token_ids.get(index):
+            choice["token_ids"] = ids
+        return choice

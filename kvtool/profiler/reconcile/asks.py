@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kvtool.config.asked_run import RunOptions
@@ -12,6 +12,7 @@ from kvtool.measure.servers.exchange import Exchange
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.reconcile.twin import Ask
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.engine_requests import engine_requests
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions
 from kvtool.workload.memory import MemorySource
@@ -34,37 +35,43 @@ def asked_of(
     exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tokenizers, date: datetime | None = None
 ) -> AskedThere:
     """`date` is the server's clock. KvtoolError for a prompt that cannot be read or rendered."""
-    kept: list[Exchange] = []
-    left_out: dict[int, str] = {}
-    for each in exchanges:
-        if (each.body.get("n") or 1) != 1:
-            left_out[each.number] = (
-                "several answers were asked for (`n`): their prompt is computed together, which is not predicted"
-            )
-        else:
-            kept.append(each)
-    if not kept:
+    if not exchanges:
         raise KvtoolError(
             "no request was answered that can be predicted", hint="kvtool replay needs answers with their usage"
         )
-    source = MemorySource([each.as_record() for each in kept], LogOptions(by_time=False))
+    source = MemorySource([each.as_record() for each in exchanges], LogOptions(by_time=False))
     opened = open_workload(options, tokenizers, source=source)
-    found = AskedThere(opened, left_out=left_out)
+    source.each_answer = False
+    found = AskedThere(opened)
     maker = JobMaker(renderer_at(opened.renderer, date), seed=opened.planned.plan.seed)
     for conversation in source.conversations():
         while (turn := conversation.next_turn(None)) is not None:
             assert turn.written is not None
             assert turn.written[1] is not None
-            exchange = kept[turn.written[1] - 1]
-            job = maker.make(turn)
-            ids = exchange.output_ids
-            output = tuple(ids if ids is not None else job.request.output_ids or (0,))
-            found.asks.setdefault(exchange.number, []).append(Ask(exchange.number, job.ids, output, turn.salt))
-            if ids is not None:
+            exchange = exchanges[turn.written[1] - 1]
+            asks = found.asks.setdefault(exchange.number, [])
+            for at, one in enumerate(engine_requests([turn])):
+                request = maker.make(one).request
+                assert request.prompt_ids is not None
+                asks.append(
+                    Ask(
+                        exchange.number,
+                        request.prompt_ids,
+                        tuple(request.output_ids or (0,)),
+                        turn.salt,
+                        reads=not request.skip_reading_cache,
+                        reported=one.call.usage is not None,
+                        again=at > 0,
+                    )
+                )
+            if exchange.output_ids is not None:
                 found.known_answers.add(exchange.number)
-    for each in kept:
-        if each.number not in found.asks:
+    for each in exchanges:
+        asks = found.asks.get(each.number, [])
+        if not asks:
             found.left_out[each.number] = "no prompt is found in it"
+        elif not any(ask.reported for ask in asks):  # it has no usage
+            asks[-1] = replace(asks[-1], reported=True)
     return found
 
 

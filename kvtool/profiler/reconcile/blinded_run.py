@@ -65,14 +65,19 @@ class BlindedRun:
             asks = asked.get(each.number, ())
             body: dict[str, Any] = {name: each.body[name] for name in _SAID if type(each.body.get(name)) is int}
             response = None if each.response is None else _counts(each)
-            if len(asks) == 1 and response is not None:
+            if asks and all(ask.again for ask in asks[1:]) and response is not None:
                 ask = asks[0]
-                prompt, output = ask.prompt.tolist(), list(ask.output)
-                whole = self._tokens([*prompt, *output], ask.salt)
-                body["prompt"] = whole[: len(prompt)]
-                response["choices"] = [{"index": 0, "finish_reason": "length", "token_ids": whole[len(prompt) :]}]
+                prompt = ask.prompt.tolist()
+                wholes = [self._tokens([*prompt, *one.output], ask.salt) for one in asks]
+                body["prompt"] = wholes[0][: len(prompt)]
+                if not ask.reads:
+                    body["prompt_logprobs"] = 0
+                response["choices"] = [
+                    {"index": index, "finish_reason": "length", "token_ids": whole[len(prompt) :]}
+                    for index, whole in enumerate(wholes)
+                ]
                 if (theirs := each.prompt_ids) is not None:
-                    whole = self._tokens([*theirs, *output], ask.salt)
+                    whole = self._tokens([*theirs, *ask.output], ask.salt)
                     response["prompt_token_ids"] = whole[: len(theirs)]
                 if ask.salt is not None:
                     body["cache_salt"] = self._name(ask.salt)

@@ -95,7 +95,7 @@ class CauseTrials:
             usage = each.usage
             predicted = self.base.cached.get(each.number)
             reported = None if usage is None else usage.cached
-            count = sum(len(ask.prompt) for ask in self.asked.asks[each.number])
+            count = sum(len(ask.prompt) for ask in self.asked.asks[each.number] if not ask.again)
             other = usage is not None and usage.prompt not in (None, count)
             if reported is None or predicted != reported or other:
                 yield _Case(each, predicted, reported)
@@ -159,6 +159,7 @@ class CauseTrials:
                 return found
         silent = [each for each in self._disagreeing() if each.reported is None]
         left = self.evidence.hits_left()
+        left = None if left is None else left - self.base.unreported
         if left is None or self.evidence.traffic is not None or any(each.predicted is None for each in silent):
             return None
         agree = left == sum(each.predicted or 0 for each in silent)

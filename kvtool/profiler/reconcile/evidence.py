@@ -12,7 +12,7 @@ from kvtool.measure.servers.exchange import Exchange
 from kvtool.profiler.reconcile.asks import AskedThere
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
-from kvtool.profiler.reconcile.twin import FOREIGN, Ask
+from kvtool.profiler.reconcile.twin import FOREIGN, Ask, TwinRun
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.turn import Ids
 
@@ -88,7 +88,7 @@ class RunEvidence:
         return evidence
 
     def count(self) -> None:
-        """The counters' growth beside the sums of usage."""
+        """The counters' growth beside the sums of usage, as often as the counters have each prompt."""
         counted = self.observed.counted
         if counted is None:
             return
@@ -101,9 +101,15 @@ class RunEvidence:
         queries, hits = counted.get(names.QUERIES), counted.get(names.HITS)
         if queries is None or hits is None or any(usage is None or usage.prompt is None for usage in usages):
             return
-        asked = queries - sum(usage.prompt or 0 for usage in usages if usage is not None)
+        asks: dict[int, list[Ask]] = {}
+        for ask in self.sent:
+            asks.setdefault(ask.number, []).append(ask)
+        answered = zip(self.observed.answered, usages, strict=True)
+        asked = queries - sum(
+            (usage.prompt or 0) * _lookups(asks.get(each.number)) for each, usage in answered if usage is not None
+        )
         found = hits - sum(usage.cached or 0 for usage in usages if usage is not None)
-        silent = any(usage is not None and usage.cached is None for usage in usages)
+        silent = any(usage is not None and usage.cached is None for usage in usages) or self.makes_several
         self.counters_agree = asked == 0 and (found == 0 or silent)
         if asked > 0 or (found > 0 and not silent):
             more = f"{asked:,} tokens looked up and {0 if silent else found:,} hit"
@@ -112,6 +118,16 @@ class RunEvidence:
             self.notes.append(
                 f"/metrics counted less than our answers report: {-asked:,} tokens looked up and {-found:,} hit"
             )
+
+    @property
+    def makes_several(self) -> bool:
+        """Whether an exchange made several requests: then usage has the cached tokens of one of them."""
+        return not all(ask.reported for ask in self.sent)
+
+    def count_hits(self, run: TwinRun) -> None:
+        """Hold the counted hits against usage and, where that does not have them, against what is predicted."""
+        if self.counters_agree and self.makes_several and not self.unreported:
+            self.counters_agree = self.hits_left() == run.unreported
 
     def hits_left(self) -> int | None:
         """Tokens that were hit by requests whose usage does not say it, by the counters."""
@@ -124,7 +140,7 @@ class RunEvidence:
         usage, said = each.usage, each.prompt_ids
         if said is not None and len(asks) == 1:
             self._differ(each, asks[0], np.asarray(said, dtype=np.int32), whole=True)
-        count = sum(len(ask.prompt) for ask in asks)
+        count = sum(len(ask.prompt) for ask in asks if not ask.again)
         if each.number not in self.other_tokens and usage is not None and usage.prompt not in (None, count):
             why = f"the server counts {usage.prompt:,} prompt tokens, and here are {count:,}"
             self.other_tokens[each.number] = OtherTokens(why, None)
@@ -191,6 +207,13 @@ class RunEvidence:
                 found.append((trace.admitted[each.session_id], place))
             place += len(asked.asks[each.number])
         return [*found, (len(trace.events), place)]
+
+
+def _lookups(asks: Sequence[Ask] | None) -> int:
+    """How often the counters have the prompts that a usage counts once: for each answer, and never where nothing is looked up."""
+    if not asks:
+        return 1
+    return sum(ask.reads for ask in asks) // sum(not ask.again for ask in asks)
 
 
 def _before(places: Iterable[tuple[int, int]], event: int) -> int:

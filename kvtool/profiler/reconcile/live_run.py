@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.measure.servers import metric_names as names
-from kvtool.measure.servers.asking import empty_cache, tokens_read
+from kvtool.measure.servers.asking import empty_cache, has_tokens_to_read, tokens_read
 from kvtool.measure.servers.counted_between import Counted, counted_between
 from kvtool.measure.servers.counters import Scrape, scrape_of
 from kvtool.measure.servers.event_listener import EventListener, event_lines, event_sources
@@ -21,7 +21,7 @@ from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.kv_events import EventBatch
 from kvtool.measure.servers.record_folder import RecordFolder
-from kvtool.measure.servers.request_body import SentAs, to_send
+from kvtool.measure.servers.request_body import SentAs, ToSend, to_send
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.sending import Sending, Sent, send_all
 from kvtool.measure.servers.server_address import ServerAddress
@@ -37,6 +37,8 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import first_turns, one_at_a_time, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.request_fields import answers_asked
 from kvtool.workload.turn import Turn
 
 _SETTLING = 10
@@ -91,32 +93,42 @@ class LiveRun:
         )
         self._maker = JobMaker(renderer_at(opened.renderer, facts.date), seed=opened.planned.plan.seed)
         self._notes: list[str] = []
+        if isinstance(opened.source, LogSource):
+            opened.source.each_answer = False  # they are sent as their clients sent them
 
     def planned(self) -> Planned:
         """One pass over the workload, with the answers that it has; each group's first prompt is held against the server's tokens.
 
         KvtoolError where they differ: nothing was sent then.
         """
-        requests = prompt_tokens = output_tokens = 0
+        requests = prompt_tokens = output_tokens = several = 0
         seen: set[str] = set()
 
         def begin(turn: Turn) -> Job | None:
-            nonlocal requests, prompt_tokens, output_tokens
+            nonlocal requests, prompt_tokens, output_tokens, several
             job = self._made(turn)
             if job is None:
                 return None
             requests += 1
             prompt_tokens += job.request.num_prompt_tokens
-            output_tokens += self._most(job)
+            output_tokens += self._most(job) * answers_asked(turn.fields)
+            several += turn.call.shares_usage
             if turn.group not in seen and self.facts.other_server is None:
-                seen.add(turn.group)
-                self._check_tokens(turn, job)
+                request = to_send(turn, self._how, 1)
+                if has_tokens_to_read(request):
+                    seen.add(turn.group)
+                    self._check_tokens(turn, job, request)
             return job
 
         limit = self.opened.planned.plan.limit
         one_at_a_time(first_turns(self.opened.source.conversations(), limit), begin, lambda _: None, lambda _: None)
         if not requests:
             raise KvtoolError(f"{self.opened.name}: no request to send")
+        if several:
+            self._note(f"{plural(several, 'call')} with several prompts: each prompt is sent by itself")
+        if isinstance(self.opened.source, LogSource):
+            for each in self.opened.source.prompts.not_followed_notes():
+                self._note(each)
         return Planned(requests, prompt_tokens, output_tokens)
 
     def _made(self, turn: Turn) -> Job | None:
@@ -132,8 +144,8 @@ class LiveRun:
         room = self.opened.planned.plan.engine.max_model_len - job.request.num_prompt_tokens
         return max(min(self.options.max_tokens or job.request.max_tokens, room), 1)
 
-    def _check_tokens(self, turn: Turn, job: Job) -> None:
-        theirs = tokens_read(self.address, to_send(turn, self._how, 1))
+    def _check_tokens(self, turn: Turn, job: Job, request: ToSend) -> None:
+        theirs = tokens_read(self.address, request)
         if theirs is None:
             self._note(
                 "the server does not say how it reads prompts (/tokenize): tokens are compared by their number only"

@@ -58,6 +58,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     if led is not None:
         base = led.run(twin.config, twin.latency, _by_number(evidence), events=False)
         evidence.notes.append("when each request came to the scheduler is taken from the KV events")
+    evidence.count_hits(base)
     named = CauseTrials(evidence, asked, twin, base).causes()
     return _document(
         observed, asked, evidence, twin, led, base, named, timed=options.predicting.calibration is not None

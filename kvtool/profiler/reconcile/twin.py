@@ -30,6 +30,12 @@ class Ask:
     prompt: Ids
     output: tuple[int, ...] = (0,)
     salt: str | None = None
+    reads: bool = True
+    """Whether the request looks its prompt up; the counters leave out one that does not."""
+    reported: bool = True
+    """Whether the usage of its exchange has its cached tokens: of several requests that of one."""
+    again: bool = False
+    """Whether it has the prompt of the ask before it, for another answer: usage counts that prompt once."""
 
 
 @dataclass(slots=True)
@@ -37,7 +43,9 @@ class TwinRun:
     """What the engine made of the asks. Requests that it could never run are in neither of the first two."""
 
     cached: dict[int, int] = field(default_factory=dict)
-    """Cached tokens by the number of the exchange; of several prompts in one the sum."""
+    """Cached tokens by the number of the exchange, of the request whose cached tokens its usage has."""
+    unreported: int = 0
+    """Cached tokens of the other requests of exchanges that made several."""
     events: list[Event] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     evictions: int = 0
@@ -68,9 +76,10 @@ class Twin:
         engine = Engine(config, DryRunner(), clock, record_events=events)
         run = TwinRun()
         waiting = deque(enumerate(asks))
-        active: dict[int, tuple[int, Request]] = {}
+        active: dict[int, Ask] = {}
+        together: int | None = None
         while waiting or engine.busy:
-            while waiting and len(active) < self.at_once:
+            while waiting and (len(active) < self.at_once or waiting[0][1].number == together):
                 place, ask = waiting[0]
                 if place in cleared and not engine.scheduler.reset_prefix_cache(reset_running=True):
                     break  # not before what runs has ended
@@ -83,14 +92,18 @@ class Twin:
                     continue
                 request.arrival = clock.now()
                 engine.add(request)
-                active[request.order] = (ask.number, request)
+                active[request.order] = ask
+                together = None if ask.number == FOREIGN else ask.number  # the other requests of its exchange
             if not engine.busy:
                 continue
             for request in engine.step():
-                number, _ = active.pop(request.order)
-                run.cached[number] = run.cached.get(number, 0) + max(request.num_cached_tokens, 0)
+                ask = active.pop(request.order)
+                if ask.reported:
+                    run.cached[ask.number] = max(request.num_cached_tokens, 0)
+                else:
+                    run.unreported += max(request.num_cached_tokens, 0)
                 if request.first_token_at is not None:
-                    run.ttft[number] = request.first_token_at - request.arrival
+                    run.ttft[ask.number] = request.first_token_at - request.arrival
             if events:
                 run.events += engine.cache.take_events()
         run.evictions = engine.cache.num_evictions
@@ -105,4 +118,5 @@ def request_of(name: int, ask: Ask) -> Request:
         prompt_ids=np.asarray(ask.prompt, dtype=np.int32),
         output_ids=list(ask.output) or [0],
         cache_salt=ask.salt,
+        skip_reading_cache=not ask.reads,
     )

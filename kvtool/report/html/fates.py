@@ -24,6 +24,7 @@ class Look:
 _LOOKS = {
     "hit": Look("solid", "bare", "the engine as configured took it from the cache"),
     "caching_off": Look("run", "wide", "prefix caching is switched off"),
+    "not_read": Look("run", "leaning", "the request asks for prompt logprobs, so no cache is read"),
     "evicted": Look("run", "up", "a larger cache would still have had it"),
     "window": Look("block", "down", "layers with a sliding window no longer had what it needs"),
     "host_list_full": Look("run", "steep", "it was saved in host memory, and went for what was saved later"),

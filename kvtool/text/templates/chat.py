@@ -8,11 +8,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvtool.errors import KvtoolError, MessageRefusedError, Place
+from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.text.files.text_files import decode, read_data
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
-from kvtool.text.templates.served_messages import served_messages
+from kvtool.text.templates.open_message import check_continued, up_to_end_mark, with_end_mark
+from kvtool.text.templates.served_messages import place_of, served_messages
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Origin, Traced
 
@@ -95,11 +96,13 @@ class ChatTemplate:
         tools: Sequence[Any] | None = None,
         *,
         add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
         extra: Mapping[str, object] | None = None,
         seconds: float = 0.0,
     ) -> Traced:
         """The prompt text; what stood in a message keeps its origin. Raises KvtoolError where the template refuses a message.
 
+        With `continue_final_message` the text ends where the last message does, without what the template writes after it.
         `seconds` after the beginning of 2025 is when the request is rendered, for templates that ask.
         """
         self._moment = _moment(seconds)
@@ -114,10 +117,14 @@ class ChatTemplate:
         prepared = served_messages(
             messages, parts=self._template.reads_parts, developer=any(each in self.source for each in _DEVELOPER)
         )
+        if continue_final_message:
+            check_continued(messages, add_generation_prompt=add_generation_prompt)
+            prepared = with_end_mark(prepared)
         try:
-            return self._template.render({**variables, "messages": prepared})
+            text = self._template.render({**variables, "messages": prepared})
         except KvtoolError as error:
             raise self._refused(error, variables, prepared) from error
+        return up_to_end_mark(text, messages) if continue_final_message else text
 
     def _now(self) -> datetime:
         return self._moment
@@ -149,7 +156,7 @@ class ChatTemplate:
         return MessageRefusedError(
             f"the chat template {self.name} refuses message {fails - 1} (role {role!r}): {reason}",
             hint=f"the template fails at {error.place}" if error.place else error.hint,
-            place=_place_of(messages[fails - 1]) or error.place,
+            place=place_of(messages[fails - 1]) or error.place,
         )
 
 
@@ -179,14 +186,3 @@ def _without_marks(tool: Any) -> Any:
     if tool.keys().isdisjoint(_MARKS):
         return tool
     return {key: value for key, value in tool.items() if key not in _MARKS}
-
-
-def _place_of(message: Mapping[str, object]) -> Place | None:
-    """Where the text of a message begins."""
-    content = message.get("content")
-    if isinstance(content, list) and content:
-        content = content[0].get("text")
-    if not isinstance(content, Traced) or not content:
-        return None
-    origin, offset = content.at(0)
-    return Place(origin.path, *origin.position(offset)) if origin else None

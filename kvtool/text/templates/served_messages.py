@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import xxhash
 
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, Place
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 
@@ -141,3 +141,14 @@ def _traced_leaves(value: object, origin: Origin) -> object:
     if isinstance(value, list):
         return [_traced_leaves(item, origin) for item in value]
     return value
+
+
+def place_of(message: Mapping[str, object]) -> Place | None:
+    """Where the text of a message begins."""
+    content = message.get("content")
+    if isinstance(content, list) and content:
+        content = content[0].get("text")
+    if not isinstance(content, Traced) or not content:
+        return None
+    origin, offset = content.at(0)
+    return Place(origin.path, *origin.position(offset)) if origin else None

@@ -57,6 +57,11 @@ class Tokenizer:
         self._offset_characters = 0
 
     @property
+    def num_prefix_tokens(self) -> int:
+        """How many special tokens begin a prompt."""
+        return len(self._prefix)
+
+    @property
     def bos_token(self) -> str | None:
         return self.special_tokens.get("bos_token")
 

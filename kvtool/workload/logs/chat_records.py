@@ -24,9 +24,11 @@ from kvtool.workload.logs.record import (
     whole,
 )
 from kvtool.workload.logs.streamed import answer_in
-from kvtool.workload.logs.told_calls import call_of, sampled_of
+from kvtool.workload.logs.told_calls import call_of, choices_of, sampled_in, sampled_of
 from kvtool.workload.logs.usage import usage_of
 from kvtool.workload.logs.whole_prompts import parts_not_counted, texts_of, why_incomplete
+from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, request_fields
+from kvtool.workload.turn import Sampled
 
 _SPEAKERS = {
     "human": "user", "user": "user", "prompter": "user",
@@ -37,6 +39,15 @@ _SPEAKERS = {
 }  # fmt: skip
 
 
+_BODIES = frozenset(("body", "params", "request", "request_body", "full_request", "payload"))
+"""Fields that hold what a client sends."""
+_ASKS = frozenset(
+    (
+        *("max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k", "seed", "stop", "stop_sequences"),
+        *("stream", "stream_options", "ignore_eos", "min_tokens", "tool_choice", *REQUEST_FIELDS),
+    )
+)
+"""Fields that only a client sets: a record that has one is a request."""
 _ARGUMENTS = ("kwargs", "model_parameters", "modelParameters", "parameters", "optional_params", "invocation_params")
 """Where loggers keep what a request says beside its messages."""
 
@@ -139,8 +150,12 @@ def requests_of(
     if not messages:
         raise record.error("the list of messages is empty")
     tools = tools_of(record)
-    answer, length = answer_of(record.found(*RESPONSES)[0])
-    if answer is None and not single and (transcript or messages[-1]["role"] == "assistant"):
+    fields = {} if transcript else request_fields(record.fields)
+    last = messages[-1]
+    echoed = text_of(last) if last["role"] == "assistant" else ""
+    first, *more = answers_of(record, answers_asked(fields), echoed if fields.get("echo") is True else "")
+    spoken = transcript or (last["role"] == "assistant" and not _is_unanswered(record))
+    if first.text is None and not single and spoken:
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]
         if answers:
             return Transcript(
@@ -151,12 +166,20 @@ def requests_of(
         record.turn(
             call=call,
             messages=messages,
-            output_text=answer,
-            output_ids=sampled_of(record),
-            output_tokens=length,
+            output_text=first.text,
+            output_ids=first.ids,
+            output_tokens=first.tokens,
+            more_answers=tuple(more),
             tools=tools,
+            fields=fields,
         )
     ]
+
+
+def _is_unanswered(record: Record) -> bool:
+    """Whether a record is a request without its answer: then its messages are the prompt, even if the assistant's comes last."""
+    asks = not _ASKS.isdisjoint(record.fields) or (bool(record.pointer) and record.pointer[-1] in _BODIES)
+    return asks and call_of(record).usage is None
 
 
 class _AnswerCalls:
@@ -381,6 +404,28 @@ def answer_of(value: Any) -> tuple[str | None, int | None]:
     if isinstance(usage, dict):
         length = whole_number(usage.get("completion_tokens", usage.get("output_tokens")), most=(1 << 31) - 1)
     return _answer_text(value), length
+
+
+def answers_of(record: Record, count: int, echoed: str | None = "") -> list[Sampled]:
+    """The answers beside a request, one for each of the `count` requests that an engine makes of it.
+
+    `echoed` is what each text repeats of its prompt; None where that is not known.
+    """
+    text, tokens = answer_of(record.found(*RESPONSES)[0])
+    if count == 1:
+        return [Sampled(_without(text, echoed), sampled_of(record), tokens)]
+    choices = choices_of(record)
+    found = []
+    for at in range(count):
+        choice = choices.get(at, {})
+        text, ids = _without(_answer_text({"choices": [choice]}), echoed), sampled_in(choice)
+        unknown = text is None and ids is None and tokens is not None
+        found.append(Sampled(text, ids, tokens // count if unknown and tokens is not None else None))
+    return found
+
+
+def _without(text: str | None, echoed: str | None) -> str | None:
+    return None if text is None or echoed is None else text.removeprefix(echoed)
 
 
 def _answer_text(value: dict[str, Any]) -> str | None:

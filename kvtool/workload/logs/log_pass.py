@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
-from kvtool.workload.call import NO_CALL, Call, StoredContent
+from kvtool.workload.call import NO_CALL, StoredContent
 from kvtool.workload.logs.by_arrival import ArrivalCounts
 from kvtool.workload.logs.reading import LeftOut, in_plural
+from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, not_followed
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
@@ -97,10 +98,20 @@ class PromptsTold:
     with_parts: int = 0
     parts: dict[str, int] = field(default_factory=dict)
     incomplete: dict[str, int] = field(default_factory=dict)
+    not_followed: dict[str, int] = field(default_factory=dict)
+    """Requests by the field that they set and that nothing follows."""
+    shared: int = 0
+    """Requests whose server reported the cached tokens of one request for several."""
 
-    def add(self, call: Call) -> None:
-        """The call of one more request."""
+    def add(self, turn: Turn) -> None:
+        """One more request."""
         self.requests += 1
+        call = turn.call
+        if turn.fields:
+            for name in not_followed(turn.fields):
+                self.not_followed[name] = self.not_followed.get(name, 0) + 1
+            self.shared += answers_asked(turn.fields) > 1 and not call.shares_usage
+        self.shared += call.shares_usage
         if call is NO_CALL:
             return
         if call.uncounted:
@@ -125,7 +136,20 @@ class PromptsTold:
                 for why, number in sorted(self.incomplete.items(), key=lambda item: (-item[1], item[0]))
             )
             told.append(f"{count:,} of {plural(self.requests, 'prompt')} are not whole in the log ({why})")
+        told += self.not_followed_notes()
+        if self.shared:
+            told.append(
+                f"{plural(self.shared, 'call')} with several prompts or answers: each is a request of the engine, "
+                "usage reports the cached tokens of one"
+            )
         return told
+
+    def not_followed_notes(self) -> list[str]:
+        """Fields of requests that change what a server does and not what is predicted."""
+        return [
+            f"`{name}` of {plural(count, 'request')} is not followed: {REQUEST_FIELDS[name].does}"
+            for name, count in sorted(self.not_followed.items())
+        ]
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from kvtool.text.message import Message
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.engine_requests import as_vllm_reads, engine_requests
 from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
 from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
 from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
@@ -121,6 +122,10 @@ class LogSource:
         """Of the last pass that came to its end."""
         self._followed: LogProgress | None = None
         """Of the process that reads the log in this one's place."""
+        self.by_vllm = False
+        """Whether prompts are read as vLLM's server reads them, and `each_answer` whether a request for several answers is as many
+        requests, as it is to an engine."""
+        self.each_answer = False
         self.hear: Callable[[Turn], None] | None = None
         """Who is told of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
@@ -161,7 +166,7 @@ class LogSource:
             placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
             if tenants is not None:
                 placed = _of_tenant(tenants.tenant_of(found.value), placed)
-            yield found, Growing(placed) if isinstance(turns, Dialogue) else Recorded(placed)
+            yield found, Growing(placed) if isinstance(turns, Dialogue) else Recorded(self._as_served(placed))
             if requests == self.options.limit:
                 break
         self._outcome = state.outcome(self._order())
@@ -178,6 +183,11 @@ class LogSource:
             if state.records:
                 raise KvtoolError("there is no request of a model in it", place=Place(named))
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
+
+    def _as_served(self, turns: Iterator[Turn]) -> Iterator[Turn]:
+        """What the server makes of calls that are not said to depend on its answers."""
+        turns = as_vllm_reads(turns) if self.by_vllm else turns
+        return engine_requests(turns) if self.each_answer else turns
 
     def entries(self) -> Iterator[LogEntry | KvtoolError]:
         """The records in the order of the source, each with its place and its JSON value; the error of each one that is skipped."""
@@ -516,7 +526,7 @@ def _placed(
             turn.name = turn.name._replace(request=entry.before + index + 1)
         if own is not None:
             turn.id = f"{own}:{turn.id}"
-        told.add(turn.call)
+        told.add(turn)
         yield turn
 
 

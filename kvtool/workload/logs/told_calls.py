@@ -81,7 +81,8 @@ def call_of(
 ) -> Call:
     """The call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
     said = _said(record)
-    if not (said or uncounted or images or incomplete):
+    blocks = isinstance(record.fields.get("system"), list)
+    if not (said or uncounted or images or incomplete or blocks):
         return NO_CALL
     response, at = answer_object(record)
     usage = _usage(record, response, at) if counts else None
@@ -100,6 +101,8 @@ def call_of(
         cost=_cost(said, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
         incomplete=incomplete,
+        streamed=record.fields.get("stream") is True,
+        system_blocks=blocks,
     )
 
 
@@ -126,10 +129,25 @@ def _time(said: dict[str, Any], names: Sequence[str]) -> float | None:
 
 def sampled_of(record: Record) -> Ids | None:
     """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
-    response, _ = answer_object(record)
-    ids = _first_choice(response).get("token_ids")
+    return sampled_in(_first_choice(answer_object(record)[0]))
+
+
+def sampled_in(choice: Mapping[str, Any]) -> Ids | None:
+    """The token ids of one answer."""
+    ids = choice.get("token_ids")
     whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
     return np.asarray(ids, dtype=np.int32) if ids and whole else None
+
+
+def choices_of(record: Record) -> dict[int, dict[str, Any]]:
+    """The answers beside a request by their `index`."""
+    choices = answer_object(record)[0].get("choices")
+    found: dict[int, dict[str, Any]] = {}
+    for at, choice in enumerate(choices if isinstance(choices, list) else ()):
+        if isinstance(choice, dict):
+            index = choice.get("index")
+            found.setdefault(index if type(index) is int else at, choice)
+    return found
 
 
 def _finish(response: dict[str, Any]) -> str | None:

@@ -114,6 +114,7 @@ def weka(record: Record) -> Turns:
 
 def ids_of(record: Record, value: Any, *path: str | int) -> Ids:
     """A list of token ids as an array."""
+    name = "".join(f"[{step}]" if isinstance(step, int) else step for step in path)
     try:
         ids = np.array(value if isinstance(value, list) else None)
     except ValueError:  # lists of different lengths
@@ -121,10 +122,10 @@ def ids_of(record: Record, value: Any, *path: str | int) -> Ids:
     if ids.shape == (0,):
         return ids.astype(np.int32)
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise record.error(f"`{path[-1]}` must be a list of token ids", *path)
+        raise record.error(f"`{name}` must be a list of token ids", *path)
     if ids.min() < 0 or ids.max() >= 1 << 31:
         at = int(np.argmax((ids < 0) | (ids >= 1 << 31)))
-        raise record.error(f"`{path[-1]}` has {ids[at]}, which is no token id", *path, at)
+        raise record.error(f"`{name}` has {ids[at]}, which is no token id", *path, at)
     return ids.astype(np.int32)
 
 

@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("httpx", reason="needs the extra `live`")
@@ -20,8 +21,13 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
+from kvtool.measure.servers.asking import has_tokens_to_read
+from kvtool.measure.servers.request_body import SentAs, to_send
+from kvtool.measure.servers.streamed_answer import BrokenAnswerError, StreamedAnswer, WholeAnswer
+from kvtool.text.traced import Traced
+from kvtool.workload.turn import Turn
 from tests.measure.servers.fake_vllm import KEY, FakeHandler, fake_vllm, sent, wait_for
-from tests.profiler.made_sessions import SECRET, MadeSession, made_session
+from tests.profiler.made_sessions import SECRET, MadeSession, chat_body, made_session
 
 
 @pytest.fixture
@@ -60,6 +66,88 @@ def test_what_a_server_does_is_what_was_predicted(
     assert run(["replay", "--recorded", str(kept), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert (again["agree"], again["counters_agree"]) == (12, True)
+
+
+def test_fields_of_requests_are_sent_and_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server computes whole prompts for their log probabilities, counts none of them, and does not stream the answer."""
+
+    def body_of(text: str) -> dict[str, Any]:
+        asks = {"prompt_logprobs": 2} if text.split(" Question ")[1][0] in "2468" else {"add_generation_prompt": False}
+        return {**chat_body(text), **asks}
+
+    session = made_session(body_of=body_of)
+    rows = {row["body"]["messages"][0]["content"]: row for row in session.rows}
+
+    def answer_whole(handler: FakeHandler, _number: int) -> bool:
+        body = server.asked[-1][1]
+        if body["stream"]:
+            return False
+        handler.send(200, json.dumps(rows[body["messages"][0]["content"]]["response"]).encode())
+        return True
+
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row["body"]) + "\n" for row in session.rows))
+    kept = tmp_path / "kept"
+    with fake_vllm(session, answer_whole) as server:
+        code, document, _ = sent(capsys, server.url, str(path), "--record", str(kept), "--no-text")
+    assert document is not None
+    assert (code, document["agree"], document["counters_agree"]) == (0, 12, True)
+    bodies = [body for page, body in server.asked if page.endswith("/completions")]
+    fields = ("prompt_logprobs", "add_generation_prompt")
+    assert [[body.get(name) for name in fields] for body in bodies] == [
+        [row["body"].get(name) for name in fields] for row in session.rows
+    ]
+    assert [body["stream"] for body in bodies] == ["prompt_logprobs" not in body for body in bodies]
+    assert run(["replay", "--recorded", str(kept), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agree"] == 12
+
+
+def test_only_a_prompt_that_the_server_tokenizes_is_compared_by_its_tokens() -> None:
+    ids = np.array([1, 2, 3], dtype=np.int32)
+    for turn, has in (
+        (Turn("g", token_ids=ids), False),
+        (Turn("g", text=Traced("hi")), True),
+        (Turn("g", text=Traced("hi"), fields={"add_special_tokens": False}), True),
+        (Turn("g", text=Traced("hi"), fields={"truncate_prompt_tokens": 2}), False),
+        (Turn("g", messages=[{"role": "user", "content": "hi"}], fields={"n": 2}), True),
+    ):
+        request = to_send(turn, SentAs("m"), 1)
+        assert has_tokens_to_read(request) is has
+        assert (request.body["temperature"], request.body.get("n")) in ((0, None), (1, 2)), "vLLM samples no two alike"
+
+
+def test_an_answer_that_is_no_stream_is_read_or_refused() -> None:
+    answer = WholeAnswer()
+    answer.take(b'{"choices": [{"text": "yes", "prompt_logprobs": [null]}, {"text": "no"}], "usage": ')
+    answer.take(b'{"prompt_tokens": 2}, "prompt_logprobs": []}')
+    assert answer.response() == {"choices": [{"text": "yes"}, {"text": "no"}], "usage": {"prompt_tokens": 2}}
+    assert answer.text == "yes"
+    for wrong in (b"", b"data: {}", b"[1]", b"[" * 100_000, b"\xff"):
+        broken = WholeAnswer()
+        broken.take(wrong)
+        with pytest.raises(BrokenAnswerError):
+            broken.response()
+
+
+def test_several_answers_of_a_stream_are_told_apart() -> None:
+    answer = StreamedAnswer("/v1/completions")
+    for index, text, ids in (
+        (0, "a", [1]),
+        (1, "b", [2]),
+        (0, "c", [3]),
+        (1, "d", [4]),
+        (-1, "", []),
+        (1 << 40, "", []),
+    ):
+        chunk = {"choices": [{"index": index, "text": text, "token_ids": ids, "finish_reason": None}]}
+        answer.take(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    answer.take(b"data: [DONE]\n\n")
+    choices = answer.response()["choices"]
+    assert [(each["index"], each["text"], each["token_ids"]) for each in choices] == [
+        (0, "ac", [1, 3]),
+        (1, "bd", [2, 4]),
+    ]
+    assert answer.text == "ac"
 
 
 def test_several_at_once_are_all_sent_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kvtool.workload.call import NO_CALL, Usage
@@ -61,6 +62,8 @@ def read_request(record: Record) -> Reading:
         raise record.error(f"its answer at {there}: {error.message}", "custom_id") from error
     if around is None:
         return FAILED
+    if found is not None:  # for what only the answer itself says, as the tokens of each of several
+        inner = replace(inner, around=({"response": _answer(found)[0]}, *inner.around))
     if (reading := body(inner, around)) is None:
         return LeftOut("other request")
     return reading
