@@ -195,7 +195,7 @@ def _tokens(a: Ids, b: Ids, min_run: int, *, chunked: bool = True) -> list[Equal
     if not len(a) or not len(b):
         return []
     if len(a) * len(b) <= _MAX_TOKEN_CELLS:
-        return _sequence(a.tolist(), b.tolist())
+        return _sequence(a.tolist(), b.tolist(), min_run)
     return _pieces(a, b, chunk_cuts(a), chunk_cuts(b), min_run, chunked=False) if chunked else []
 
 
@@ -212,14 +212,14 @@ def chunk_ends(ids: Ids) -> npt.NDArray[np.bool_]:
     return ends
 
 
-def _sequence(a: list[int], b: list[int]) -> list[EqualRun]:
-    """Matching runs of a longest common subsequence, or of anchors where that would take too much memory."""
+def _sequence(a: list[int], b: list[int], min_run: int = 1) -> list[EqualRun]:
+    """Runs of `min_run` items or more of a longest common subsequence, or of anchors where that would take too much memory."""
     if len(a) * len(b) > _MAX_CELLS:
         return list(_anchors(a, b))
     from rapidfuzz.distance import LCSseq
 
     matches = LCSseq.editops(array("q", a), array("q", b)).as_matching_blocks()
-    return [EqualRun(match.a, match.b, match.size) for match in matches if match.size]
+    return [EqualRun(match.a, match.b, match.size) for match in matches if match.size >= min_run]
 
 
 def _anchors(a: list[int], b: list[int]) -> Iterator[EqualRun]:
