@@ -65,8 +65,7 @@ class RankedBackend:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""
-        tokens = self._tokens
-        return b"".join([tokens[token] for token in ids if token in tokens]).decode(errors="replace")
+        return b"".join(filter(None, map(self._tokens.get, ids))).decode(errors="replace")
 
     def token_text(self, token: int) -> str | None:
         """A token as the vocabulary writes it."""

@@ -84,8 +84,8 @@ class Tokenizer:
 
     def decode(self, ids: Ids | Sequence[int]) -> str:
         """The text of token ids: special tokens as they are written, broken bytes as U+FFFD, unknown ids left out."""
-        known = [int(token) for token in ids if token >= 0]
-        return self._backend.decode(known)
+        tokens = np.asarray(ids, np.int64)
+        return self._backend.decode(tokens[tokens >= 0].tolist())
 
     def token_text(self, token: int) -> str:
         """A token as the vocabulary writes it; `<id>` where it has none."""
