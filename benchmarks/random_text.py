@@ -1,10 +1,11 @@
 """Text that does not repeat, the usual user message: what a request of it costs beyond tokenizing, and what stays of it in memory.
 
-Each request has a system prompt that all share and 700 random words. Two logs are profiled without advice, each by a process of its
-own; CPU seconds and memory beyond start-up are those beyond a log of one request. `--large` profiles one log of so many megabytes
-instead, by two processes.
+Each request has a system prompt that all share and 700 words: of random letters, or words at random of this repository's own texts,
+which have digits, signs, paths and code. Logs of each kind are profiled without advice, each by a process of its own; CPU seconds
+beyond start-up are those beyond a log of one request, memory is that beyond the log before. `--large` profiles one log of so many
+megabytes instead, by two processes.
 
-    python benchmarks/random_text.py [--requests 4000 12000] [--large 1000 [--jobs 1 2]]
+    python benchmarks/random_text.py [--words letters real] [--requests 4000 12000] [--large 1000 [--jobs 1 2]]
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import random
 import string
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from timing import machine, watch_process
@@ -42,19 +45,39 @@ class Cost:
     peak_kib: float
 
 
-def text(rng: random.Random, count: int) -> str:
-    """Words that nobody has."""
-    return " ".join("".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9))) for _ in range(count))
+def letters(rng: random.Random) -> str:
+    """A word that nobody has."""
+    return "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9)))
 
 
-def write(path: Path, *, requests: int | None = None, megabytes: float | None = None) -> tuple[int, float]:
+@cache
+def vocabulary() -> list[str]:
+    """Every word of the texts of this repository, as often as it is there."""
+    root = Path(__file__).parents[1]
+    found = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("workloads/**/*")]
+    return [word for path in sorted(found) if path.is_file() for word in path.read_text(encoding="utf-8").split()]
+
+
+def real(rng: random.Random) -> str:
+    """A word of a text that somebody wrote."""
+    return rng.choice(vocabulary())
+
+
+KINDS: dict[str, Callable[[random.Random], str]] = {"letters": letters, "real": real}
+
+
+def write(path: Path, kind: str, *, requests: int | None = None, megabytes: float | None = None) -> tuple[int, float]:
     """A log of so many requests, or of so many megabytes; returns both."""
     rng = random.Random(7)
-    system = {"role": "system", "content": f"You are the careful assistant of a shop.\n{text(rng, SYSTEM_WORDS)}"}
+
+    def text(count: int) -> str:
+        return " ".join(KINDS[kind](rng) for _ in range(count))
+
+    system = {"role": "system", "content": f"You are the careful assistant of a shop.\n{text(SYSTEM_WORDS)}"}
     count = size = 0
     with path.open("w", encoding="utf-8") as file:
         while (count < requests) if requests is not None else (size < (megabytes or 0) * 1e6):
-            size += file.write(json.dumps({"messages": [system, {"role": "user", "content": text(rng, WORDS)}]}) + "\n")
+            size += file.write(json.dumps({"messages": [system, {"role": "user", "content": text(WORDS)}]}) + "\n")
             count += 1
     return count, size / 1e6
 
@@ -81,12 +104,12 @@ def tokenize(path: Path) -> Cost:
     return cost([sys.executable, "-c", TOKENIZE, str(path)])
 
 
-def large(megabytes: float, jobs: list[str]) -> None:
+def large(kind: str, megabytes: float, jobs: list[str]) -> None:
     """One log of so many megabytes, once for each number of processes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.jsonl"
-        count, size = write(path, megabytes=megabytes)
-        print(f"{count:,} requests, {size:.1f} MB")
+        count, size = write(path, kind, megabytes=megabytes)
+        print(f"{kind}: {count:,} requests, {size:.1f} MB")
         print("--jobs   wall s    CPU s  s per MB  cores busy  MiB in all")
         for number in jobs:
             found = watch_process([*PROFILE, str(path), "--jobs", number])
@@ -97,37 +120,42 @@ def large(megabytes: float, jobs: list[str]) -> None:
             )
 
 
+def growing(kind: str, numbers: list[int]) -> None:
+    """Logs of so many requests, and what each costs beyond a log of one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.jsonl"
+        write(path, kind, requests=1)
+        idle, idle_tokenizing = profile(path), tokenize(path)
+        print(f"start-up (a log of one request): {idle.seconds:.2f} s of CPU, {idle.peak_kib / 1024:.0f} MiB")
+        print("words    requests     MB   CPU s  s per MB  peak MiB  KiB a request  tokenizing alone, s per MB  ratio")
+        before, peak_before = 1, idle.peak_kib
+        for requests in numbers:
+            count, size = write(path, kind, requests=requests)
+            found = profile(path)
+            own = (found.seconds - idle.seconds) / size
+            kib = (found.peak_kib - peak_before) / (count - before)
+            before, peak_before = count, found.peak_kib
+            alone = (tokenize(path).seconds - idle_tokenizing.seconds) / size
+            print(
+                f"{kind:7} {count:9,} {size:6.1f} {found.seconds:7.2f} {own:9.3f} {found.peak_kib / 1024:9.0f} "
+                f"{kib:14.1f} {alone:27.3f} {own / alone:6.1f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--requests", nargs=2, type=int, default=[4_000, 12_000])
+    parser.add_argument("--words", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--requests", nargs="+", type=int, default=[4_000, 12_000])
     parser.add_argument("--large", type=float, help="megabytes of one log, profiled once")
     parser.add_argument("--jobs", nargs="+", default=["2"], help="processes for that one")
     arguments = parser.parse_args()
     print(machine())
-    if arguments.large is not None:
-        large(arguments.large, arguments.jobs)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.jsonl"
-        write(path, requests=1)
-        idle, idle_tokenizing = profile(path), tokenize(path)
-        print(f"start-up (a log of one request): {idle.seconds:.2f} s of CPU, {idle.peak_kib / 1024:.0f} MiB")
-        print("requests     MB   CPU s  s per MB  peak MiB  tokenizing alone, s per MB  ratio")
-        before: tuple[int, Cost] | None = None
-        for requests in arguments.requests:
-            count, size = write(path, requests=requests)
-            found = profile(path)
-            own = (found.seconds - idle.seconds) / size
-            alone = (tokenize(path).seconds - idle_tokenizing.seconds) / size
-            print(
-                f"{count:8,} {size:6.1f} {found.seconds:7.2f} {own:9.3f} {found.peak_kib / 1024:9.0f} "
-                f"{alone:27.3f} {own / alone:6.1f}",
-                flush=True,
-            )
-            if before is not None:
-                kib = (found.peak_kib - before[1].peak_kib) / (count - before[0])
-                print(f"memory from the one to the other: {kib:.1f} KiB a request")
-            before = count, found
+    for kind in arguments.words:
+        if arguments.large is not None:
+            large(kind, arguments.large, arguments.jobs)
+        else:
+            growing(kind, arguments.requests)
 
 
 if __name__ == "__main__":

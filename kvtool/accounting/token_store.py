@@ -13,8 +13,8 @@ from kvtool.text.align import common_prefix
 
 Ids = npt.NDArray[np.int32]
 
-IN_MEMORY = 4 << 20
-"""Tokens that are held in memory at most: 16 MiB. A workload with fewer touches no disk."""
+IN_MEMORY = 1 << 20
+"""Tokens that are held in memory at most: 4 MiB. A workload with fewer touches no disk."""
 _FIRST = 1 << 16
 _STRIDE = 256
 _ITEM = 4

@@ -7,10 +7,9 @@ that do not backtrack over each other, so hostile text costs what plain text cos
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.dates.date_form import DateForm
 from kvtool.diagnose.dates.spoken import SpokenForm
@@ -25,101 +24,77 @@ _MAX_VALUE = 4096
 _WINDOW = 256
 _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
-_WEEKDAYS = [isinstance(pattern, DateForm) and pattern.sort == "weekday" for _, pattern in DETECTORS]
-"""Of each detector, whether it finds names of letters alone."""
-_DATED = [isinstance(pattern, DateForm) and pattern.sort != "weekday" for _, pattern in DETECTORS]
-"""Of each detector, whether it reads a line for written dates."""
-_WITHIN_WORDS = [
-    names or not re.search(r" |\\s", pattern.pattern) for names, (_, pattern) in zip(_WEEKDAYS, DETECTORS, strict=True)
-]
-"""Of each detector, whether it neither takes nor looks at white space: what it finds in a line, it finds in a word of it."""
-_LETTERS = re.compile("[a-z]*[ \t]?")
-"""Words in which no detector that stays within words finds anything, but for the names of weekdays (`mercredi`)."""
-_NEEDED = {"header": "[:=]", "amount": r"\d", "country": "[A-Z]", "path": r"[\\/]"}
-"""By the key of detectors that do take white space, what all that they find has: most lines need not be searched by most."""
-_NEEDED_IN_WORD = {
+_REACH, _SPOKEN_REACH = 96, 240
+"""Characters of the longest value with white space in it, with what its detector looks at around it; of a clock in words."""
+_LOOKS_AT_SPACE = re.compile(r" |(?<!\[\^)\\s")
+_NEEDED = {
     "part": ":",
+    "header": "[:=]",
     "jwt": "J",
     "uuid": "-",
     "aws": "[A:-]",
     "gcp": "/",
+    "git": "[0-9A-Fa-f]",
     "weekday": "y",
     "timezone": r"[/\d]",
     "locale": "[-_]",
     "currency": "[A-Z]",
     "language": "[A-Z]",
+    "country": "[A-Z]",
     "email": "@",
-    "clock": r"[\d点點时時]",
-    "date": r"[\d日号號]",
-    "path": "[/$%]",
+    "url": ":",
+    "path": r"[/$%]",
 }
-"""The same for those that stay within words: of which characters a word has one. All others of them need a digit."""
+"""By the key of a detector, a sign of all that it finds. What no table names needs a digit."""
 
 
-def needed_by(kind: DifferenceKind, pattern: Form, *, within: bool) -> str | None:
-    """What a detector's line has, or its word, for it to find anything there, as a regular expression; None: nothing is known."""
-    if within:
-        return None if isinstance(pattern, DateForm) else _NEEDED_IN_WORD.get(kind.key, r"\d")
-    if isinstance(pattern, SpokenForm):
-        return None
-    if YEAR in pattern.pattern:
-        return YEAR
-    if kind.key in _NEEDED:
-        return _NEEDED[kind.key]
-    if kind.code != TIME.code:
-        return None
-    if "[点點时時]" in pattern.pattern:
-        return "[点點时時]"
-    return r"\d"
+class Detector(NamedTuple):
+    """A form of values, and where it is looked for beside a character of one."""
+
+    kind: DifferenceKind
+    pattern: Form
+    reach: int
+    """How far before and behind the word, or what differs: 0 where it neither takes nor looks at white space."""
+    within: bool
+    """Whether its values have no white space."""
+    needed: str | None
+    """What there is of all that it finds, as a regular expression; None: nothing is known."""
+
+    @classmethod
+    def of(cls, kind: DifferenceKind, pattern: Form) -> Detector:
+        """A line of the table."""
+        if isinstance(pattern, DateForm):
+            within = pattern.sort == "weekday"
+            return cls(kind, pattern, 0 if within else _MAX_VALUE, within, None)
+        if isinstance(pattern, SpokenForm):
+            return cls(kind, pattern, _SPOKEN_REACH, False, None)
+        if kind.name == "path (Windows)":
+            return cls(kind, pattern, _MAX_VALUE, False, r":[\\/]|\\\\")
+        spaced = _LOOKS_AT_SPACE.search(pattern.pattern) is not None
+        within = not spaced or "(?P<value>" in pattern.pattern
+        special = (needed for needed in (YEAR, "[点點时時]", "[日号號]") if needed in pattern.pattern)
+        return cls(kind, pattern, _REACH if spaced else 0, within, next(special, _NEEDED.get(kind.key, r"\d")))
 
 
-_Detector = tuple[int, DifferenceKind, Form, bool]
-"""The number of a detector in the order of all, what it finds, how, and whether it stays within words."""
-_IN_ORDER: list[tuple[_Detector, str | None]] = [
-    ((number, kind, pattern, within), needed_by(kind, pattern, within=within))
-    for number, ((kind, pattern), within) in enumerate(zip(DETECTORS, _WITHIN_WORDS, strict=True))
-]
-_CLASS = re.compile(r"\[[^]]+\]|\\d|[^\\]")
-"""An expression that any one of some characters matches."""
-_NEEDS = {
-    needed: 1 << at for at, needed in enumerate(sorted({needed for _, needed in _IN_ORDER if needed is not None}))
+_IN_ORDER = [Detector.of(kind, pattern) for kind, pattern in DETECTORS]
+_REACHES = sorted({detector.reach for detector in _IN_ORDER})
+_LOOKS = {
+    look: 1 << at
+    for at, look in enumerate(sorted({(each.reach, each.within, each.needed or "") for each in _IN_ORDER}))
 }
-"""A bit for each expression that a detector needs."""
-_OF_SIGNS = [(re.compile(needed), bit) for needed, bit in _NEEDS.items() if _CLASS.fullmatch(needed)]
-_OF_WORDS = [(re.compile(needed), bit) for needed, bit in _NEEDS.items() if not _CLASS.fullmatch(needed)]
-_BITS_OF_SIGN = {sign: sum(bit for needed, bit in _OF_SIGNS if needed.match(sign)) for sign in map(chr, range(128))}
-
-
-def _met(text: str) -> int:
-    """The bits of all that a line has of what detectors need in a line, or a word of what they need in a word."""
-    met = 0
-    if text.isascii():
-        for sign in set(text):
-            met |= _BITS_OF_SIGN[sign]
-    else:
-        for needed, bit in _OF_SIGNS:
-            if needed.search(text):
-                met |= bit
-    for needed, bit in _OF_WORDS:
-        if needed.search(text):
-            met |= bit
-    return met
+"""A bit for each thing to be looked for: how far, whether in a word only, and what."""
+_COMPILED = [(reach, within, re.compile(needed), bit) for (reach, within, needed), bit in _LOOKS.items()]
 
 
 @lru_cache(maxsize=1024)
-def _asked(in_line: int, in_word: int | None, *, dated: bool) -> list[_Detector]:
-    """The detectors that may find anything, in their order: what they need is met in the line or in the word (None: in no word).
-
-    `dated` says that a written date may stand where it is looked for.
-    """
-    found: list[_Detector] = []
-    for detector, needed in _IN_ORDER:
-        number, _, _, within = detector
-        met = in_word if within and not _WEEKDAYS[number] else in_line
-        if met is None or (needed is not None and not met & _NEEDS[needed]) or (_DATED[number] and not dated):
-            continue
-        found.append(detector)
-    return found
+def _asked(met: int, *, dated: bool) -> list[Detector]:
+    """The detectors that may find anything, in their order, by what was met; `dated` says that a written date may be there."""
+    return [
+        each
+        for each in _IN_ORDER
+        if met & _LOOKS[each.reach, each.within, each.needed or ""]
+        and (dated or each.within or not isinstance(each.pattern, DateForm))
+    ]
 
 
 def value_span(match: re.Match[str]) -> tuple[int, int]:
@@ -158,56 +133,29 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
     return OTHER, start, end
 
 
+@lru_cache(maxsize=512)
 def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
     """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
     word = _word_around(window, left, right)
-    return _looked_through(window, word, dated=may_hold(window, left, right)).holding(left, right)
-
-
-class _Looked:
-    """What detectors find in a line, one after the other, as far as anybody asked."""
-
-    def __init__(self, window: str, word: tuple[int, int] | None, *, dated: bool) -> None:
-        self._found: list[tuple[DifferenceKind, int, int]] = []
-        self._rest = _each(window, word, dated=dated)
-
-    def holding(self, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
-        """The first that holds `[left, right)`."""
-        for each in self._found:
-            if each[1] <= left and right <= each[2]:
-                return each
-        for each in self._rest:
-            self._found.append(each)
-            if each[1] <= left and right <= each[2]:
-                return each
-        return None
-
-
-@lru_cache(maxsize=512)
-def _looked_through(window: str, word: tuple[int, int] | None, *, dated: bool) -> _Looked:
-    return _Looked(window, word, dated=dated)
-
-
-def _each(window: str, word: tuple[int, int] | None, *, dated: bool) -> Iterator[tuple[DifferenceKind, int, int]]:
-    """What the detectors find, in their order: in all of a line or, where they stay within words, in this one.
-
-    `dated` says that a written date may stand where it is looked for.
-    """
-    name = word
-    if word is not None and _LETTERS.fullmatch(window, *word):
-        word = None
-    in_word = None if word is None else _met(window[word[0] : word[1]])
-    for number, kind, pattern, within in _asked(_met(window), in_word, dated=dated):
-        if not within:
-            yield from ((kind, low, high) for low, high in _found(number, window))
-        elif (at := name if _WEEKDAYS[number] else word) is not None:
-            yield from ((kind, *value_span(match)) for match in pattern.finditer(window, *at))
-
-
-@lru_cache(maxsize=512)
-def _found(number: int, window: str) -> list[tuple[int, int]]:
-    """What a detector finds in a line, in which several differences are looked at one after the other."""
-    return [value_span(match) for match in DETECTORS[number][1].finditer(window)]
+    low, high = word or (left, right)
+    reached = {
+        reach: (max(low - reach, 0), min(high + reach, len(window)))
+        for reach in _REACHES
+        if word is not None or right - left <= reach
+    }
+    met = sum(
+        bit
+        for reach, within, needed, bit in _COMPILED
+        if reach in reached and (word is not None or not within) and needed.search(window, *reached[reach])
+    )
+    for kind, pattern, reach, *_ in _asked(met, dated=may_hold(window, left, right)):
+        for match in pattern.finditer(window, *reached[reach]):
+            start, stop = value_span(match)
+            if start > left:
+                break
+            if right <= stop:
+                return kind, start, stop
+    return None
 
 
 def _word_around(text: str, left: int, right: int) -> tuple[int, int] | None:

@@ -106,3 +106,14 @@ def normalized(text: str, normalizers: Sequence[Normalizer]) -> str:
     for one in normalizers:
         text = one.apply(text)
     return text
+
+
+def first_word(text: str) -> str:
+    """The first word that anybody sees, normalized; texts that look the same begin with the same one."""
+    rest = text.split(None, 1)
+    while rest:
+        seen = rest[:1] if rest[0].isascii() else normalized(rest[0], NORMALIZERS).split()
+        if seen:
+            return seen[0]
+        rest = rest[1].split(None, 1) if len(rest) > 1 else []
+    return ""

@@ -30,7 +30,7 @@ from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.messages import goes_on
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.compare.turns import compare_structure
-from kvtool.diagnose.cosmetic import cosmetic
+from kvtool.diagnose.cosmetic import cosmetic, first_word
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.file_lists import in_file_list, lists_files
 from kvtool.diagnose.labels import kind_beside, kind_of_label, label_before, shared_label
@@ -266,6 +266,8 @@ class Namer:
         if theirs is None:
             return None
         mine, other = str(own), str(theirs)
+        if first_word(mine) != first_word(other):
+            return None
         if mine.isascii() and other.isascii() and mine.split() != other.split():
             return None
         behind = str.__getitem__(own.text, slice(own.stop, own.stop + 1))

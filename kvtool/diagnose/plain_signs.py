@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from unicodedata import decimal
 
-_DIGIT = re.compile(r"[^\D0-9]")
 _SIGNS = {
     **{0xFF00 + sign: 0x20 + sign for sign in range(1, 0x5F)},  # the wide forms beside ideographs
     **dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u3000"), ord(" ")),
@@ -17,10 +16,16 @@ _SIGNS = {
     ord("\u2044"): ord("/"),
     ord("\u2236"): ord(":"),
 }
+_OTHER = re.compile(rf"[\d{''.join(map(chr, _SIGNS))}](?<![0-9])")
 
 
 def plain_signs(text: str) -> str:
     """The text with other digits and signs, each at its place: what is found in it stands there in the text itself."""
     if text.isascii():
         return text
-    return _DIGIT.sub(lambda digit: str(decimal(digit[0])), str.translate(text, _SIGNS))
+    return _OTHER.sub(_in_ascii, text)
+
+
+def _in_ascii(found: re.Match[str]) -> str:
+    sign = ord(found[0])
+    return chr(_SIGNS[sign]) if sign in _SIGNS else str(decimal(found[0]))

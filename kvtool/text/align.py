@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -195,7 +195,7 @@ def _tokens(a: Ids, b: Ids, min_run: int, *, chunked: bool = True) -> list[Equal
     if not len(a) or not len(b):
         return []
     if len(a) * len(b) <= _MAX_TOKEN_CELLS:
-        return _sequence(a.tolist(), b.tolist())
+        return _sequence(array("q", a.astype(np.int64).tobytes()), array("q", b.astype(np.int64).tobytes()), min_run)
     return _pieces(a, b, chunk_cuts(a), chunk_cuts(b), min_run, chunked=False) if chunked else []
 
 
@@ -212,17 +212,17 @@ def chunk_ends(ids: Ids) -> npt.NDArray[np.bool_]:
     return ends
 
 
-def _sequence(a: list[int], b: list[int]) -> list[EqualRun]:
-    """Matching runs of a longest common subsequence, or of anchors where that would take too much memory."""
+def _sequence(a: Sequence[int], b: Sequence[int], min_run: int = 1) -> list[EqualRun]:
+    """Runs of `min_run` items or more of a longest common subsequence, or of anchors where that would take too much memory."""
     if len(a) * len(b) > _MAX_CELLS:
         return list(_anchors(a, b))
     from rapidfuzz.distance import LCSseq
 
     matches = LCSseq.editops(array("q", a), array("q", b)).as_matching_blocks()
-    return [EqualRun(match.a, match.b, match.size) for match in matches if match.size]
+    return [EqualRun(match.a, match.b, match.size) for match in matches if match.size >= min_run]
 
 
-def _anchors(a: list[int], b: list[int]) -> Iterator[EqualRun]:
+def _anchors(a: Sequence[int], b: Sequence[int]) -> Iterator[EqualRun]:
     """Items that occur once in `a` and once in `b`: their longest subsequence that is in order in both."""
     where = _once(b)
     pairs = [(i, where[item]) for item, i in _once(a).items() if item in where]
@@ -241,7 +241,7 @@ def _anchors(a: list[int], b: list[int]) -> Iterator[EqualRun]:
     yield from (EqualRun(*pairs[index], 1) for index in reversed(path))
 
 
-def _once(items: list[int]) -> dict[int, int]:
+def _once(items: Sequence[int]) -> dict[int, int]:
     """Items that occur exactly once, with their places, in order."""
     found: dict[int, int] = {}
     for at, item in enumerate(items):

@@ -49,7 +49,7 @@ _SIGN = re.compile("[" + "".join(map(chr, _SIGNS)) + "]")
 
 def as_latin(text: str) -> str:
     """The text with every letter that looks like a Latin one as that: only to compare, words of Greek and Russian are no more."""
-    return text if text.isascii() else text.translate(_TWINS)
+    return text if text.isascii() else _HAS_TWIN.sub(lambda found: _TWINS[ord(found[0])], text)
 
 
 def in_one_script(text: str) -> list[tuple[int, int, str]]:
@@ -118,7 +118,7 @@ def signs_in_ascii(text: str) -> list[tuple[int, int, str]]:
 
 def ascii_signs(text: str) -> str:
     """The text with quotes, dashes and ellipses as ASCII has them."""
-    return text if text.isascii() else text.translate(_SIGNS)
+    return text if text.isascii() else _SIGN.sub(lambda found: _SIGNS[ord(found[0])], text)
 
 
 def skeleton(text: str) -> str:

@@ -207,7 +207,7 @@ def test_twice_as_much_is_twice_the_work(name: str, byte_renderer: Renderer, tmp
 
 
 def test_offsets_that_are_remembered_are_bounded(byte_spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a token take a hundred times the memory of its character."""
+    """Those of a token take eight times the memory of its character."""
     monkeypatch.setattr("kvtool.text.tokens.tokenizer._OFFSET_CHARACTERS", 1_000)
     tokenizer = Tokenizer(TokenizerFiles("bytes", "bytes", byte_spec.encode, {}, None))
     for number in range(8):

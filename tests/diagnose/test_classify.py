@@ -13,10 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.diagnose import classify as module
-from kvtool.diagnose.classify import DETECTORS, classify, classify_in
+from kvtool.diagnose.classify import DETECTORS, classify, classify_in, value_span
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.cosmetic import cosmetic, normalized
+from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, first_word, normalized
 from kvtool.diagnose.dates.date_form import DateForm
+from kvtool.diagnose.dates.spoken import SpokenForm, _compiled
+from kvtool.diagnose.dates.spoken_languages import LANGUAGES
+from kvtool.diagnose.detectors import YEAR
+from kvtool.diagnose.plain_signs import plain_signs
 
 CASES = {
     "timestamp_iso": [
@@ -261,6 +265,11 @@ def test_cosmetic_differences_are_named_by_the_mildest_cause(a, b, keys):
     assert {one.kind.code for one in needed} <= {"KV121"}
 
 
+@given(st.text("a\u0435e\u0301\u200b\ufeff \u00a0\t\r\n\uff76\uff9e\ufe70\u2026-", max_size=12))
+def test_texts_that_look_the_same_begin_with_the_same_word(text: str) -> None:
+    assert first_word(text) == next(iter(normalized(text, NORMALIZERS).split()), "")
+
+
 PIECES = [
     "commit deadbee",
     "at 12:30 pm",
@@ -300,19 +309,28 @@ PIECES = [
 ]
 
 
+def found_by_all(line: str, start: int, stop: int) -> tuple[str, int, int] | None:
+    """What the first of all detectors finds that holds a range, asked for all of the line; names of weekdays are of one word."""
+    for kind, pattern in DETECTORS:
+        weekday = isinstance(pattern, DateForm) and pattern.sort == "weekday"
+        word = (line.rfind(" ", 0, start) + 1, line.find(" ", stop) % (len(line) + 1))
+        for match in pattern.finditer(line, *(word if weekday else (0, len(line)))):
+            low, high = value_span(match)
+            if low <= start and stop <= high:
+                return kind.name, low, high
+    return None
+
+
 @settings(deadline=None, max_examples=300)
-@given(st.lists(st.sampled_from(PIECES), max_size=5), st.integers(0, 60), st.integers(0, 6))
+@given(st.lists(st.sampled_from(PIECES), max_size=16), st.integers(0, 240), st.integers(0, 40))
 def test_a_detector_that_is_passed_over_would_find_nothing(pieces: list[str], start: int, length: int) -> None:
-    line = " ".join(pieces)
+    line = plain_signs(" ".join(pieces))
     start = min(start, len(line))
     stop = min(start + length, len(line))
-    found = classify_in(line, start, stop)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_IN_ORDER", [(detector, None) for detector, _ in module._IN_ORDER])
-        patch.setattr(module, "_asked", module._asked.__wrapped__)
-        patch.setattr(module, "_LETTERS", re.compile("(?!)"))
-        patch.setattr(module, "_looked_through", module._looked_through.__wrapped__)
-        assert classify_in(line, start, stop) == found
+    line = line[: stop + 256]
+    kind, low, high = classify_in(line, start, stop)
+    found = found_by_all(line, start, stop)
+    assert (None if kind is OTHER else (kind.name, low, high)) == found
 
 
 @settings(deadline=None, max_examples=200)
@@ -322,15 +340,35 @@ def test_what_was_asked_before_changes_no_answer(pieces: list[str], asked: list[
     places = [(min(start, len(line)), min(start + length, len(line))) for start, length in asked]
     found = [classify_in(line, *place) for place in places]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_looked_through", module._looked_through.__wrapped__)
+        patch.setattr(module, "_detected", module._detected.__wrapped__)
         assert [classify_in(line, *place) for place in places] == found
 
 
-@given(st.text("abcdefghijklmnopqrstuvwxyz", max_size=50))
-def test_no_detector_of_words_finds_anything_in_letters_alone(word: str) -> None:
-    for number, (kind, pattern) in enumerate(DETECTORS):
-        within = module._WITHIN_WORDS[number] and not module._WEEKDAYS[number]
-        assert not within or not pattern.search(word), kind
+def _around(sequence: Any) -> int:
+    """The most characters that a part of a pattern looks at ahead or behind."""
+    looked = [what[1].getwidth()[1] for kind, what in sequence if str(kind) in ("ASSERT", "ASSERT_NOT")]
+    inside = [
+        _around(each)
+        for _, what in sequence
+        for part in (what if isinstance(what, tuple) else ())
+        for each in (part if isinstance(part, list) else [part])
+        if isinstance(each, parser.SubPattern)
+    ]
+    return max([0, *looked, *inside])
+
+
+def test_no_value_reaches_further_than_it_is_looked_for() -> None:
+    for detector in module._IN_ORDER:
+        if isinstance(detector.pattern, DateForm) or detector.reach in (0, module._MAX_VALUE):
+            continue
+        if isinstance(detector.pattern, SpokenForm):
+            patterns = [_compiled(at, detector.pattern._follow) for at in range(len(LANGUAGES) + 1)]
+        else:
+            patterns = [detector.pattern]
+        for pattern in patterns:
+            parsed = parser.parse(pattern.pattern, pattern.flags)
+            longest = parsed.getwidth()[1] + (-256 if detector.within else _around(parsed))
+            assert longest <= detector.reach, (detector.kind, longest)
 
 
 Fits = Callable[[str], bool]
@@ -362,12 +400,10 @@ def _part_has(kind: Any, what: Any, fits: Fits) -> bool:
     return name == "ATOMIC_GROUP" and _has_one_of(what, fits)
 
 
-def test_what_a_detector_of_words_needs_is_in_all_that_it_matches() -> None:
-    for within, (kind, pattern) in zip(module._WITHIN_WORDS, DETECTORS, strict=True):
-        needed = module.needed_by(kind, pattern, within=within)
-        if not within or needed is None:
+def test_what_a_detector_needs_is_in_all_that_it_matches() -> None:
+    for kind, pattern, _, _, needed in module._IN_ORDER:
+        if needed is None or needed == YEAR or kind.name == "path (Windows)":
             continue
-        assert not isinstance(pattern, DateForm)
         signs, any_case = re.compile(needed), "(?i" in pattern.pattern
 
         def fits(sign: str, signs: re.Pattern[str] = signs, any_case: bool = any_case) -> bool:

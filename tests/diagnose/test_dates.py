@@ -209,6 +209,8 @@ def test_hostile_rows_cost_what_they_are_long() -> None:
         ("Este kilenc óra tíz perckor", "tíz", "kilenc óra tíz perckor"),
         ("Este ora nouă fără zece dimineața.", "zece", "ora nouă fără zece dimineața"),
         ("Şimdi saat dokuz buçuk.", "dokuz", "saat dokuz buçuk"),
+        ("Ormai è l'una e mezza.", "mezza", "l'una e mezza"),
+        ("Είναι τρεις και μισή.", "μισή", "τρεις και μισή"),
         ("Είναι εννέα και τέταρτο το πρωί.", "και", "εννέα και τέταρτο το πρωί"),
         ("الساعة التاسعة والربع صباحاً", "والربع", "الساعة التاسعة والربع صباحاً"),
         ("השעה תשע ורבע בבוקר", "תשע", "השעה תשע ורבע בבוקר"),

@@ -22,7 +22,7 @@ from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.finding import Finding
 from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.terminal.progress import Progress
-from kvtool.text.tokens.prompt import Ids
+from kvtool.text.tokens.prompt import Ids, Spans
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer
@@ -269,7 +269,7 @@ def test_places_are_not_looked_up_where_nothing_is_found(
     asked: list[str] = []
     offsets = byte_renderer.tokenizer.offsets
 
-    def counted(piece: str, ids: Ids | None = None) -> list[tuple[int, int]]:
+    def counted(piece: str, ids: Ids | None = None) -> Spans:
         asked.append(piece)
         return offsets(piece, ids)
 

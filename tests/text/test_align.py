@@ -109,6 +109,18 @@ def test_wide_ids_and_ids_beyond_the_mask():
     assert align(a, a[:0]) == []
 
 
+@given(small, small, st.sampled_from([None, MASK]), st.integers(2, 5), st.booleans())
+@settings(deadline=None, max_examples=200)
+def test_runs_that_are_too_short_would_be_parts_of_no_longer_one(a, b, newline, min_run, tight):
+    with pytest.MonkeyPatch.context() as patch:
+        if tight:
+            patch.setattr(module, "_MAX_TOKEN_CELLS", 40)
+        found = align(ids(a), ids(b), newline=newline, min_run=min_run)
+        every = module._sequence
+        patch.setattr(module, "_sequence", lambda a, b, *_: every(a, b))
+        assert align(ids(a), ids(b), newline=newline, min_run=min_run) == found
+
+
 @given(small, small, st.sampled_from([None, MASK]), st.integers(1, 9))
 @settings(deadline=None)
 def test_what_is_not_looked_through_has_no_run(a, b, newline, min_run):

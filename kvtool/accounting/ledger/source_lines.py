@@ -54,7 +54,7 @@ class _TokenPlaces:
             return self._tokens[piece]
         if piece != self._piece:
             self._piece = piece
-            self._lefts = [left for left, _ in self._prompt.piece_ranges(piece)]
+            self._lefts = self._prompt.piece_ranges(piece)[:, 0].tolist()
         return self._tokens[piece] + bisect_left(self._lefts, char - start)
 
 

@@ -22,7 +22,7 @@ from kvtool.diagnose.compare.history import NEVER
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
 from kvtool.diagnose.compare.tools import MAX_EXCERPT
 from kvtool.diagnose.compare.units import aligned, plain, same_end
-from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
+from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, first_word
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
@@ -283,7 +283,9 @@ def are_alike(a: str, b: str) -> bool:
     """Whether two texts in the place of the last message are one text with something changed: they share long lines."""
     if min(len(a), len(b)) < _BEHIND:
         return False
-    lines_a, lines_b = (Counter(map(plain, each.split("\n"))) for each in (a, b))
+    rows_a, rows_b = ([(first_word(line), line) for line in each.split("\n")] for each in (a, b))
+    firsts = {first for first, _ in rows_a} & {first for first, _ in rows_b}
+    lines_a, lines_b = (Counter(plain(line) for first, line in rows if first in firsts) for rows in (rows_a, rows_b))
     shared = sum(len(line) * count for line, count in (lines_a & lines_b).items())
     return shared >= _BEHIND and shared >= _LEAST_ALIKE * min(len(a), len(b))
 

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - signs of other scripts are meant
 """Clocks in words, in the languages in which prompts are written: `a quarter to seven on Thursday morning`, `halb neun`."""
 
 from __future__ import annotations
@@ -6,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cache
 from itertools import product
 
 from kvtool.diagnose.dates.spoken_languages import DENSE, LANGUAGES, SpokenLanguage
@@ -26,10 +25,8 @@ def _pattern(of: SpokenLanguage) -> str:
     return rf"(?:{'|'.join(forms)}){tail}"
 
 
-_SPOKEN = "|".join(map(_pattern, LANGUAGES))
-_DENSE = "|".join(DENSE)
 _OPTIONAL = re.compile(r"(.)\?")
-_WORD = re.compile(r"[^\s\d_.,:;!?()\"“”„«»،۔।]+")
+_WORD = re.compile(r"[^\W\d_]+")
 _DENSE_SIGNS = re.compile("[点點時时시]")
 
 
@@ -42,7 +39,19 @@ def _first_words(hours: str) -> Iterator[str]:
         yield from ("".join(each) for each in product(*choices))
 
 
-_HOURS = frozenset(word for of in LANGUAGES for word in _first_words(of.hours))
+_LANGUAGES_OF: dict[str, int] = {}
+"""By the first word of an hour, a bit for each language that names one so."""
+for _at, _language in enumerate(LANGUAGES):
+    for _word in {_WORD.findall(hour.casefold())[0] for hour in _first_words(_language.hours)}:
+        _LANGUAGES_OF[_word] = _LANGUAGES_OF.get(_word, 0) | 1 << _at
+
+
+@cache
+def _compiled(language: int, follow: str) -> re.Pattern[str]:
+    """The pattern of a language or, after the last, of scripts without blanks; made when it is first asked for: it is long."""
+    if language == len(LANGUAGES):
+        return re.compile("|".join(DENSE))
+    return re.compile(rf"(?i:(?<!\w)(?:{_pattern(LANGUAGES[language])})(?:{follow})?(?!\w))")
 
 
 class SpokenForm:
@@ -53,26 +62,29 @@ class SpokenForm:
     def __init__(self, follow: str) -> None:
         self._follow = follow
 
-    @cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        """Made where the first hour is named: it is long."""
-        return re.compile(rf"(?i:(?<!\w)(?:{_SPOKEN})(?:{self._follow})?(?!\w)|{_DENSE})")
-
     def finditer(self, string: str, pos: int = 0, endpos: int = sys.maxsize, /) -> Iterator[re.Match[str]]:
-        """Its matches in `string[pos:endpos]`, in order; most texts name no hour, and need not be searched."""
-        return self._compiled.finditer(string, pos, endpos) if _names_hour(str.__str__(string)) else iter(())
+        """Its matches in `string[pos:endpos]`, in order."""
+        plain = str.__str__(string)
+        searched = self._patterns_of(plain[pos:endpos])
+        while found := [match for pattern in searched if (match := pattern.search(plain, pos, endpos)) is not None]:
+            first = min(found, key=re.Match.start)  # of several the first language's
+            yield first
+            pos = first.end()
 
     def search(self, string: str, /) -> re.Match[str] | None:
         """The first match."""
-        return self._compiled.search(string) if _names_hour(str.__str__(string)) else None
+        return next(self.finditer(string), None)
 
     def fullmatch(self, string: str, /) -> re.Match[str] | None:
         """The match that is all of the text."""
-        return self._compiled.fullmatch(string) if _names_hour(str.__str__(string)) else None
+        plain = str.__str__(string)
+        return next((match for each in self._patterns_of(plain) if (match := each.fullmatch(plain)) is not None), None)
 
-
-@lru_cache(maxsize=64)
-def _names_hour(text: str) -> bool:
-    if not text.isascii() and _DENSE_SIGNS.search(text) is not None:
-        return True
-    return not _HOURS.isdisjoint(_WORD.findall(text.casefold()))
+    def _patterns_of(self, text: str) -> list[re.Pattern[str]]:
+        """The patterns of the languages whose hours a text names: most texts name those of few."""
+        named = 0
+        for word in _WORD.findall(text.casefold()):
+            named |= _LANGUAGES_OF.get(word, 0)
+        if not text.isascii() and _DENSE_SIGNS.search(text) is not None:
+            named |= 1 << len(LANGUAGES)
+        return [_compiled(at, self._follow) for at in range(named.bit_length()) if named >> at & 1]

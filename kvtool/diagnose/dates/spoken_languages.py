@@ -114,22 +114,22 @@ _CZECH = SpokenLanguage(
     "jedna|dvě|tři|čtyři|pět|šest|sedm|osm|devět|deset|jedenáct|dvanáct|jedné|druhé|třetí|čtvrté|páté|šesté|sedmé|osmé|deváté|desáté"
     "|jedenácté|dvanácté",
     r"půl|(?:tři\s)?čtvrtě?\sna|za\s(?:pět|deset)\s(?:minut\s)?",
-    r"hodin[ay]?\s(?:[^\W\d_]+\s){1,2}minut",
+    r"hodin[ay]?\s(?:[^\W\d_]{1,16}\s){1,2}minut",
     r"pondělí|úterý|středa|středu|čtvrtek|pátek|sobot[ay]|neděle|neděli|ráno|dopoledne|odpoledne|večer|v\snoci",
     r"v|ve",
 )
 _UKRAINIAN = SpokenLanguage(
     "перша|друга|третя|четверта|п'ята|шоста|сьома|восьма|дев'ята|десята|одинадцята|дванадцята|першу|другу|третю|четверту|п'яту|шосту"
     "|сьому|восьму|дев'яту|десяту|одинадцяту|дванадцяту|першій|другій|третій|четвертій|п'ятій|шостій|сьомій|восьмій|дев'ятій|десятій",
-    r"пів\sна|(?:чверть|[^\W\d_]+\sхвилин)\s(?:на|по)|за\s(?:чверть|[^\W\d_]+\sхвилин)|о",
-    r"годин[аиі]\s[^\W\d_]+\sхвилин",
+    r"пів\sна|(?:чверть|[^\W\d_]{1,16}\sхвилин)\s(?:на|по)|за\s(?:чверть|[^\W\d_]{1,16}\sхвилин)|о",
+    r"годин[аиі]\s[^\W\d_]{1,16}\sхвилин",
     r"понеділ(?:ок|ка)|вівтор(?:ок|ка)|серед[аиу]|четвер(?:га)?|п'ятниц[яіюи]|субот[аиу]|неділ[яіюи]|ранку|вранці|дня|вечора|ввечері|ночі",
     r"у|в|о",
 )
 _HUNGARIAN = SpokenLanguage(
     "egy|kettő|két|három|négy|öt|hat|hét|nyolc|kilenc|tíz|tizenegy|tizenkettő|tizenkét",
     r"fél|negyed|háromnegyed|(?:öt|tíz)\sperccel\s(?:múlt|(?:fél|negyed|háromnegyed))",
-    r"óra\s[^\W\d_]+\sperc\w{0,3}|órakor",
+    r"óra\s[^\W\d_]{1,16}\sperc\w{0,3}|órakor",
     r"hétfőn?|kedden?|szerdán?|csütörtök(?:ön)?|péntek(?:en)?|szombat(?:on)?|vasárnap|reggel|délelőtt|délután|este|éjjel",
     r"",
 )
@@ -143,7 +143,7 @@ _ROMANIAN = SpokenLanguage(
 _TURKISH = SpokenLanguage(
     "biri?|ikiy?i?|üçü?|dördü?|dört|beşi?|altıy?ı?|yediy?i?|sekizi?|dokuzu?|onu?|on\\sbiri?|on\\sikiy?i?",
     r"saat",
-    r"buçuk|çeyrek|(?:[^\W\d_]+\s){1,2}(?:geçe|geçiyor|kala|var)",
+    r"buçuk|çeyrek|(?:[^\W\d_]{1,16}\s){1,2}(?:geçe|geçiyor|kala|var)",
     r"pazartesi|salı|çarşamba|perşembe|cuma|cumartesi|pazar|sabahı?|öğleden\sönce|öğleden\ssonra|akşamı?|gece",
     r"",
 )
@@ -178,35 +178,35 @@ _PERSIAN = SpokenLanguage(
 _HINDI = SpokenLanguage(
     "एक|दो|तीन|चार|पाँच|पांच|छह|छः|छे|सात|आठ|नौ|दस|ग्यारह|बारह",
     r"साढ़े|सवा|पौने|(?:सुबह|दोपहर|शाम|रात)(?:\sके|\sको)?",
-    r"बजे|बजकर\s[^\s\d]+(?:\s[^\s\d]+)?\sमिनट",
+    r"बजे|बजकर\s[^\s\d]{1,16}(?:\s[^\s\d]{1,16})?\sमिनट",
     r"सोमवार|मंगलवार|बुधवार|गुरुवार|शुक्रवार|शनिवार|रविवार|सुबह|दोपहर|शाम|रात",
     r"को|की|के",
 )
 _URDU = SpokenLanguage(
     "ایک|دو|تین|چار|پانچ|چھ|سات|آٹھ|نو|دس|گیارہ|بارہ",
     r"ساڑھے|سوا|پونے|(?:صبح|دوپہر|شام|رات)(?:\sکے)?",
-    r"بجے|بج\sکر\s[^\s\d]+\sمنٹ",
+    r"بجے|بج\sکر\s[^\s\d]{1,16}\sمنٹ",
     r"پیر|منگل|بدھ|جمعرات|جمعہ|ہفتہ|اتوار|صبح|دوپہر|شام|رات",
     r"کو|کی|کے",
 )
 _INDONESIAN = SpokenLanguage(
     "satu|dua|tiga|empat|lima|enam|tujuh|delapan|lapan|sembilan|sepuluh|sebelas|dua\\sbelas",
     r"(?:pukul|jam)(?:\ssetengah)?",
-    r"(?:lewat|lebih|kurang)\s[^\W\d_]+(?:\s[^\W\d_]+)?(?:\smenit)?|tepat",
+    r"(?:lewat|lebih|kurang)\s[^\W\d_]{1,16}(?:\s[^\W\d_]{1,16})?(?:\smenit)?|tepat",
     r"senin|selasa|rabu|kamis|jumat|sabtu|minggu|pagi|siang|sore|petang|malam",
     r"hari",
 )
 _VIETNAMESE = SpokenLanguage(
     "một|hai|ba|bốn|năm|sáu|bảy|tám|chín|mười|mười\\smột|mười\\shai",
     r"lúc",
-    r"giờ\s(?:rưỡi|đúng|kém\s[^\W\d_]+(?:\s[^\W\d_]+)?|(?:[^\W\d_]+\s){1,3}phút|sáng|trưa|chiều|tối)",
+    r"giờ\s(?:rưỡi|đúng|kém\s[^\W\d_]{1,16}(?:\s[^\W\d_]{1,16})?|(?:[^\W\d_]{1,16}\s){1,3}phút|sáng|trưa|chiều|tối)",
     r"sáng|trưa|chiều|tối|đêm|thứ\s(?:hai|ba|tư|năm|sáu|bảy)|chủ\snhật",
     r"ngày|buổi",
 )
 _SWAHILI = SpokenLanguage(
     "moja|mbili|tatu|nne|tano|sita|saba|nane|tisa|kumi|kumi\\sna\\smoja|kumi\\sna\\smbili",
     r"saa",
-    r"(?:na|kasoro)\s(?:robo|nusu|dakika\s[^\W\d_]+)|kamili",
+    r"(?:na|kasoro)\s(?:robo|nusu|dakika\s[^\W\d_]{1,16})|kamili",
     r"asubuhi|mchana|alasiri|jioni|usiku|jumatatu|jumanne|jumatano|alhamisi|ijumaa|jumamosi|jumapili",
     r"ya",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from kvtool.errors import KvtoolError
-from kvtool.text.tokens.prompt import Ids
+from kvtool.text.tokens.prompt import Ids, Spans
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Backend(Protocol):
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """The ids `[n]` of each text, without prefix and suffix; added tokens that are written in a text count as such."""
 
-    def spans(self, text: str, ids: Ids | None = None) -> list[tuple[int, int]]:
+    def spans(self, text: str, ids: Ids | None = None) -> Spans:
         """First character and end of each token of a text; tokens that share a character have it all.
 
         `ids` are those that `encode` gave for the text, where they are known.
@@ -81,10 +81,10 @@ class LibraryBackend:
                 "the tokenizer has token ids of 2^31 and more", hint="another one: -t ./tokenizer.json"
             ) from error
 
-    def spans(self, text: str, ids: Ids | None = None) -> list[tuple[int, int]]:
+    def spans(self, text: str, ids: Ids | None = None) -> Spans:
         """Characters of each token; the library tells them only where it encodes."""
         del ids
-        return [(start, stop) for start, stop in self.library.encode(text, add_special_tokens=False).offsets]
+        return np.array(self.library.encode(text, add_special_tokens=False).offsets, np.int32).reshape(-1, 2)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""

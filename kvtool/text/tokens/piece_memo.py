@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kvtool.text.tokens.prompt import Ids
 
-_RECENT = 4_000_000
+_RECENT = 1_000_000
 """Characters seen once after which those seen before them are forgotten."""
 _KEPT = 100_000_000
 """Characters seen more than once; beyond that, all are forgotten."""

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from kvtool.text.traced import Traced
 
 Ids = npt.NDArray[np.int32]
-Offsets = Callable[[str, Ids | None], list[tuple[int, int]]]
+Spans = npt.NDArray[np.int32]
+"""The first character and the end of each token of a text `[tokens, 2]`."""
+Offsets = Callable[[str, Ids | None], Spans]
 """What tells the characters of each token of a piece of text: see `Prompt`."""
 
 
@@ -47,7 +49,7 @@ class Prompt:
         if within >= len(ranges):
             stop = self.char_starts[piece + 1] if piece + 1 < len(self.char_starts) else len(self.text)
             return stop, stop
-        left, right = ranges[within]
+        left, right = ranges[within].tolist()
         return start + left, start + right
 
     def char_before(self, token: int) -> int | None:
@@ -66,9 +68,9 @@ class Prompt:
             return len(self.ids)
         piece = bisect_right(self.char_starts, char) - 1
         ranges = self.piece_ranges(piece)
-        return self.token_starts[piece] + bisect_right(ranges, char - self.char_starts[piece], key=_stop)
+        return self.token_starts[piece] + int(ranges[:, 1].searchsorted(char - self.char_starts[piece], side="right"))
 
-    def piece_ranges(self, piece: int) -> list[tuple[int, int]]:
+    def piece_ranges(self, piece: int) -> Spans:
         """The characters of each token of a piece, counted from where it begins; of a prompt with text."""
         assert self.text is not None
         assert self.char_starts is not None
@@ -81,7 +83,3 @@ class Prompt:
         return self.offsets(
             str.__getitem__(self.text, slice(start, len(self.text))), None
         )  # what ends a prompt may follow
-
-
-def _stop(span: tuple[int, int]) -> int:
-    return span[1]

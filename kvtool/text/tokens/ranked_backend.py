@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 
 from kvtool.text.tokens.backend import LibraryBackend
 from kvtool.text.tokens.byte_level import bytes_of, written
-from kvtool.text.tokens.prompt import Ids
+from kvtool.text.tokens.prompt import Ids, Spans
 from kvtool.text.tokens.ranked_vocabulary import RankedVocabulary
 
 LONGEST = 65_536
@@ -49,24 +49,23 @@ class RankedBackend:
         known = dict(zip(others, self._library.encode(others), strict=True))
         return [known[text] if text in known else np.array(self._ids(text), np.int32) for text in texts]
 
-    def spans(self, text: str, ids: Ids | None = None) -> list[tuple[int, int]]:
+    def spans(self, text: str, ids: Ids | None = None) -> Spans:
         """Characters of each token, from the bytes that the tokens have."""
         if not self._is_alike(text):
             return self._library.spans(text)
         lengths = self._lengths[self._ids(text) if ids is None else ids]
-        bounds = list(accumulate(lengths.tolist(), initial=0))
-        if text.isascii():
-            return list(pairwise(bounds))
-        bytes_ = np.frombuffer(text.encode(), np.uint8)
-        characters = np.cumsum((bytes_ & 0xC0) != 0x80) - 1  # of each byte
-        ends = np.array(bounds[1:], np.int64)
-        starts, ends = characters[bounds[:-1]], characters[ends - 1] + 1
-        return list(zip(starts.tolist(), ends.tolist(), strict=True))
+        spans = np.empty((len(lengths), 2), np.int32)
+        ends = lengths.cumsum(out=spans[:, 1])
+        np.subtract(ends, lengths, out=spans[:, 0])
+        if not text.isascii():
+            bytes_ = np.frombuffer(text.encode(), np.uint8)
+            characters = ((bytes_ & 0xC0) != 0x80).cumsum() - 1  # of each byte
+            spans[:, 0], spans[:, 1] = characters[spans[:, 0]], characters[ends - 1] + 1
+        return spans
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""
-        tokens = self._tokens
-        return b"".join([tokens[token] for token in ids if token in tokens]).decode(errors="replace")
+        return b"".join(filter(None, map(self._tokens.get, ids))).decode(errors="replace")
 
     def token_text(self, token: int) -> str | None:
         """A token as the vocabulary writes it."""

@@ -15,14 +15,14 @@ from kvtool.text.tokens.backend import Backend
 from kvtool.text.tokens.backends import open_backend
 from kvtool.text.tokens.cuts import Cuts, find_cuts
 from kvtool.text.tokens.piece_memo import PieceMemo
-from kvtool.text.tokens.prompt import Ids, Prompt
+from kvtool.text.tokens.prompt import Ids, Prompt, Spans
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles, find_tokenizer
 from kvtool.text.traced import Traced
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OFFSET_PIECES = 64
 _OFFSET_CHARACTERS = 1_000_000
-"""Of pieces whose tokens' offsets are remembered: these take some 120 bytes for each token, and it may be of one character."""
+"""Of pieces whose tokens' offsets are remembered: these take 8 bytes for each token, and it may be of one character."""
 _PIECE_CHARACTERS = 16_000_000
 """A longer stretch that cannot be cut would take gigabytes in the encoder."""
 _BATCH_CHARACTERS = 2_000_000
@@ -53,7 +53,7 @@ class Tokenizer:
         if "bos_token" not in self.special_tokens and len(self._prefix) == 1:
             self.special_tokens["bos_token"] = self.token_text(self._prefix[0])
         self._memo = PieceMemo(self._encoded)
-        self._offset_memo: dict[str, list[tuple[int, int]]] = {}
+        self._offset_memo: dict[str, Spans] = {}
         self._offset_characters = 0
 
     @property
@@ -89,8 +89,8 @@ class Tokenizer:
 
     def decode(self, ids: Ids | Sequence[int]) -> str:
         """The text of token ids: special tokens as they are written, broken bytes as U+FFFD, unknown ids left out."""
-        known = [int(token) for token in ids if token >= 0]
-        return self._backend.decode(known)
+        tokens = np.asarray(ids, np.int64)
+        return self._backend.decode(tokens[tokens >= 0].tolist())
 
     def token_text(self, token: int) -> str:
         """A token as the vocabulary writes it; `<id>` where it has none."""
@@ -137,7 +137,7 @@ class Tokenizer:
     def _encode_batch(self, batch: list[str]) -> list[Ids]:
         return self._backend.encode([piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece) for piece in batch])
 
-    def offsets(self, piece: str, ids: Ids | None = None) -> list[tuple[int, int]]:
+    def offsets(self, piece: str, ids: Ids | None = None) -> Spans:
         """The characters of each token of a piece, whose `ids` are these where they are known; the pieces that were asked for
         last are remembered."""
         memo = self._offset_memo
