@@ -257,6 +257,15 @@ def test_the_next_command_can_be_copied(width: int) -> None:
     assert done.stdout.splitlines() == words
 
 
+def test_the_next_command_asks_for_what_this_one_did(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = "--capacity 9000 --requests 6 --seed 4 --group support --no-config --offline"
+    assert run(["profile", "w.yaml", "-q", "--dry-run", "--width", "999", "-t", bytes_json, *flags.split()]) == 1
+    next_one = f"kvtool optimize w.yaml --tokenizer {bytes_json} {flags} --allow P2"
+    assert next_one in [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_a_flag_is_replaced_where_it_was_given() -> None:
     assert with_flag(["a", "--x", "1", "b"], "--x", "2") == ["a", "b", "--x", "2"]
     assert with_flag(["a", "--x=1", "b", "--xy=3"], "--x", "2") == ["a", "b", "--xy=3", "--x", "2"]
