@@ -140,7 +140,7 @@ def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
         return 0
     if word.endswith("x"):
         times = word.removesuffix("x")
-        if not times.replace(".", "", 1).isdigit() or len(times) > 12:
+        if not (times.isascii() and times.replace(".", "", 1).isdigit() and len(times) <= 12):
             raise ValueError(f"`{text.strip()[:40]}` is not a multiple of the GPU's cache; write it like `2x`")
         return int(float(times) * (gpu or 0))
     capacity = parse_capacity(word)
