@@ -8,6 +8,8 @@ from kvtool.engine.engine_error import EngineError
 
 AUTO_SLOTS = 4
 """Slots where `--parallel` is not given; they share one pool then."""
+MOST_SLOTS = 256
+"""`LLAMA_MAX_SEQ` of llama.cpp, which starts with no more."""
 
 _CONTEXT_STEP = 256
 """The context of a slot is rounded up to a multiple of it."""
@@ -79,6 +81,10 @@ class LlamaCppOptions:
                 raise EngineError(
                     f"{field.name} is {value}; llama.cpp takes {least} or more", hint=f"leave out {field.name}"
                 )
+        if self.slots > MOST_SLOTS:
+            raise EngineError(
+                f"parallel is {self.slots}; llama.cpp takes {MOST_SLOTS} at most", hint="give fewer slots"
+            )
         if not 0 <= self.slot_prompt_similarity <= 1:
             raise EngineError(
                 f"slot_prompt_similarity is {self.slot_prompt_similarity}, not a part of a prompt",

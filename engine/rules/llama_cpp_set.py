@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvtool.engine.rules.llama_cpp import LlamaCppCache
-from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
+from kvtool.engine.rules.llama_cpp_options import MOST_SLOTS, LlamaCppOptions
 from kvtool.engine.rules.rule_set import OtherSetting, RuleSet, Rung
 
 WINDOW, LIST_FULL, SLOT_LOST = "window", "host_list_full", "slot_lost"
@@ -67,7 +67,8 @@ def _remedies(options: LlamaCppOptions) -> tuple[OtherSetting[LlamaCppOptions], 
         found.append(
             OtherSetting(SLOT_LOST, f"save prompts in host memory: --cache-ram {ram}", replace(options, cache_ram=ram))
         )
-    found += [_more_slots(options, more, similarity) for more in (2, 4) for similarity in (None, _ALIKE)]
+    possible = [times for times in (2, 4) if times * options.slots <= MOST_SLOTS]
+    found += [_more_slots(options, times, similarity) for times in possible for similarity in (None, _ALIKE)]
     if not options.cache_reuse:
         found.append(
             OtherSetting(

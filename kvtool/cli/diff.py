@@ -171,10 +171,10 @@ def token_bytes_shown(tokenizer: Tokenizer, token: int) -> str:
     piece = tokenizer.token_text(token)
     if text and "\ufffd" not in text:
         return text
-    codes = [_BYTE_LEVEL.get(char) for char in piece]
-    if None in codes:
+    codes = [_BYTE_LEVEL[char] for char in piece if char in _BYTE_LEVEL]
+    if len(codes) < len(piece):
         return piece
-    return "".join(chr(code) if code is not None and 0x20 <= code < 0x7F else f"\\x{code:02x}" for code in codes)
+    return "".join(chr(code) if 0x20 <= code < 0x7F else f"\\x{code:02x}" for code in codes)
 
 
 def _byte_level() -> dict[str, int]:

@@ -273,8 +273,8 @@ class ProfileCommand(Command):
         for flag, value in flags.items():
             if isinstance(value, bool):
                 command.append(flag if value else flag.replace("--", "--no-", 1))
-            else:
-                command += [flag, str(value)] if value is not None else []
+            elif value is not None:
+                command += [flag, str(value)]
         for group in reading.groups:
             command += ["--group", group]
         command += ["--no-config"] if self.configured.no_config else []

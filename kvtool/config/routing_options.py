@@ -10,8 +10,7 @@ from kvtool.config.option import Option
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list
-
-_DIGITS = 6
+from kvtool.text.quantities import whole_number
 
 
 def replica_counts(flag: str, text: str) -> list[int]:
@@ -29,13 +28,13 @@ def replica_counts(flag: str, text: str) -> list[int]:
 
 
 def _count(flag: str, text: str, part: str) -> int:
-    text = text.strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and 1 <= int(text) <= MOST_REPLICAS):
+    count = whole_number(text.strip(), 1, MOST_REPLICAS)
+    if count is None:
         raise KvtoolError(
             f"{flag}: {part[:40]!a} is no number of replicas, which is from 1 to {MOST_REPLICAS:,}",
             hint=f"{flag} 4, 2,4,8 or 2..8",
         )
-    return int(text)
+    return count
 
 
 def replicas(flag: str, value: str) -> None:

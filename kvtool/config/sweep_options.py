@@ -10,6 +10,7 @@ from kvtool.config.option import Option, walk
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.comma_list import comma_list
+from kvtool.text.quantities import whole_number
 
 if TYPE_CHECKING:
     from kvtool.config.clock_options import Clocking
@@ -120,8 +121,8 @@ def check_together(
 def _numbers(flag: str, text: str | None, least: int) -> list[int]:
     found = []
     for part in comma_list((text or "").lower()):
-        digits = part.replace("_", "")
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 13 and least <= int(digits) <= _MOST):
+        number = whole_number(part.replace("_", ""), least, _MOST)
+        if number is None:
             raise KvtoolError(f"{flag}: {part[:40]!a} is not a number of at least {least}", hint=f"{flag} 1000,10000")
-        found.append(int(digits))
+        found.append(number)
     return found

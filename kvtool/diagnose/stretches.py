@@ -84,13 +84,14 @@ class Sources:
 
 
 def char_span(prompt: Prompt, start: int, stop: int) -> tuple[int, int]:
-    """The characters of tokens `[start, stop)`; where there are none, the place between characters."""
+    """The characters of tokens `[start, stop)` of a prompt with text; where there are none, the place between characters."""
     if start >= len(prompt):
         end = len(prompt.text or "")
         return end, end
-    low = (prompt.char_range(start) or (0, 0))[0]
-    high = (prompt.char_range(stop - 1) or (0, 0))[1] if stop > start else low
-    return low, max(low, high)
+    first, last = prompt.char_range(start), prompt.char_range(max(stop - 1, start))
+    assert first is not None, "a prompt without text"
+    assert last is not None
+    return first[0], max(first[0], last[1]) if stop > start else first[0]
 
 
 def trimmed(own: PromptSide, theirs: PromptSide | None) -> tuple[PromptSide, PromptSide | None]:

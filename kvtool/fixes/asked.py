@@ -17,7 +17,7 @@ from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
 
 ASKED = "asked"
-"""How the key of the advice for a question begins, up to a colon."""
+"""The kind of the advice for a question."""
 BEFORE_IT = "put what is constant in the last message before what is asked, where the wording allows: what is asked was not moved"
 """What may be done where the tail of a question costs hits."""
 

@@ -51,6 +51,11 @@ class Fix:
     memo: HeldUnits | None = None
 
     @property
+    def kind(self) -> str:
+        """How its key begins: what is done, such as `move`."""
+        return self.key.partition(":")[0]
+
+    @property
     def name(self) -> str:
         """What findings call it."""
         return fix_name(self.key)

@@ -16,7 +16,6 @@ from kvtool.text.json_text import json_in
 from kvtool.text.structure.fenced import fenced_ranges
 from kvtool.workload.turn import Turn
 
-_MOST_VALUES = 64
 _MOST_TEXTS = 512
 _LONGEST = 20_000
 """Characters of JSON, up to which it is looked at."""
@@ -41,8 +40,7 @@ class OneLayout:
                 if held.setdefault(same, raw) != raw:
                     meant.add(same)
             for same, raw in held.items():
-                if same in written or len(written) < _MOST_VALUES:
-                    written.setdefault(same, Counter())[raw] += times
+                written.setdefault(same, Counter())[raw] += times
         layouts = {
             same: raws.most_common(1)[0][0] for same, raws in written.items() if len(raws) > 1 and same not in meant
         }

@@ -16,8 +16,8 @@ from kvtool.text.structure.sentences import words_in
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
-DELIMITER = "delimiter:"
-"""How the key of a fix begins whose trial holds the mark of all requests at that of the first."""
+DELIMITER = "delimiter"
+"""The kind of a fix whose trial holds the mark of all requests at that of the first."""
 ONE_DELIMITER = (
     "use one delimiter for all requests, written into the prompt: it stands around text and in what is said of it"
 )

@@ -19,8 +19,8 @@ from kvtool.text.structure.sentences import is_sentence
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
-PASSAGES = "passages:"
-"""How the key of a fix begins that moves passages with their introduction."""
+PASSAGES = "passages"
+"""The kind of a fix that moves passages with their introduction."""
 MOVE_PASSAGES = (
     "move the passages with their introduction, as one block, behind the instructions, to the end of their message"
 )

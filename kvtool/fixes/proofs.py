@@ -39,13 +39,13 @@ OTHER_TEXT_WARNING = "text that is not the application's own changes"
 """How the warning of a fix begins that rewrites what users, tools or the model said."""
 
 INLINE_ORDER = "order-inline"
-"""How the key of a fix begins that puts items of one line in another order."""
+"""The kind of a fix that puts items of one line in another order."""
 
 STEADY_TOOLS = "steady-tools"
-"""How the key of a fix begins that defines each tool as the first request did."""
+"""The kind of a fix that defines each tool as the first request did."""
 
-NAMED_ONCE = "refer:"
-"""How the key of a fix begins that is advice in words: its trial cuts values that no edit of a file can name elsewhere."""
+NAMED_ONCE = "refer"
+"""The kind of a fix that is advice in words: its trial cuts values that no edit of a file can name elsewhere."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LETTERS = re.compile(r"([^\W_]+)")
@@ -75,17 +75,17 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
         return "something else than text changed"
     if fix.tier == "P0":
         return None if _same_content(before, after) else "a change of the run must leave the prompt alone"
-    if fix.key.startswith(WRITE_JSON):
+    if fix.kind.startswith(WRITE_JSON):
         return _keys_sorted(before, after)
     if fix.tier == "P1":
         return _P1.get(fix.code, _identical)(before, after)
     if fix.tier == "P2":
         return _moved_only(fix, before, after)
-    if fix.key.startswith(NAMED_ONCE):
+    if fix.kind == NAMED_ONCE:
         return _values_cut(before, after)
-    if fix.key.startswith(DELIMITER):
+    if fix.kind == DELIMITER:
         return _one_word_held(before, after)
-    if fix.key.startswith(STEADY_TOOLS):
+    if fix.kind == STEADY_TOOLS:
         return _tools_redefined(before, after)
     if fix.code in _P3:
         return _P3[fix.code](before, after)
@@ -204,7 +204,7 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     gone, come = old - new, new - old
     if not gone and not come:
         return None
-    if fix.key.startswith(f"{INLINE_ORDER}:"):
+    if fix.kind == INLINE_ORDER:
         return None if _words(gone) == _words(come) else "text was lost or invented"
     if _pieces(gone, renumbered=renumbered) == _pieces(come, renumbered=renumbered):
         return None

@@ -25,6 +25,7 @@ from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.diagnose.cosmetic import NORMALIZERS
 from kvtool.diagnose.detectors import AGE_KEY, PART
+from kvtool.diagnose.findings import is_declared_stable
 from kvtool.fixes.asked import ASKED, BEFORE_IT, is_asked
 from kvtool.fixes.block_order import BlockOrder
 from kvtool.fixes.canonical import sort_keys, sort_tools
@@ -48,7 +49,7 @@ from kvtool.fixes.other_rules import are_other_rules
 from kvtool.fixes.part_order import PARTS_LAST, parts_last
 from kvtool.fixes.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.permute import ExampleMessages, ItemOrder
-from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
+from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.repeated_value import TRIED_WITHOUT, cut_values
 from kvtool.fixes.steady_ages import TELL_WHEN, with_steady_ages
 from kvtool.fixes.tool_definitions import TOOLS_PART, FirstDefinitions
@@ -94,8 +95,8 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> li
     in_definition = cause.slot.part == TOOLS_PART and not cause.structural
     fixes = _definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
     if (passages := PassagesLast.learn(cause, samples)) is not None:
-        fixes = [_fix(cause, PASSAGES[:-1], "P2", MOVE_PASSAGES, lambda: passages, shared=passages.role)]
-    if cause.origin is not None and cause.origin.stable:
+        fixes = [_fix(cause, PASSAGES, "P2", MOVE_PASSAGES, lambda: passages, shared=passages.role)]
+    if is_declared_stable(cause):
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
     if block_size > 1 and cause.kind.code == KV122.code:
         fixes = [replace(fix, what=f"{fix.what} (a block holds {block_size} tokens)") for fix in fixes]
@@ -161,7 +162,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if is_asked(cause, target, samples):
         return [_advice(cause, ASKED, "P3", BEFORE_IT)]
     if (delimiter := OneDelimiter.learn(cause, target, samples)) is not None:
-        return [_fix(cause, DELIMITER[:-1], "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
+        return [_fix(cause, DELIMITER, "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
     noun, refusal = moved_noun(target, samples)
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
@@ -191,7 +192,7 @@ def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> 
     if reason == AMONG_RULES and are_other_rules(cause.values.examples):
         what = "put the rules that some requests have behind those that all have, so that these keep their numbers and places"
     what += f": {reason}, so no move was tried"
-    return _fix(cause, "refer", "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)
+    return _fix(cause, NAMED_ONCE, "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -220,7 +221,7 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """Behind the shared text, or left out; what a user asked with is not left out."""
     fixes = _value(cause, samples)
     target = target_of(cause, samples)
-    marked = bool(fixes) and fixes[0].key.startswith(DELIMITER)
+    marked = bool(fixes) and fixes[0].kind == DELIMITER
     if marked or role_of_part(cause.slot.part) == "user" or is_asked(cause, target, samples):
         return fixes
     what = "leave the value out of the prompt (metadata of the request can carry it)"

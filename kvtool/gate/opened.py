@@ -67,7 +67,7 @@ class Problems:
         """What was collected, each mistake once."""
         found: dict[tuple[str, str], KvtoolError] = {}
         for error in self.errors:
-            found.setdefault((str(error.place or ""), error.message), error)
+            found.setdefault((str(error.place), error.message), error)
         return list(found.values())
 
 

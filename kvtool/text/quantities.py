@@ -26,6 +26,9 @@ _SIZE = re.compile(rf"({_NUMBER}) ?([kmgt]i?)?b", re.IGNORECASE)
 _BANDWIDTH = re.compile(rf"({_NUMBER}) ?([kmgtKMGT]i?)?(B|[bB]it)/s")  # "Gb" and "Gbps" are read as either
 _COUNT = re.compile(rf"({_NUMBER}) ?([km])? ?(blocks?|tokens?)?", re.IGNORECASE)
 _RATIO = re.compile(rf"({_NUMBER}) ?(%)?")
+_WHOLE = re.compile("0*([0-9]{1,19})")
+MOST_INTERVAL = 10**9
+"""Tokens from one kept boundary to the next."""
 _LONGEST = 40
 """Characters; nobody writes an amount longer than this, and a number of a million digits is slow to read."""
 
@@ -103,6 +106,13 @@ def parse_capacity(text: str) -> Capacity:
     if number < 1 or number != int(number):
         raise ValueError("a capacity is a whole number above zero")
     return Capacity(int(number), "tokens" if (found[3] or "").lower().startswith("token") else "blocks")
+
+
+def whole_number(text: str, least: int, most: int) -> int | None:
+    """The number that ASCII digits write; None for any other text, and for what is not from `least` to `most`."""
+    found = _WHOLE.fullmatch(text)
+    number = None if found is None else int(found[1])
+    return number if number is not None and least <= number <= most else None
 
 
 def parse_threshold(text: str) -> float:

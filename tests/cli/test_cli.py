@@ -12,11 +12,13 @@ import tomllib
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kvtool.cli.app import run
+from kvtool.cli.diff import token_bytes_shown
 from kvtool.cli.profile import ProfileCommand
 from kvtool.profiler.profiler import Profiler
 from kvtool.report.answer import answer_of
@@ -24,6 +26,7 @@ from kvtool.report.terminal.next_command import shell_lines, with_flag
 from kvtool.report.terminal.profile import ShownProfile, print_profile
 from kvtool.results.report import Report
 from kvtool.text.terminal.console import cell_width, make_console
+from kvtool.text.tokens.tokenizer import Tokenizer
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "workloads").glob("*.yaml"))
 MARKER = "Xyzzyplugh"
@@ -255,6 +258,30 @@ def test_the_next_command_can_be_copied(width: int) -> None:
     program = "kvtool() { printf '%s\\n' \"$@\"; }\n" + "\n".join(lines)
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True, encoding="utf-8")
     assert done.stdout.splitlines() == words
+
+
+def test_the_next_command_asks_for_what_this_one_did(
+    folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = "--capacity 9000 --requests 6 --seed 4 --group support --no-config --offline"
+    assert run(["profile", "w.yaml", "-q", "--dry-run", "--width", "999", "-t", bytes_json, *flags.split()]) == 1
+    next_one = f"kvtool optimize w.yaml --tokenizer {bytes_json} {flags} --allow P2"
+    assert next_one in [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("text", "piece", "shown"),
+    [
+        (" é", "ĠÃ©", " é"),
+        ("\ufffd", "Ġ!~Ã", " !~\\xc3"),
+        ("\ufffd", "ġĀ", "\\x7f\\x00"),
+        ("", "<|end|>", "<|end|>"),
+        ("\ufffd", "▁Ã", "▁Ã"),
+    ],
+)
+def test_bytes_of_a_token_that_are_no_character_are_shown_as_escapes(text: str, piece: str, shown: str) -> None:
+    tokenizer = SimpleNamespace(decode=lambda _: text, token_text=lambda _: piece)
+    assert token_bytes_shown(cast("Tokenizer", tokenizer), 0) == shown
 
 
 def test_a_flag_is_replaced_where_it_was_given() -> None:

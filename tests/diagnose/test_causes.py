@@ -22,7 +22,8 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import CauseBook, SlotCause
 from kvtool.diagnose.chains import MOST_CHAINS, Chains
-from kvtool.diagnose.findings import is_candidate
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.findings import is_candidate, is_declared_stable
 from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.geometry import find_geometry
@@ -302,6 +303,14 @@ def test_a_cause_is_a_candidate_only_where_it_costs(tmp_path: Path, byte_rendere
     assert is_candidate(cause, group)
     cause.blocked = group.prompt_tokens // 200
     assert not is_candidate(cause, group)
+
+
+@pytest.mark.parametrize(
+    "origin", [Origin("t.md", stable=True), Origin("t.md", stable=False), Origin("t.md", stable=None), None]
+)
+def test_what_is_declared_stable_is_so_by_its_origin(origin: Origin | None) -> None:
+    cause = SlotCause("g", Slot("t.md", 1, 1), OTHER, origin, 0, "", 0, 0, 0)
+    assert is_declared_stable(cause) is (origin is not None and origin.stable is True)
 
 
 heads = st.lists(st.sampled_from(["Be kind.", "On 2024-01-01.", "v1.2.3", "id 42"]), max_size=3)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.messages import goes_on
+from kvtool.diagnose.compare.order import order_kind
 from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
@@ -442,3 +443,11 @@ def test_a_tool_that_is_gone_from_a_text_is_no_window() -> None:
 def test_a_call_in_a_text_is_no_tool() -> None:
     call = json.dumps({"name": "book", "parameters": {"to": "Lisbon", "day": 4}}) + "\n"
     assert kinds(compare_turns(text("Be kind.\n" + call + QUESTION), text("Be kind.\n" + QUESTION))) == ["optional"]
+
+
+@pytest.mark.parametrize("before", ["", "\n", "You help.\n\n", "one\ntwo\n\n", "word " * 2_000 + "\n\n"])
+@pytest.mark.parametrize("head", ["# Examples", "Examples:", "Examples\uff1a", "# Documents", "Examples"])
+def test_items_are_what_the_heading_above_them_says(head: str, before: str) -> None:
+    said = f"{before}{head}\n\nRead them first.\n\nThe lift is stuck between two floors.\nThe light on the stairs is out.\n"
+    kind = order_kind(said, said.index("The lift"), len(said))
+    assert kind.key == ("examples_reordered" if head not in ("# Documents", "Examples") else "documents_reordered")

@@ -67,3 +67,14 @@ def test_a_line_of_one_prompt_only_moves_out_of_that() -> None:
 def test_a_unit_with_two_differences_moves_once() -> None:
     a, b = both("Map:\n- src/a.py {0}\n- src/b.py\n- src/c.py {0}")
     assert len(moved_units(DiffTexts(Traced(a), Traced(b))).every) == 1
+
+
+def test_a_difference_that_goes_on_over_a_line_end_moves_once() -> None:
+    a, b = (
+        text.replace("moment", lines) for text, lines in zip(both("moment"), ("Now 19:15\n9", "Now 6\n5"), strict=True)
+    )
+    (pair,) = moved_units(DiffTexts(Traced(a), Traced(b))).every
+    assert [text[one.start : one.stop] for text, (one,) in zip((a, b), pair, strict=True)] == [
+        "Now 19:15\n9",
+        "Now 6\n5",
+    ]

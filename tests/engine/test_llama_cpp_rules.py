@@ -340,6 +340,7 @@ def test_a_prompt_that_does_not_fit_is_refused_and_changes_nothing() -> None:
     ("changes", "message"),
     [
         ({"parallel": 0}, "parallel is 0; llama.cpp takes 1 or more"),
+        ({"parallel": 257}, "parallel is 257; llama.cpp takes 256 at most"),
         ({"ctx_size": 0}, "ctx_size is 0; llama.cpp takes 1 or more"),
         ({"cache_ram": -2}, "cache_ram is -2; llama.cpp takes -1 or more"),
         ({"cache_reuse": -1}, "cache_reuse is -1; llama.cpp takes 0 or more"),

@@ -70,3 +70,9 @@ def test_a_capacity_is_the_bytes_of_saved_prompts() -> None:
     assert LLAMA_CPP.limited is not None
     assert LLAMA_CPP.limited(LlamaCppOptions(), 65_536) == LlamaCppOptions()
     assert LLAMA_CPP.limited(LlamaCppOptions(), 1).cache_ram == 1
+
+
+@pytest.mark.parametrize(("slots", "more"), [(64, {128, 256}), (65, {130}), (129, set())])
+def test_no_more_slots_are_proposed_than_llama_cpp_takes(slots: int, more: set[int]) -> None:
+    settings = LLAMA_CPP.remedies(LlamaCppOptions(parallel=slots))
+    assert {each.options.parallel for each in settings} == {slots, *more}

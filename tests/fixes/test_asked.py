@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from kvtool import profile
-from kvtool.fixes.asked import cue_begin
+from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.slots import Slot
+from kvtool.fixes.asked import cue_begin, is_asked
+from kvtool.fixes.move_target import MoveTarget
 from kvtool.results.report import Report
+from kvtool.text.traced import Origin, Traced, concat
+from kvtool.workload.turn import Turn
 
 _WORDS = (
     "river",
@@ -103,3 +110,38 @@ def test_what_leads_over_to_the_answer_stays_last(cue: str) -> None:
 @pytest.mark.parametrize("end", ["It is #3 in the list", "See <mail>here</mail>", "## Heading\nA rule stands below it"])
 def test_other_lines_lead_over_to_nothing(end: str) -> None:
     assert cue_begin(f"Sort the mail.\n{end}") == len(f"Sort the mail.\n{end}")
+
+
+_SLOT = Slot("p.yaml", 3, 7, variable="subject", part="user")
+_NAME = DifferenceKind("name", "name", "KV105")
+
+
+def _asked(number: int, behind: str) -> Turn:
+    """A value, and `behind` it what may have words of its own."""
+    subject = Origin("p.yaml", 3, 7, verbatim=False, variable="subject", part="user", text=str(number))
+    pieces = "Tell me of ", Traced.of(f"matter {number}", subject), behind.format(own=_text(number, 90))
+    around = Origin("p.yaml", 2, part="user", text="")
+    text = concat([piece if isinstance(piece, Traced) else Traced.of(piece, around) for piece in pieces])
+    return Turn("g", messages=[{"role": "user", "content": text}])
+
+
+@pytest.mark.parametrize(
+    ("kind", "behind", "asked"),
+    [
+        (OTHER, ", who says: {own}", True),
+        (_NAME, ", who says: {own}", True),
+        (OTHER, ".\n{own}", True),
+        (_NAME, ".\n{own}", False),
+        (OTHER, ".\nAnswer with one word of these: billing, shipping, other.", True),
+        (OTHER, f", please. {RULES}", False),
+        (OTHER, f".\n{RULES}", False),
+        (OTHER, f".\n{RULES}\n{{own}}", False),
+    ],
+    ids=[
+        "more of its own behind it", "a name within a question", "lines of its own behind it", "a name before lines of its own",
+        "how to answer", "rules on its line", "rules behind it", "rules before lines of its own",
+    ],
+)  # fmt: skip
+def test_what_is_asked_has_few_words_of_all_requests_behind_it(kind: DifferenceKind, behind: str, asked: bool) -> None:
+    cause = SlotCause("g", _SLOT, kind, None, 0, "", 0, 0, 0)
+    assert is_asked(cause, MoveTarget(_SLOT), [_asked(number, behind) for number in range(6)]) is asked

@@ -130,6 +130,8 @@ MODEL = (
     ("size", "--model-config", "m.json", "--json"),
     ("size", "m.json", "--kv-cache-dtype", "fp8", "--tensor-parallel", "2", "--max-model-len", "5000"),
     ("profile", "w.yaml", *RUN, "--no-advice", "--model-config", "m.json"),
+    ("what-if", "w.yaml", "-n", "8", *TOKENS, *ON, "--no-advice", "--model-config", "m.json", "--gpu-memory", "80GiB"),
+    ("compare-engines", "w.yaml", "-n", "8", *TOKENS, *ON, "--model-config", "m.json"),
 )
 _FLAGS: dict[str, tuple[str, ...]] = {
     "--capacity": ("60", "400 tokens", "1GiB"),
@@ -178,7 +180,8 @@ def with_output(rng: random.Random, command: tuple[str, ...]) -> tuple[str, ...]
     if name in ("config", "init", "case.json", "size") or (name == "report" and "-o" in command):
         return command
     formats = _FORMATS
-    if name in ("trace", "prices", "watch", "logs", "replay"):
+    beside_server = name == "compare" and "m.txt" in command
+    if beside_server or name in ("trace", "prices", "watch", "logs", "replay"):
         return (*command, *rng.choice(((), (), ("--json",), ("--plain",), ("--width", "20"))))
     if name in ("what-if", "compare-engines"):
         formats = tuple(each for each in _FORMATS if not _ONLY_FINDINGS & set(each))
@@ -194,11 +197,11 @@ def wild(rng: random.Random) -> tuple[str, ...]:
     command, *inputs = rng.choice(_WILD)
     arguments = [command, *inputs, *TOKENS] if inputs else [command]
     if rng.random() < 0.1:
-        arguments.append(_argument(rng.choice(TEXTS)))
+        arguments.append(argument(rng.choice(TEXTS)))
     for _ in range(rng.randint(1, 3)):
         flag = rng.choice(list(_FLAGS))
         meant = rng.random() < 0.6
-        arguments += [flag, rng.choice(_FLAGS[flag]) if meant else _argument(str(rng.choice((*TEXTS, *NUMBERS))))]
+        arguments += [flag, rng.choice(_FLAGS[flag]) if meant else argument(str(rng.choice((*TEXTS, *NUMBERS))))]
     if command == "profile":
         arguments.append("--dry-run")
     return tuple(arguments)
@@ -222,6 +225,6 @@ _WILD = (
 )
 
 
-def _argument(text: str) -> str:
+def argument(text: str) -> str:
     """What an operating system lets through, and no file that has no end."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\\0").replace("/dev/zero", "x")

@@ -325,4 +325,36 @@ async def ask(client, q, *rest, **more):
         case _: lambda a, /, b=1, *, c: a @ b
     return await client.chat.completions.create(model="m", messages=messages, tools=sorted(more))
 ''',
+    """\
+import os, random, time, uuid
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+
+HEAD = PromptTemplate.from_template("On {day}: " + "be kind, be short. " * 30 + "{question}")
+TALK = ChatPromptTemplate.from_messages([("system", "Now {now}. " + "Be kind. " * 30), ("human", "{question}")])
+
+
+class Desk:
+    system = "Desk %s at %s" % (uuid.uuid4(), time.time())
+
+    def run(self, q, *docs, **more):
+        parts = [self.system, *(f"- {d}" for d in docs)]
+        parts += [f"{q!r:>{10}} {self.now():%Y}"] if q else []
+        messages = [{"role": "system", "content": "\\n".join(parts)}, {"role": "user", "content": HEAD.format(day=1, question=q)}]
+        return client.messages.create(model="m", system=self.system.format(now=1), messages=messages)
+
+
+async def each(rows, /, size=1, *, key: "int" = 2):  # kvtool: ignore[KV101] because
+    async with rows as found, other:
+        yield await found
+    print(lambda q=1: {k: v for k, v in found.items() if (n := len(v)) > q})
+""",
 )
+
+SWEEPS = {
+    "capacity": (),
+    "policy": ("--capacity", "40"),
+    "ttl": (),
+    "tier": ("--capacity", "40", "--host-memory", "1x", "--jobs", "1"),
+    "routing": ("--replicas", "2", "--jobs", "1"),
+}
+"""Axes of plans, each with what else it is asked with."""

@@ -48,6 +48,7 @@ BLOCKS = (
     ("profile", "t/l.jsonl.parquet", "--dry-run", "--no-advice", *ON),
     ("profile", "t", "--dry-run", "--no-advice", *ON, "--use-timestamps", "--capacity", "60"),
     ("what-if", "t", *ON),
+    ("compare-engines", "t", *ON),
     ("what-if", "t", *ON, "--sweep", "routing", "--replicas", "2", "--jobs", "1"),
     ("trace", "t", "-o", "x.jsonl", "--export", "mooncake", *ON),
     ("logs", "t/l.jsonl.parquet"),

@@ -81,7 +81,7 @@ _TEXT = one_of((4, words_from(words.TEXT)), (2, change_bytes), (2, change_lines)
 
 
 def planning_kinds(made: Mapping[str, bytes], samples: Path | None = None) -> list[Kind]:
-    """The kinds. `made` has by name what commands wrote: `plan`, `blocks` (where there is Parquet), `events`, `session/…`.
+    """The kinds. `made` has by name what commands wrote: `plan…`, `blocks` (where there is Parquet), `events`, `session/…`.
 
     The files below `samples` are mutated, too: logs from outside of the repository.
     """
@@ -93,7 +93,13 @@ def planning_kinds(made: Mapping[str, bytes], samples: Path | None = None) -> li
         Kind("tracing", _log(_TIMED), _RECORDS, commands.TRACING, share=2),
         Kind("formats", _log(list(log_samples.json_samples().values())), _RECORDS, commands.FORMATS_READ, share=8),
         Kind("server-log", _log(list(log_samples.text_samples().values())), _TEXT, commands.FORMATS_READ, share=3),
-        Kind("plan", _saved(made["plan"]), _JSON, commands.PLANS, share=3),
+        Kind(
+            "plan",
+            _saved([data for name, data in made.items() if name.startswith("plan")]),
+            _JSON,
+            commands.PLANS,
+            share=3,
+        ),
         Kind("prices", _prices, _JSON, commands.PRICED, share=2),
         Kind("session", _session(session), _inside_gzip(_RECORDS), commands.SESSION),
         Kind("metrics", _named("m.txt", [session["metrics_after.txt"]]), _TEXT, commands.METRICS, share=2),
@@ -129,8 +135,8 @@ def _with_workload(name: str, data: bytes) -> Prepare:
     return lambda _: ({"w.yaml": corpus.SMALL_WORKLOAD.encode(), name: data}, (name,))
 
 
-def _saved(data: bytes) -> Prepare:
-    return lambda _: ({"r.json": data}, ("r.json",))
+def _saved(choices: Sequence[bytes]) -> Prepare:
+    return _named("r.json", choices)
 
 
 def _prices(rng: random.Random) -> tuple[Files, tuple[str, ...]]:
@@ -140,7 +146,7 @@ def _prices(rng: random.Random) -> tuple[Files, tuple[str, ...]]:
 def _session(files: Mapping[str, bytes]) -> Prepare:
     def prepare(rng: random.Random) -> tuple[Files, tuple[str, ...]]:
         named = {f"rec/{name}": data for name, data in files.items()}
-        return dict(named), (rng.choice(list(named)),)
+        return dict(named), tuple(rng.sample(list(named), 2))
 
     return prepare
 

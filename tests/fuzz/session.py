@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.fuzz import corpus
 from tests.fuzz.commands import BYTES
+from tests.fuzz.document_kinds import document_kinds
 from tests.fuzz.forked import Ran, environment, run_jobs
 from tests.fuzz.judge import faults, without_place
 from tests.fuzz.kinds import Kind, all_kinds, in_turn
@@ -62,7 +63,7 @@ def begin(tokenizer: str, samples: Path | None = None) -> tuple[list[Kind], dict
     common = {BYTES: tokenizer.encode()}
     results = saved_results(tokenizer)
     kinds = all_kinds(results, _tokenizer_folder(tokenizer), _case())
-    return [*kinds, *planning_kinds(results, samples)], common
+    return [*kinds, *planning_kinds(results, samples), *document_kinds(results)], common
 
 
 def saved_results(tokenizer: str) -> dict[str, bytes]:
@@ -103,6 +104,10 @@ def _results(tokenizer: str) -> dict[str, bytes]:
         "optimized": ("optimize", "w.yaml", "--unsafe-fixes", *common),
         "config": ("config", "w.yaml", "--json"),
         "plan": ("what-if", "l.jsonl", "--capacity", "2000", "-o", "plan.json", *common),
+        **{
+            f"plan-{axis}": ("what-if", "l.jsonl", "--sweep", axis, "-o", f"plan-{axis}.json", *rest, *common)
+            for axis, rest in corpus.SWEEPS.items()
+        },
         "events": ("profile", "made/w.yaml", "--dry-run", "--events", "events.json", *common),
         **({"blocks": ("trace", "l.jsonl", "-o", "t", *common)} if find_spec("pyarrow") else {}),
     }.items():

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.gate.opened import in_order
+from kvtool.errors import KvtoolError, Place
+from kvtool.gate.opened import Problems, in_order
 from kvtool.report.terminal.check import print_check
 from kvtool.results.check import CheckResult
 from kvtool.text.terminal.console import cell_width, make_console
@@ -726,3 +727,9 @@ def test_a_tokenizer_is_loaded_once(check: Command, monkeypatch: pytest.MonkeyPa
         write(f"{number}.yaml", CALM)
     assert check("0.yaml", "1.yaml", "2.yaml", "--no-advice")[0] == 0
     assert loaded == ["tokenizer.json"]
+
+
+def test_a_mistake_is_told_once_and_at_each_place() -> None:
+    made = [KvtoolError("unknown key", place=place) for place in (Place("w.yaml", 1), Place("w.yaml", 2), None)]
+    problems = Problems([*made, KvtoolError("unknown key", place=Place("w.yaml", 1)), KvtoolError("unknown key")])
+    assert problems.told == made

@@ -363,18 +363,25 @@ def test_files_of_prompts() -> None:
     assert not file_says_prompt("agent/service.py")
 
 
-def test_how_texts_read() -> None:
-    assert reads_as(RULES) == 3
-    assert (
-        reads_as("Please sort the list of books. Make sure that each of them stands where it should be, always.") == 2
-    )
-    assert reads_as("The cat sat on the old mat. The dog lay under the big table.") == 1
-    assert reads_as("id name size") == 0
-    assert reads_as("function f() { return 1; }\nvar x = f();\n") == -1
-    assert (
-        reads_as("あなたは図書館の助手です。必ず手引きに書かれていることだけを答えてください。推測はしないでください。")
-        == 1
-    )
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        (RULES, 3),
+        ("Please sort the list of books. Make sure that each of them stands where it should be, always.", 2),
+        ("The cat sat on the old mat. The dog lay under the big table.", 1),
+        ("Please sort the list of books in the room, and do not burn them.", 1),
+        ("You are the keeper of an old light by the sea.", 0),
+        ("Please sort the list of books in the room.", 0),
+        ("The cat sat on the old mat by the door.", 0),
+        ("id name size", 0),
+        ("function f() { return 1; }\nvar x = f();\n", -1),
+        ("あなたは図書館の助手です。必ず手引きに書かれていることだけを答えてください。推測はしないでください。", 1),
+        ("猫" * 24, 1),
+        ("猫" * 23, 0),
+    ],
+)
+def test_how_texts_read(text: str, reads: int) -> None:
+    assert reads_as(text) == reads
 
 
 # How sure it is

@@ -121,6 +121,12 @@ def test_a_check_comes_back_as_it_was(saved: dict[str, Any], save: Save) -> None
     assert load_result(save(text.encode())) == check
 
 
+def test_loose_findings_are_those_of_no_report() -> None:
+    own, other = made_finding(line=3), made_finding(line=4)
+    result = made_result("pass", "", made_report(findings=[own]), findings=[own, other])
+    assert result.loose_findings() == [other]
+
+
 def test_a_lint_run_comes_back_with_its_findings(in_folder: Command) -> None:
     write("w.yaml", WORKLOAD)
     write("t.j2", "Now: {{ now() }}\n" + "Answer in one sentence. " * 40)

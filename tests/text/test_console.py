@@ -73,7 +73,10 @@ def test_markup_emoji_and_long_lines_are_left_alone():
     assert stream.getvalue() == f"{line}\n{line}\n"
 
 
-def test_width_comes_from_columns_then_80():
+def test_width_comes_from_columns_then_80(monkeypatch):
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.setenv(name, "9" * 5_000)
+    assert make_console(file=io.StringIO()).size == (80, 24)
     assert find_width(io.StringIO(), {"COLUMNS": "97"}) == 97
     assert find_width(io.StringIO(), {"COLUMNS": "0"}) == 80
     assert find_width(io.StringIO(), {"COLUMNS": "wide"}) == 80

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kvtool.text.quantities import whole_number
 from kvtool.text.terminal.numbers import percent, shares
 
 wholes = st.integers(1, 10**9)
@@ -40,3 +42,15 @@ def test_shares_add_up_to_exactly_100(parts: list[int]) -> None:
     assert sum(tenths) == ((1000 if len(parts) > 1 or parts[0] else 0) if total else 0)
     for tenth, part in zip(tenths, parts, strict=True):
         assert total == 0 or abs(tenth - 1000 * part / total) <= 2
+
+
+@given(st.integers(0, 9**9), st.integers(0, 9**9), st.integers(0, 9**9), st.integers(0, 5_000))
+def test_a_whole_number_is_read_within_its_bounds(number: int, least: int, most: int, zeros: int) -> None:
+    text = "0" * zeros + str(number)
+    assert whole_number(text, number, number) == number
+    assert whole_number(text, least, most) == (number if least <= number <= most else None)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", "1_0", " 1", "1\n", "\u0663", "\u00b2", "x", "9" * 5_000])
+def test_what_is_no_whole_number(text: str) -> None:
+    assert whole_number(text, 0, 10**30) is None

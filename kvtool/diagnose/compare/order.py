@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
@@ -171,12 +171,11 @@ def is_short_list(text: str, start: int, stop: int) -> bool:
 
 def _heading_above(text: str, start: int) -> str:
     """The nearest Markdown heading, or line that ends with a colon and stands alone, above a place; empty where there is none."""
-    lines = text[max(start - _LEADS, 0) : start].split("\n")
-    for at in range(len(lines) - 1, 0, -1):
-        line = lines[at].strip()
-        alone = not lines[at - 1].strip() and line.endswith((":", "\uff1a"))
-        if line.startswith("#") or alone:
-            return line[:_LEAD]
+    lines = (text[start - _LEADS : start] if start > _LEADS else f"\n{text[:start]}").split("\n")
+    for above, line in reversed([*pairwise(lines)]):  # before the first of them may stand more
+        alone = not above.strip() and line.rstrip().endswith((":", "\uff1a"))
+        if line.lstrip().startswith("#") or alone:
+            return line.strip()[:_LEAD]
     return ""
 
 

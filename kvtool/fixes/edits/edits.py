@@ -40,7 +40,7 @@ def edits_for(fix: Fix, source: YamlSource | LogSource) -> list[FileEdit] | str:
     """
     if fix.make is None:
         return _NOT_TEXT
-    if fix.key.startswith(NAMED_ONCE):
+    if fix.kind == NAMED_ONCE:
         return _BY_HAND
     try:
         return _plain_edits(fix, source) if isinstance(source, LogSource) else _workload_edits(fix, source)
@@ -59,7 +59,7 @@ def _workload_edits(fix: Fix, source: YamlSource) -> list[FileEdit]:
     sample = sampled(whole, fix, exact=not _keeps_line_ends(fix))
     if not any(before is not after for pairs in sample.pairs.values() for before, after in pairs):
         return []
-    if fix.key.startswith("coarsen:"):
+    if fix.kind == "coarsen":
         return _first_that_holds(clock_edits(fix, whole), whole, sample, fix)
     edits = _Files(whole).edits(sample, _keeps_line_ends(fix))
     failed = _failure(edits, whole, sample, fix)
@@ -75,7 +75,7 @@ def _read_again(source: YamlSource, overlay: Overlay | None) -> YamlSource:
 
 def _keeps_line_ends(fix: Fix) -> bool:
     """Whether what comes into a file gets the line ends of that file."""
-    return not fix.key.startswith("normalize:")
+    return fix.kind != "normalize"
 
 
 def _first_that_holds(

@@ -22,7 +22,7 @@ Propose = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 _MORE = 0.005
 """By how much a hit rate must rise for one more fix to be asked of anybody, and may fall elsewhere for it."""
 _PROOFS = 32
-_MOVES = ("move:", "move-within:")
+_MOVES = ("move", "move-within")
 """Keys of fixes that move the line of their cause."""
 
 
@@ -280,7 +280,7 @@ class Advisor:
             return
         mine = fix.cause.slot
         yield mine
-        if fix.key.startswith(_MOVES) and (mine.line or mine.line_in_text):
+        if fix.kind in _MOVES and (mine.line or mine.line_in_text):
             for cause in self._result.causes.of_group(group):
                 if _line_of(cause.slot) == _line_of(mine):
                     yield cause.slot
@@ -296,7 +296,7 @@ class Advisor:
                     continue
                 fixes = self._propose(cause, self._result.samples.of_group(name))
                 said = next((fix for fix in fixes if not fix.can_be_tried), None)
-                asked = said is not None and said.key.startswith(f"{ASKED}:")
+                asked = said is not None and said.kind == ASKED
                 found.append(StuckCause(cause, advice="" if said is None else said.what, asked=asked))
         return found
 

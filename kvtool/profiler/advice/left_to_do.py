@@ -30,7 +30,7 @@ _NOT_TRIED = "no fix of it could be tried: send the same each time, or what diff
 
 def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan) -> str:
     """The same as for an engine, but where a hosted model caches nothing that is so short."""
-    moved = stuck.tried is not None and stuck.tried.key.startswith("move")
+    moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
     tokens = group.prompt_tokens // max(group.requests, 1)
     if moved and plan.cache is not None and plan.cache.hosted and tokens < _OFTEN_LEAST:
         return _HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST)
@@ -44,7 +44,7 @@ def _advised(stuck: StuckCause) -> str:
         return _SAID.format(what=what, article="an" if role == "assistant" else "a", role=role)
     if stuck.tried is None:
         return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)
-    if stuck.tried.key.startswith("move"):
+    if stuck.tried.kind.startswith("move"):
         return _AT_THE_END if ends_its_message(stuck) else _MOVED
     return f"{stuck.tried.what}: {_WINS_NOTHING}"
 
@@ -52,7 +52,7 @@ def _advised(stuck: StuckCause) -> str:
 def ends_its_message(stuck: StuckCause) -> bool:
     """Whether a value was moved in vain that stands on the last line of its message: behind it is what was said then."""
     origin, slot = stuck.cause.origin, stuck.cause.slot
-    if stuck.tried is None or not stuck.tried.key.startswith("move") or origin is None or not slot.logged:
+    if stuck.tried is None or not stuck.tried.kind.startswith("move") or origin is None or not slot.logged:
         return False
     text = str.__str__(origin.text)
     return role_of_part(slot.part) in INSTRUCTIONS and "\n" not in text[stuck.cause.offset :].rstrip()

@@ -69,7 +69,7 @@ class Teller:
             along = [self._goes_along(cause, group, steps, together) for cause in (*too, *small)]
             told = with_the_like(
                 *led_by_a_loss(self._of_steps(group, steps, together), along[: len(too)], along[len(too) :]),
-                of_passages=any(step.fix.key.startswith(PASSAGES) for step in steps),
+                of_passages=any(step.fix.kind == PASSAGES for step in steps),
             )
             if small and told:
                 severity = severity_in_run(told[0].tokens_lost, group.requests, group.prompt_tokens)
@@ -131,7 +131,7 @@ class Teller:
             )
             if finding is not None:
                 finding = finding.model_copy(update=carried(step.fix))
-                if step.fix.key.startswith(PASSAGES):
+                if step.fix.kind == PASSAGES:
                     finding = _of_passages(finding)
                 found.append(self._priced(finding, first or step.cause, group))
         return found

@@ -213,9 +213,8 @@ class Optimizer:
         if cause is None:
             return None
         samples = result.samples.of_group(step.cause.group)
-        kind = step.fix.key.split(":")[0]
         proposed: Sequence[Fix] = propose(cause, samples, block_size=self._block_size)
-        return next((fix for fix in proposed if fix.tier == step.fix.tier and fix.key.split(":")[0] == kind), None)
+        return next((fix for fix in proposed if fix.tier == step.fix.tier and fix.kind == step.fix.kind), None)
 
 
 def worth_it(steps: Sequence[KeptFix], number: int) -> bool:

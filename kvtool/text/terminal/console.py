@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import IO, TYPE_CHECKING, Literal
 
+from kvtool.text.quantities import whole_number
 from kvtool.text.terminal.runner_commands import blunt, sign_places
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 ColorChoice = Literal["auto", "always", "never"]
 
-DEFAULT_WIDTH = 80
+DEFAULT_WIDTH, DEFAULT_HEIGHT = 80, 24
 UNBOUNDED = 1 << 20
 """The width of a plain console: nothing is folded, aligned or drawn there, and every record is one line."""
 BARS_FROM = 70
@@ -64,6 +65,7 @@ def make_console(
     return PlainConsole(
         file=stream,
         width=width if width is not None else find_width(stream, os.environ),
+        height=DEFAULT_HEIGHT,  # nothing asks for it; without it, rich reads COLUMNS and LINES, however many digits they have
         color_system="standard" if colored else None,
         force_terminal=colored,  # rich would ask FORCE_COLOR itself, and takes 0 for on
         no_color=not colored,
@@ -89,9 +91,9 @@ def wants_color(color: ColorChoice, stream: IO[str], env: Mapping[str, str]) -> 
 
 def find_width(stream: IO[str], env: Mapping[str, str]) -> int:
     """COLUMNS, else the terminal behind the stream, else 80."""
-    columns = env.get("COLUMNS", "")
-    if columns.isascii() and columns.isdigit() and int(columns) > 0:
-        return int(columns)
+    columns = whole_number(env.get("COLUMNS", ""), 1, UNBOUNDED)
+    if columns is not None:
+        return columns
     if _is_terminal(stream):
         try:
             return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
