@@ -77,7 +77,7 @@ def _batch(line: bytes, place: Place) -> EventBatch:
         for name, wanted in (("seq", "no number of a batch"), ("payload_b64", "not base64")):
             if f"$.{name}`" in str(error):
                 raise KvtoolError(f"`{name}` is {wanted}", hint=_HINT, place=place) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _not_json(error, place) from None
     try:
         event: KVEvent = read_json_event(line)
@@ -89,6 +89,8 @@ def _batch(line: bytes, place: Place) -> EventBatch:
 def _not_json(error: Exception, place: Place) -> KvtoolError:
     if isinstance(error, RecursionError):
         return KvtoolError("not JSON: nested too deeply", hint=_HINT, place=place)
+    if isinstance(error, UnicodeDecodeError):
+        return KvtoolError(f"not JSON: byte 0x{error.object[error.start]:02x} is not UTF-8", hint=_HINT, place=place)
     reason, _, rest = str(error).removeprefix("JSON is malformed: ").partition(" (byte ")
     column = whole_number(rest.removesuffix(")"), in_text=True) or 0
     return KvtoolError(f"not JSON: {reason}", hint=_HINT, place=Place(place.path, place.line, column + 1))

@@ -213,13 +213,15 @@ def test_a_recording_is_read_by_its_folder_and_by_its_file(tmp_path: Path) -> No
         ('{"payload_b64": "", "seq": -1}', "`seq`"),
         ('{"payload_b64": "", "seq": true}', "`seq`"),
         ('{"payload_b64": 5, "seq": 1}', "not base64"),
+        ('{"x": ' + "[" * 100_000, "nested too deeply"),
         ("[" * 100_000, "no KV event"),
-        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"payload_b64": "\udccf", "seq": 1}', "byte 0xcf is not UTF-8"),
+        ('{"type": "\udccf"}', "not JSON|no KV event"),
     ],
 )
 def test_a_line_that_is_none_has_its_place(tmp_path: Path, line: str, said: str) -> None:
     path = tmp_path / "events.jsonl"
-    path.write_text(json.dumps(CLEARED) + "\n\n" + line + "\n")
+    path.write_text(json.dumps(CLEARED) + "\n\n" + line + "\n", errors="surrogateescape")
     with pytest.raises(KvtoolError, match=said) as caught:
         list(read_event_file(path))
     assert caught.value.place is not None
