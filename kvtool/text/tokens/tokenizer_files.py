@@ -27,7 +27,7 @@ from kvtool.text.tokens.tiktoken_file import is_tiktoken, tiktoken_json, tiktoke
 T = TypeVar("T")
 BUILT_IN = "tekken"
 _HINT = "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
-_HUB_HINT = "-t ./tokenizer.json, or a folder with one; a path that a server names may be of its machine"
+_HUB_HINT = "-t ./tokenizer.json, or a folder with one; the path that a server names may be on its own machine"
 _HUB_TIMEOUT = 5.0
 """Seconds for the hub's first answer."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)

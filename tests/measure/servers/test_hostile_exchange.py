@@ -27,7 +27,7 @@ from kvtool.measure.servers.server_address import server_address
 from tests.measure.servers.raw_server import Asked, raw_server, whole
 
 KEY = "sk-Qw8/eR7+tY6uI5oP4aS3dF2gH1"
-LIMIT = 1 << 16
+LIMIT = 1 << 12
 
 
 def forever(part: bytes, begin: bytes = b"") -> Iterator[bytes]:
@@ -35,24 +35,24 @@ def forever(part: bytes, begin: bytes = b"") -> Iterator[bytes]:
 
 
 OKAY = b"HTTP/1.1 200 OK\r\n"
-ENDLESS: dict[str, Callable[[], Iterable[bytes]]] = {
-    "headers": lambda: (b"X-%d: a\r\n" % number for number in itertools.count()),
-    "interim answers": lambda: forever(b"HTTP/1.1 103 Early Hints\r\n\r\n"),
-    "a body": lambda: forever(b" " * 4096, OKAY + b"\r\n"),
-    "chunks": lambda: forever(b"1\r\n \r\n", OKAY + b"Transfer-Encoding: chunked\r\n\r\n"),
-    "redirects": lambda: [b"HTTP/1.1 302 F\r\nContent-Length: 0\r\nLocation: /x\r\n\r\n"],
+ENDLESS: dict[str, tuple[str, Callable[[], Iterable[bytes]]]] = {
+    "headers": ("can be read", lambda: (b"X-%d: a\r\n" % number for number in itertools.count())),
+    "interim answers": ("did not answer", lambda: forever(b"HTTP/1.1 103 Early Hints\r\n\r\n")),
+    "a body": ("more than", lambda: forever(b" " * 4096, OKAY + b"\r\n")),
+    "chunks": ("more than", lambda: forever(b"1\r\n \r\n", OKAY + b"Transfer-Encoding: chunked\r\n\r\n")),
+    "redirects": ("more than 3 times", lambda: [b"HTTP/1.1 302 F\r\nContent-Length: 0\r\nLocation: /x\r\n\r\n"]),
 }
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_what_never_ends_ends_at_a_limit(kind: str) -> None:
+    said, answer = ENDLESS[kind]
     with (
-        raw_server(lambda _: ENDLESS[kind]()) as url,
-        ServerConnection(server_address(url), timeout=2.0) as connection,
-        pytest.raises(ServerError) as raised,
+        raw_server(lambda _: answer()) as url,
+        ServerConnection(server_address(url), timeout=1.0 if said == "did not answer" else 20.0) as connection,
+        pytest.raises(ServerError, match=said),
     ):
         connection.get("/x", limit=LIMIT)
-    assert "\n" not in raised.value.message
 
 
 @pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 ", OKAY, OKAY + b"\r\n", b"HTTP/1.1 102 P\r\n\r\n"])
