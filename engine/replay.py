@@ -6,16 +6,19 @@ earliest request with that chain gives the name), so the comparison does not dep
 
 Where a case has it, what vLLM's asynchronous scheduler made of the same requests is compared too: totals, hits, admissions,
 preemptions and evictions with their steps (that is all that was recorded). Files of hash and sizing vectors are compared as well.
+
+Each file is judged by itself: it agrees, differs, or is refused with the reason.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, Self
 
 from kvtool.engine import replay_sglang
 from kvtool.engine.config import EngineConfig
@@ -36,7 +39,7 @@ Case = dict[str, Any]
 
 ASYNCHRONOUS = "expected_async_scheduling"
 RESOLVED = "resolved"
-"""A case of several groups of layers has it: what vLLM's planner made of its layers."""
+"""What vLLM's planner made of the layers, in cases that describe them."""
 
 _MOST_BLOCKS = 10_000_000
 
@@ -45,6 +48,11 @@ OTHER_ENGINES = (
     (is_llama_cpp, llama_cpp_differences),
 )
 """Which recorded runs are those of another engine, and how they are compared."""
+
+RESETS = {"reset_prefix_cache": False, "reset_prefix_cache_running": True}
+"""The actions of cases, and whether each preempts what runs; the first may say so itself (`reset_running_requests`)."""
+
+Verdict = Literal["agree", "differ", "refused"]
 
 DRAINING_STEPS = 2
 """vLLM's asynchronous loop goes on after the last request: one step to tell the workers that it has ended, and both of the last
@@ -70,7 +78,7 @@ def _config(case: Case) -> EngineConfig:
             f"a cache of {params['num_blocks']:,} blocks is more than the {_MOST_BLOCKS:,} that can be replayed"
         )
     known = {each.name: params[each.name] for each in fields(EngineConfig) if each.name in params}
-    if RESOLVED in case:
+    if "layers" in params:
         plan = plan_cache(recorded_layers(params), recorded_options(params))
         known |= {"plan": plan, "block_size": plan.hash_block_size}
     return EngineConfig(**known)
@@ -87,6 +95,8 @@ class Replay:
         self.cache = recorded_cache(self.config)
         self.scheduler = Scheduler(self.config, self.cache)
         self.step = 0
+        self.busy_until = 0
+        """The step before which vLLM's loop has work."""
         self.seconds_per_step = float(params.get("step_s", 1.0))
         self.seen: dict[str, Observed] = {}
         self.events: list[list[Any]] = []
@@ -111,7 +121,7 @@ class Replay:
                 labels.setdefault(block_hash, f"{spec['id']}:{index}")
         return labels
 
-    def run(self) -> Replay:
+    def run(self) -> Self:
         if self.case["params"]["mode"] == "sequential":
             self._run_sequential()
         else:
@@ -150,10 +160,13 @@ class Replay:
         self.scheduler.add(request)
 
     def _act(self, action: dict[str, Any]) -> None:
-        if action["action"] != "reset_prefix_cache":
-            raise EngineError(f"unknown action {action['action']!r}")
-        done = self.scheduler.reset_prefix_cache(reset_running=bool(action.get("reset_running_requests")))
-        self.actions.append([self.step, action["action"], done])
+        name = action["action"]
+        if name not in RESETS:
+            raise EngineError(f"unknown action {name!r}")
+        running = RESETS[name] or bool(action.get("reset_running_requests"))
+        if running:
+            self.preemptions += [[self.step, request.id] for request in reversed(self.scheduler.running)]
+        self.actions.append([self.step, name, self.scheduler.reset_prefix_cache(reset_running=running)])
         self._take_events()
 
     def _engine_step(self) -> None:
@@ -170,6 +183,7 @@ class Replay:
                 self._update(*self.in_flight)
             self.in_flight = step, DryRunner().run(step)
         self.step += 1
+        self.busy_until = self.step + (DRAINING_STEPS if self.asynchronous else 0)
 
     def _update(self, step: EngineStep, tokens: Sequence[Sampled]) -> None:
         first = [item.request for item in step.scheduled if not item.request.outputs]
@@ -227,6 +241,8 @@ class Replay:
         if not self.asynchronous or self.config.plan is None:
             yield from _sequence("evictions", evictions, expected["evictions"])
             yield from _sequence("preemptions", self.preemptions, expected["preemptions"])
+        if "actions" in expected:
+            yield from _sequence("actions", self.actions, expected["actions"])
         if not self.asynchronous:
             yield from self._synchronous_differences(expected)
         for name, value in self._totals().items():
@@ -239,7 +255,9 @@ class Replay:
         if plan is None or resolved is None:
             return
         recorded = asdict(plan_of(resolved, self.case["params"].get("dcp", 1)))
-        for name, value in asdict(plan).items():
+        size = plan.cache_block_size
+        recorded["cache_block_size"] = resolved.get("cache_block_size", size)
+        for name, value in (asdict(plan) | {"cache_block_size": size}).items():
             if recorded[name] != value:
                 yield f"plan: {name} is {value}, vLLM has {recorded[name]}"
 
@@ -255,7 +273,7 @@ class Replay:
             "evictions": self.cache.num_evictions,
             "stored_blocks": self.cache.num_stored,
             "preemptions": self.scheduler.num_preemptions,
-            "engine_steps": self.scheduler.num_steps + (DRAINING_STEPS if self.asynchronous else 0),
+            "engine_steps": max(self.step, self.busy_until),
             "peak_used_blocks": max(
                 ((self.config.num_blocks or 0) - 1 - entry["free_blocks"] for entry in self.trace), default=0
             ),  # as vLLM sees it: between steps
@@ -307,31 +325,57 @@ def compare(path: Path) -> Iterator[tuple[bool, str | None]]:
         yield True, next(Replay(case, asynchronous=True).run().differences(), None)
 
 
+class Judged(NamedTuple):
+    """What was found of a file, with the first difference or the reason why it is refused."""
+
+    asynchronous: bool
+    verdict: Verdict
+    detail: str | None = None
+
+    def line(self, name: str) -> str:
+        words = f"{'async   ' if self.asynchronous else ''}{self.verdict:<8}{name}"
+        return words if self.detail is None else f"{words}: {self.detail}"
+
+
+def judge(path: Path) -> Iterator[Judged]:
+    """Compare one file; what cannot be read or replayed is refused, whatever is wrong with it."""
+    try:
+        for asynchronous, difference in compare(path):
+            yield Judged(asynchronous, "agree" if difference is None else "differ", difference)
+    except EngineError as error:
+        yield Judged(False, "refused", error.message)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
+        yield Judged(False, "refused", f"malformed case ({error!r})")
+
+
 def main(arguments: list[str]) -> int:
-    """0 where every file agrees, 1 where one differs, 2 where one cannot be read."""
+    """1 where a file differs; else 2 where one is refused, and 0 where all agree."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m kvtool.engine.replay CASE.json...", file=sys.stderr)
         return 0 if arguments else 2
-    results: dict[bool, list[bool]] = {False: [], True: []}
+    counts: Counter[tuple[bool, Verdict]] = Counter()
     for name in arguments:
-        try:
-            compared = list(compare(Path(name)))
-        except EngineError as error:
-            print(f"error: {name}: {error.message}", file=sys.stderr)
-            return 2
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            print(f"error: {name}: malformed case ({error!r})", file=sys.stderr)
-            return 2
-        for asynchronous, difference in compared:
-            results[asynchronous].append(difference is None)
-            verdict = "agree " if difference is None else "differ"
-            line = f"async   {verdict}  {name}" if asynchronous else f"{verdict}  {name}"
-            print(line if difference is None else f"{line}: {difference}")
-    summary = f"{sum(results[False])} of {len(results[False])} agree"
-    if results[True]:
-        summary += f", {sum(results[True])} of {len(results[True])} with asynchronous scheduling"
-    print(summary)
-    return 0 if all(results[False] + results[True]) else 1
+        for judged in judge(Path(name)):
+            counts[judged[:2]] += 1
+            print(judged.line(name))
+    print(_summary(counts))
+    if counts[False, "differ"] or counts[True, "differ"]:
+        return 1
+    if refused := counts[False, "refused"]:
+        print(f"error: {refused} of {len(arguments)} files cannot be compared", file=sys.stderr)
+    return 2 if refused else 0
+
+
+def _summary(counts: Counter[tuple[bool, Verdict]]) -> str:
+    def agreeing(asynchronous: bool) -> str:
+        agree = counts[asynchronous, "agree"]
+        return f"{agree} of {agree + counts[asynchronous, 'differ']}"
+
+    summary = f"{agreeing(False)} agree"
+    if any(asynchronous for asynchronous, _ in counts):
+        summary += f", {agreeing(True)} with asynchronous scheduling"
+    refused = counts[False, "refused"]
+    return f"{summary}, {refused} refused" if refused else summary
 
 
 if __name__ == "__main__":

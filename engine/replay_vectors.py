@@ -27,10 +27,33 @@ LORA = Lora("sql-adapter", "/adapters/sql")
 STORED_AS = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.float32": "fp32", "torch.uint8": "fp8_e4m3"}
 
 
+def _each(
+    kind: str, rows: list[Vectors], name: Callable[[Vectors], str], judge: Callable[[Vectors], Iterator[str]]
+) -> Iterator[str]:
+    """The differences of each row. A row that is refused hides no other: EngineError comes after the differences."""
+    refused: EngineError | None = None
+    for index, row in enumerate(rows):
+        where = f"{kind}[{index}] ({name(row)}): "
+        try:
+            for difference in judge(row):
+                yield where + difference
+        except EngineError as error:
+            refused = refused or EngineError(where + error.message)
+    if refused is not None:
+        raise refused
+
+
+def _unequal(got: dict[str, Any], row: Vectors) -> Iterator[str]:
+    for name, value in got.items():
+        if row[name] != value:
+            yield f"{name} is {value}, vLLM has {row[name]}"
+
+
 def hash_differences(vectors: Vectors) -> Iterator[str]:
     """Every chain that comes out differently."""
     prompt = np.asarray(vectors["token_ids"], dtype=np.int32)
-    for index, vector in enumerate(vectors["vectors"]):
+
+    def differences(vector: Vectors) -> Iterator[str]:
         seed, variant = _seed(vector["seed"]), vector["variant"]
         hasher = VllmHasher(vector["algo"], seed)
         request = Request(
@@ -46,9 +69,9 @@ def hash_differences(vectors: Vectors) -> Iterator[str]:
             "block_hashes": [block_hash.hex() for block_hash in request.block_hashes],
             "event_int64": [event_hash(block_hash) for block_hash in request.block_hashes],
         }
-        for name, value in got.items():
-            if vector[name] != value:
-                yield f"vectors[{index}] ({vector['algo']}, {variant}): {name} is {value}, vLLM has {vector[name]}"
+        yield from _unequal(got, vector)
+
+    yield from _each("vectors", vectors["vectors"], lambda row: f"{row['algo']}, {row['variant']}", differences)
 
 
 def _seed(text: str) -> str | None:
@@ -61,7 +84,8 @@ def _seed(text: str) -> str | None:
 
 def sizing_differences(vectors: Vectors) -> Iterator[str]:
     """Every cache that would have another size."""
-    for index, row in enumerate(vectors["rows"]):
+
+    def differences(row: Vectors) -> Iterator[str]:
         dtype, block_size = find_kv_dtype(STORED_AS[row["dtype"]]), row["block_size"]
         heads, head_size = row["kv_heads_per_rank"], row["head_size"]
         pool = Pool.of(
@@ -75,9 +99,9 @@ def sizing_differences(vectors: Vectors) -> Iterator[str]:
             "logged_kv_tokens": pool.tokens,
             "max_concurrency": round(pool.max_concurrency(row["max_model_len"]), 4),
         }
-        for name, value in got.items():
-            if row[name] != value:
-                yield f"rows[{index}] ({row['name']}): {name} is {value}, vLLM has {row[name]}"
+        yield from _unequal(got, row)
+
+    yield from _each("rows", vectors["rows"], lambda row: row["name"], differences)
 
 
 _SPECS = {
@@ -91,15 +115,16 @@ _SPECS = {
 
 def hybrid_sizing_differences(vectors: Vectors) -> Iterator[str]:
     """Every cache of several groups that would be planned otherwise, or have another size."""
-    for index, row in enumerate(vectors["rows"]):
+
+    def differences(row: Vectors) -> Iterator[str]:
         params = row["params"]
         plan = plan_cache(recorded_layers(params), recorded_options(params))
         pool, longest = PlannedPool.of(row["available_bytes"], plan), params["max_model_len"]
         if pool.holds(longest) == ("error" in row):
             fits = "fits" if pool.holds(longest) else "does not fit"
-            yield f"rows[{index}] ({row['name']}): one request of {longest} tokens {fits}, in vLLM it is the other way"
+            yield f"one request of {longest} tokens {fits}, in vLLM it is the other way"
         if "error" in row:  # vLLM did not start, and nothing else was recorded
-            continue
+            return
         got = {
             "groups": [
                 {
@@ -120,9 +145,9 @@ def hybrid_sizing_differences(vectors: Vectors) -> Iterator[str]:
             "logged_kv_tokens": pool.tokens(longest),
             "max_concurrency": pool.max_concurrency(longest),
         }
-        for name, value in got.items():
-            if row[name] != value:
-                yield f"rows[{index}] ({row['name']}): {name} is {value}, vLLM has {row[name]}"
+        yield from _unequal(got, row)
+
+    yield from _each("rows", vectors["rows"], lambda row: row["name"], differences)
 
 
 DIFFERENCES: dict[str, Callable[[Vectors], Iterator[str]]] = {

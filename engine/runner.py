@@ -19,13 +19,14 @@ class DryRunner:
             elif end < request.num_tokens:
                 tokens.append(None)
             else:
-                tokens.append(self._verified(request, end - request.num_tokens))
+                placeholders = request.admissions[-1][0] == step.index  # a request is admitted before it has drafts
+                tokens.append(self._verified(request, 0 if placeholders else end - request.num_tokens))
         return tokens
 
     def _verified(self, request: Request, drafts: int) -> list[int]:
         """The drafts that are accepted, and the token behind them."""
         accepted = request.accepted_drafts[request.num_verified % len(request.accepted_drafts)]
-        request.num_verified += 1
+        request.num_verified += drafts > 0
         most = request.max_tokens - len(request.outputs)
         count = min(min(accepted, drafts) + 1, most)
         forced, first = request.output_ids, len(request.outputs)

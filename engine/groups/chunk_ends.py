@@ -44,7 +44,7 @@ class _AlignedChunks:
 
     def __init__(self, config: EngineConfig, plan: CachePlan) -> None:
         states = [group for group in plan.groups if group.kind == "mamba"]
-        self._block = states[0].block_size
+        self._block = plan.cache_block_size
         self._unit = plan.hash_block_size
         self._drops = plan.eagle_drop
         self._lookahead = plan.num_hash_lookahead

@@ -66,3 +66,8 @@ class CachePlan:
     """Whether the last block of a hit is dropped where layers of drafts cannot use it."""
     partial_hits: bool = False
     """Whether hits may end inside of blocks."""
+
+    @property
+    def cache_block_size(self) -> int:
+        """What vLLM's `cache_config.block_size` is once it has planned: the shortest block of a group, as one rank has it."""
+        return min((group.block_size // group.ranks for group in self.groups), default=self.scheduler_block_size)

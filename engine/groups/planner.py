@@ -65,7 +65,7 @@ class PlanOptions:
     """What a server was started with, as far as it shapes the KV cache, under vLLM's names."""
 
     block_size: int = 16
-    """Of attention, in tokens; with states the one that was made to hold them."""
+    """In tokens, of a model without layers that keep anything: each layer says its own."""
     enable_prefix_caching: bool = True
     prefix_match_unit: int | None = None
     disable_hybrid_kv_cache_manager: bool = False
@@ -94,7 +94,7 @@ def plan_cache(layers: Sequence[LayerSpec], options: PlanOptions) -> CachePlan:
         )
     _check_layout(groups, options.kv_cache_layout)
     kv_groups = tuple(_kv_group(groups, number, options) for number in range(len(groups)))
-    scheduler_block, hash_block = _block_sizes(kv_groups, groups, options)
+    scheduler_block, hash_block = _block_sizes(kv_groups, options)
     partial = _partial_hits(kv_groups, hash_block, options)
     drops = drafts is not None and drafts.drops_block
     hash_lookahead = (
@@ -171,19 +171,18 @@ def _kv_group(groups: list[LayerGroup], number: int, options: PlanOptions) -> KV
     )
 
 
-def _block_sizes(kv_groups: Sequence[KVGroup], groups: list[LayerGroup], options: PlanOptions) -> tuple[int, int]:
+def _block_sizes(groups: Sequence[KVGroup], options: PlanOptions) -> tuple[int, int]:
     """Tokens of the scheduler's block, and of a hash."""
     asked, caching = options.prefix_match_unit, options.enable_prefix_caching
     if len(groups) <= 1:
-        sharded = not groups or groups[0].spec.sharded
-        block = options.block_size * (options.decode_context_parallel_size if sharded else 1)
+        block = groups[0].block_size if groups else options.block_size * options.decode_context_parallel_size
         if groups and caching and asked not in (None, block):
             raise EngineError(
                 f"prefix_match_unit {asked} needs several KV cache groups; this model has one, with blocks of {block}",
                 hint=f"leave it out: hits end on blocks of {block} tokens",
             )
         return block, block
-    sizes = [group.block_size for group in kv_groups]
+    sizes = [group.block_size for group in groups]
     block = lcm(*sizes)
     if not caching:
         return block, block

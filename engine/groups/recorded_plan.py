@@ -11,6 +11,17 @@ from kvtool.engine.kv_dtype import find_kv_dtype
 
 Params = dict[str, Any]
 
+_LAYER = {"kind", "draft", "block_size", "page_size_padded"}
+_ATTENTION = _LAYER | {"kv_heads", "head_size", "dtype", "dcp_sharded"}
+_FIELDS = {
+    "full": _ATTENTION | {"head_size_v"},
+    "mla": _ATTENTION,
+    "sliding": _ATTENTION | {"head_size_v", "window"},
+    "chunked": _ATTENTION | {"head_size_v", "chunk"},
+    "mamba": _LAYER | {"shapes", "dtypes", "num_prefill_checkpoint_blocks", "prefill_checkpoint_alignment"},
+}
+"""What is read of each kind of layer; another field is refused, as it may change the plan."""
+
 
 def recorded_layers(params: Params) -> list[LayerSpec]:
     """A layer for each letter of `order`."""
@@ -43,28 +54,34 @@ def recorded_options(params: Params) -> PlanOptions:
 
 
 def _layer(spec: Params, block_size: int) -> LayerSpec:
-    kind, draft = spec["kind"], spec.get("draft", False)
+    kind = spec["kind"]
+    if kind not in _FIELDS:
+        raise EngineError(f"unknown kind of layer {kind!r}")
+    if unknown := sorted(spec.keys() - _FIELDS[kind]):
+        raise EngineError(f"unknown field {unknown[0]!r} of a {kind} layer")
+    common: dict[str, Any] = {
+        "block_size": spec.get("block_size", block_size),
+        "page_padded": spec.get("page_size_padded"),
+        "draft": spec.get("draft", False),
+    }
     if kind == "mamba":
         dtypes = map(find_kv_dtype, spec["dtypes"])
         return MambaLayer(
-            block_size=block_size,
-            page_padded=spec.get("page_size_padded"),
-            draft=draft,
+            **common,
             states=tuple((tuple(shape), dtype) for shape, dtype in zip(spec["shapes"], dtypes, strict=True)),
             ckpt_blocks=spec.get("num_prefill_checkpoint_blocks", 0),
             ckpt_align=spec.get("prefill_checkpoint_alignment"),
         )
-    if kind not in ("full", "mla", "sliding", "chunked"):
-        raise EngineError(f"unknown kind of layer {kind!r}")
+    head_size: int = spec["head_size"]
+    value_size: int = spec.get("head_size_v", head_size)
     return AttentionLayer(
-        block_size=block_size,
-        draft=draft,
+        **common,
         kind=kind,
         kv_heads=spec.get("kv_heads", 1),
-        head_size=spec["head_size"],
-        value_size=0 if kind == "mla" else spec["head_size"],
+        head_size=head_size,
+        value_size=0 if kind == "mla" else value_size,
         dtype=find_kv_dtype(spec.get("dtype", "bf16")),
-        window=spec.get("window"),
-        chunk=spec.get("chunk"),
+        window=spec["window"] if kind == "sliding" else None,
+        chunk=spec["chunk"] if kind == "chunked" else None,
         replicated=spec.get("dcp_sharded") is False,
     )

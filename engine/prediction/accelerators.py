@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvtool.engine.engine_error import EngineError
 
 _GIB = 1 << 30  # data sheets say GB and mean this; drivers report 1 to 2 % less
+
+
+class BatchLimits(NamedTuple):
+    """What one step takes at most."""
+
+    max_num_batched_tokens: int
+    max_num_seqs: int
+
+
+BATCH_LIMITS_SOURCE = "vLLM 0.33's API server"
+"""`EngineArgs.get_batch_defaults`, the same in 0.32; vLLM's offline `LLM` takes four or two times as many tokens."""
+
+_BATCH_LIMITS = ((160 * _GIB, BatchLimits(16_384, 1_024)), (70 * _GIB, BatchLimits(8_192, 1_024)))
+"""By the least memory of the accelerator."""
+_SMALL_BATCHES = BatchLimits(2_048, 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +42,13 @@ class Accelerator:
     compute_efficiency: float = 0.78
     """The part of the peak that large matrix products reach; measured on one of these, the RTX PRO 6000 Server Edition, where
     another is not said."""
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        """vLLM's defaults. An A100 has small batches whatever its memory, as larger ones are slower there."""
+        if self.name.startswith("a100"):
+            return _SMALL_BATCHES
+        return next((limits for least, limits in _BATCH_LIMITS if self.memory >= least), _SMALL_BATCHES)
 
 
 _NVLINK_3, _NVLINK_4, _NVLINK_5 = 300e9, 450e9, 900e9  # half of 600, 900 and 1,800 GB/s, which count both directions

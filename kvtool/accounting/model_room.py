@@ -8,11 +8,11 @@ from itertools import groupby
 
 from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.kv_group import CachePlan
-from kvtool.engine.groups.model_plan import ModelPlan, ServeOptions, plan_model
+from kvtool.engine.groups.model_plan import ServeOptions, plan_model
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.served_model import ServedModel
 from kvtool.engine.prediction.accelerators import Accelerator
-from kvtool.engine.prediction.sizing import Sizing, size_cache
+from kvtool.engine.prediction.sizing import size_cache
 from kvtool.results.documents.size import AcceleratorRoom, SizedGroup, SizeDocument
 
 _COMPARED_LEN = 8192
@@ -24,28 +24,16 @@ def model_room(
 ) -> SizeDocument:
     """The KV blocks on each accelerator, and how many requests of `options.max_model_len` tokens they hold at once.
 
-    `name` is what the user said.
+    `name` is what the user said. A step takes as much as vLLM has it on each accelerator.
     """
+    accelerators = list(accelerators)
+    options = replace(
+        options, max_num_batched_tokens=max(each.batch_limits.max_num_batched_tokens for each in accelerators)
+    )
     planned, longest = plan_model(model, options), options.max_model_len
     plan = planned.plan
     native = plan_model(model, replace(options, kv_cache_dtype=AUTO)).plan
-    rooms = [
-        _room(
-            accelerator.name,
-            size_cache(
-                model.geometry,
-                accelerator.memory,
-                utilization=utilization,
-                block_size=planned.block_size,
-                kv_cache_dtype=options.kv_cache_dtype,
-                tensor_parallel=options.tensor_parallel,
-                plan=plan,
-            ),
-            planned,
-            longest,
-        )
-        for accelerator in accelerators
-    ]
+    rooms = [_room(model, options, accelerator, utilization) for accelerator in accelerators]
     return SizeDocument(
         schema="kvtool.size/1",
         model=name,
@@ -97,8 +85,22 @@ def _groups(plan: CachePlan, longest: int | None) -> list[SizedGroup]:
     return found
 
 
-def _room(name: str, sizing: Sizing, planned: ModelPlan, longest: int | None) -> AcceleratorRoom:
-    plan, fits = planned.plan, sizing.fits
+def _room(model: ServedModel, options: ServeOptions, accelerator: Accelerator, utilization: float) -> AcceleratorRoom:
+    limits, longest = accelerator.batch_limits, options.max_model_len
+    planned = plan_model(model, replace(options, max_num_batched_tokens=limits.max_num_batched_tokens))
+    plan = planned.plan
+    sizing = size_cache(
+        model.geometry,
+        accelerator.memory,
+        utilization=utilization,
+        block_size=planned.block_size,
+        kv_cache_dtype=options.kv_cache_dtype,
+        tensor_parallel=options.tensor_parallel,
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        max_num_seqs=limits.max_num_seqs,
+        plan=plan,
+    )
+    fits = sizing.fits
     pool = PlannedPool(plan, sizing.pool.num_blocks)
     concurrency = tokens = None
     if longest is not None and plan.groups:
@@ -108,7 +110,9 @@ def _room(name: str, sizing: Sizing, planned: ModelPlan, longest: int | None) ->
     elif longest is not None and plan.groups:
         tokens = pool.tokens(longest)
     return AcceleratorRoom(
-        name=name,
+        name=accelerator.name,
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        max_num_seqs=limits.max_num_seqs,
         memory_bytes=sizing.memory,
         usable_bytes=sizing.usable,
         weight_bytes=sizing.weights,

@@ -78,7 +78,6 @@ class SizeCommand(Command):
             kv_cache_dtype=asked.kv_cache_dtype or AUTO,
             tensor_parallel=asked.tensor_parallel or 1,
             max_model_len=asked.max_model_len or served.max_model_len,
-            max_num_batched_tokens=EngineConfig.max_num_batched_tokens,
             concurrent_batches=_IN_FLIGHT,
         )
         utilization = asked.gpu_memory_utilization or DEFAULT_UTILIZATION

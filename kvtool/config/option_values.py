@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import BaseModel
@@ -13,6 +13,7 @@ from kvtool.config.file_model import EngineOptions, GateOptions
 from kvtool.config.layers import hidden_by
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import Table, Value
+from kvtool.engine.prediction.accelerators import find_accelerator
 from kvtool.errors import Place
 from kvtool.text.files.yaml_nodes import Path, Scalar, YamlDocument
 from kvtool.workload.yaml.schema import Workload
@@ -68,7 +69,7 @@ class WorkloadFile:
 
 def option_values(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> list[OptionValue]:
     """All options, those of groups only where something is demanded of them."""
-    found = [_workloads(file), *_top(given, workload, file), *_engine(given, workload, file)]
+    found = [_workloads(file), *_top(given, workload, file), *_of_accelerator(list(_engine(given, workload, file)))]
     if file is not None:
         found += _gate(file, ("gate",), file.config.gate)
         for name, group in sorted(file.config.gate.groups.items()):
@@ -118,6 +119,20 @@ def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None
             )
         else:
             yield OptionValue(full, default, ValueOrigin("default"), words)
+
+
+def _of_accelerator(found: list[OptionValue]) -> list[OptionValue]:
+    """The options of an engine, with the limits of a step that vLLM has on the accelerator where one is named."""
+    named = next(each for each in found if each.name == "engine.accelerator")
+    if named.origin.kind == "default":
+        return found
+    limits = {
+        f"engine.{name}": value for name, value in find_accelerator(str(named.value)).batch_limits._asdict().items()
+    }
+    return [
+        replace(each, value=limits[each.name]) if each.name in limits and each.origin.kind == "default" else each
+        for each in found
+    ]
 
 
 def _of_flag(full: str, name: str, given: Given) -> OptionValue:

@@ -124,7 +124,7 @@ class Serving:
     max_num_batched_tokens: Annotated[
         int | None,
         Option(
-            "Tokens per step. [default: {default}]",
+            "Tokens per step. [default: {default}; with --accelerator, what vLLM has on it]",
             "N",
             table="engine",
             default=EngineConfig.max_num_batched_tokens,
@@ -134,7 +134,7 @@ class Serving:
     max_num_seqs: Annotated[
         int | None,
         Option(
-            "Requests per step. [default: {default}]",
+            "Requests per step. [default: {default}; with --accelerator, what vLLM has on it]",
             "N",
             table="engine",
             default=EngineConfig.max_num_seqs,

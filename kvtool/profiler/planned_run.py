@@ -26,7 +26,8 @@ from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.find_runnable import is_runnable
 from kvtool.engine.model.geometry import Geometry, find_geometry
 from kvtool.engine.model.presets import model_path
-from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
+from kvtool.engine.prediction.accelerators import BATCH_LIMITS_SOURCE, BatchLimits, find_accelerator
+from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
@@ -92,15 +93,15 @@ class PlannedRun:
         caching = options.serving.enable_prefix_caching
         if caching is None:
             caching = asked.enable_prefix_caching is not False
+        longest = options.serving.max_model_len or asked.max_model_len or EngineConfig.max_model_len
+        self.limits_source: str | None = None
+        """Whose limits of a step are taken, where nobody says them and an accelerator is named."""
+        limits = self._batch_limits(longest)
         engine = EngineConfig(
             block_size=block_size,
-            max_num_batched_tokens=(
-                options.serving.max_num_batched_tokens
-                or asked.max_num_batched_tokens
-                or EngineConfig.max_num_batched_tokens
-            ),
-            max_num_seqs=options.serving.max_num_seqs or asked.max_num_seqs or EngineConfig.max_num_seqs,
-            max_model_len=options.serving.max_model_len or asked.max_model_len or EngineConfig.max_model_len,
+            max_num_batched_tokens=limits.max_num_batched_tokens,
+            max_num_seqs=limits.max_num_seqs,
+            max_model_len=longest,
             enable_prefix_caching=caching,
             enable_chunked_prefill=asked.enable_chunked_prefill is not False,
             async_scheduling=options.mirroring.async_scheduling,
@@ -195,6 +196,20 @@ class PlannedRun:
             flag = "--max-num-seqs" if most == engine.max_num_seqs else "--concurrency"
             raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} lets decode together")
         return given or min(DEFAULT_DECODE_BATCH, most)
+
+    def _batch_limits(self, max_model_len: int) -> BatchLimits:
+        """What a step takes: as it is said, else as vLLM has it on the accelerator that is named."""
+        serving, asked = self.options.serving, self.asked
+        tokens = serving.max_num_batched_tokens or asked.max_num_batched_tokens
+        seqs = serving.max_num_seqs or asked.max_num_seqs
+        named = self.options.predicting.accelerator or asked.accelerator
+        if named is None or self.calibration is not None or (tokens and seqs):
+            return BatchLimits(tokens or EngineConfig.max_num_batched_tokens, seqs or EngineConfig.max_num_seqs)
+        accelerator = find_accelerator(named)
+        limits = accelerator.batch_limits
+        self.limits_source = f"{BATCH_LIMITS_SOURCE} on {accelerator.name}"
+        tokens = tokens or min(limits.max_num_batched_tokens, (seqs or limits.max_num_seqs) * max_model_len)
+        return BatchLimits(tokens, seqs or min(limits.max_num_seqs, tokens))
 
     @staticmethod
     def _calibration(path: str | None) -> Calibration | None:
@@ -363,6 +378,9 @@ class PlannedRun:
         if engine.async_scheduling and plan.rules == "vllm":
             how += ", asynchronous scheduling"
         notes = [f"{how}; {cache}"]
+        if self.limits_source is not None and plan.rules == "vllm":
+            step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"
+            notes.append(f"a step takes {step}, the defaults of {self.limits_source}")
         if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         notes += self._plain_notes()
@@ -453,6 +471,7 @@ class PlannedRun:
             "max_model_len": engine.max_model_len if engine.max_model_len < UNLIMITED_LEN else None,
             "max_num_batched_tokens": engine.max_num_batched_tokens,
             "max_num_seqs": engine.max_num_seqs,
+            **({"batch_limits_of": self.limits_source} if self.limits_source is not None else {}),
             "concurrency": self.plan.concurrency,
             "use_arrivals": self.plan.use_arrivals,
             **described_rules(self.plan.cache),

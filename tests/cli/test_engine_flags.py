@@ -640,7 +640,7 @@ def test_size_and_profile_agree(folder: Path, document: Document, capsys: Captur
     assert run(["size", "llama-3.1-8b", "--json", "--accelerator", "l4", *flags]) == 0
     [row] = json.loads(capsys.readouterr().out)["accelerators"]
     memory = f"{row['memory_bytes'] / 2**30}GiB"
-    found = document("--dry-run", "--accelerator", "h100", "--gpu-memory", memory, *flags)
+    found = document("--dry-run", "--accelerator", "l4", "--gpu-memory", memory, *flags)
     assert found["config"]["capacity_blocks"] == row["usable_blocks"]
 
 

@@ -47,7 +47,7 @@ def test_a_row_for_every_accelerator(capsys: pytest.CaptureFixture[str]) -> None
     heading = row(lines, "accelerator")
     assert heading == ["accelerator", "memory", "weights", "KV", "cache", "blocks", "tokens", "requests"]
     for name, accelerator in ACCELERATORS.items():
-        pool = size_cache(find_geometry(LLAMA), accelerator.memory).pool
+        pool = size_cache(find_geometry(LLAMA), accelerator.memory, **accelerator.batch_limits._asdict()).pool
         concurrency = f"{pool.max_concurrency(8192):,.1f}"
         assert row(lines, name)[-3:] == [f"{pool.usable_blocks:,}", f"{pool.usable_blocks * 16:,}", concurrency]
 
@@ -56,6 +56,7 @@ def test_the_json_has_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> No
     found = document(capsys, max_model_len=8192, accelerators=["L4", "h100"])
     assert (found["schema"], found["model"], found["max_model_len"]) == ("kvtool.size/1", LLAMA, 8192)
     assert [each["name"] for each in found["accelerators"]] == ["l4", "h100"]
+    assert [each["max_num_batched_tokens"] for each in found["accelerators"]] == [2048, 8192]
     for each in found["accelerators"]:
         assert each["fits"]
         assert each["fits_max_model_len"]
@@ -207,8 +208,8 @@ def test_what_is_missing_and_what_would_do(capsys: pytest.CaptureFixture[str]) -
     lines = shown(capsys, "qwen3-next-80b", accelerators=["h100"])
     [room] = document(capsys, "qwen3-next-80b", accelerators=["h100"])["accelerators"]
     assert not room["fits"]
-    assert "does not fit: missing are h100 76.6 GiB" in " ".join(" ".join(lines).split())
-    assert room["lacking_bytes"] / (1 << 30) == pytest.approx(76.6, abs=0.05)
+    assert "does not fit: missing are h100 80.1 GiB" in " ".join(" ".join(lines).split())
+    assert room["lacking_bytes"] / (1 << 30) == pytest.approx(80.1, abs=0.05)
     assert lines[-1] == "  kvtool size qwen3-next-80b --tensor-parallel 4 --accelerator h100"
     assert document(capsys, "qwen3-next-80b", accelerators=["h100"], tensor_parallel=4)["accelerators"][0]["fits"]
 

@@ -97,6 +97,14 @@ def test_the_small_case_agrees(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == f"agree   {name}\nagree   {name}\n2 of 2 agree\n"
 
 
+def refusal(path: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Why the file is refused."""
+    assert main([path]) == 2
+    line, _, rest = capsys.readouterr().out.partition("\n")
+    assert rest.endswith(", 1 refused\n")
+    return line.removeprefix(f"refused {path}: ")
+
+
 def set_at(case: Case, path: list[str | int], value: object) -> None:
     target: Any = case["expected"]
     for key in path[:-1]:
@@ -208,10 +216,7 @@ BROKEN: dict[str, object] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_malformed_case_is_an_error(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "broken.json", BROKEN[name])
-    assert main([path]) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith(f"error: {path}: ")
-    assert captured.err.count("\n") == 1
+    assert refusal(path, capsys)
 
 
 def test_a_case_without_requests_agrees_if_nothing_is_expected(tmp_path: Path) -> None:
@@ -239,8 +244,68 @@ def test_what_cannot_be_read_is_an_error(
     path = tmp_path / "case.json"
     if content is not None:
         path.write_bytes(content)
-    assert main([str(path)]) == 2
-    assert capsys.readouterr().err.startswith(f"error: {path}: {reason}")
+    assert refusal(str(path), capsys).startswith(reason)
+
+
+def test_files_are_judged_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is refused hides no other; a difference counts more."""
+    good = write(tmp_path / "good.json", small_case())
+    unknown = write(tmp_path / "unknown.json", {**small_case(), "actions": [{"before": "a", "action": "dance"}]})
+    absent = str(tmp_path / "absent.json")
+    case = small_case()
+    case["expected"]["finish_order"] = []
+    bad = write(tmp_path / "bad.json", case)
+    assert main([absent, unknown, good]) == 2
+    lines = f"refused {absent}: No such file or directory\nrefused {unknown}: unknown action 'dance'\n"
+    captured = capsys.readouterr()
+    assert captured.out == f"{lines}agree   {good}\n1 of 1 agree, 2 refused\n"
+    assert captured.err == "error: 2 of 3 files cannot be compared\n"
+    assert main([unknown, bad, good]) == 1
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        f"differ  {bad}: finish_order has 4 entries, vLLM has 0",
+        f"agree   {good}",
+        "1 of 2 agree, 1 refused",
+    ]
+
+
+def running_reset(last_action: int) -> Case:
+    """One request of 3 + 3 tokens, which a reset puts back before step 2, and another reset when nothing runs any more."""
+    return {
+        "params": {**small_case()["params"], "mode": "batched", "num_blocks": 9},
+        "actions": [
+            {"step": 2, "action": "reset_prefix_cache_running"},
+            {"step": last_action, "action": "reset_prefix_cache_running"},
+        ],
+        "requests": [{"id": "a", "step": 0, "token_ids": [1, 2, 3], "output_ids": [7, 8, 9]}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("asynchronous", "last_action", "steps"), [(False, 3, 4), (False, 9, 10), (True, 5, 7), (True, 6, 7), (True, 9, 10)]
+)
+def test_a_reset_preempts_what_runs(asynchronous: bool, last_action: int, steps: int) -> None:
+    """As vLLM 0.33 does it: the output in flight is dropped, and two steps that drain the queue of batches may pass while idle."""
+    replay = Replay(running_reset(last_action), asynchronous=asynchronous).run()
+    again = [{"a": [0, 4]}, {"a": [4, 1]}, {}] if asynchronous else [{"a": [0, 5]}]
+    assert [row["sched"] for row in replay.trace] == [{"a": [0, 3]}, {"a": [3, 1]}, *again]
+    expected = {
+        "requests": [{"id": "a", "num_preemptions": 1, "finish_step": 4 if asynchronous else 2}],
+        "preemptions": [[2, "a"]],
+        "actions": [[2, "reset_prefix_cache_running", True], [last_action, "reset_prefix_cache_running", True]],
+        "kv_events": replay.events,
+        "evictions": [],
+        "finish_order": ["a"],
+        "final_free_queue": replay.words.free_queue(),
+        "totals": {"engine_steps": steps, "all_blocks_cleared": 2},
+    }
+    name = "expected_async_scheduling" if asynchronous else "expected"
+    replay.case[name] = expected
+    assert list(replay.differences()) == []
+    replay.case[name] = {**expected, "preemptions": [], "actions": []}
+    assert list(replay.differences()) == [
+        "preemptions has 1 entries, vLLM has 0",
+        "actions has 2 entries, vLLM has 0",
+    ]
 
 
 def test_a_folder_is_an_error_and_no_file_at_all_is_one_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,10 +316,12 @@ def test_a_folder_is_an_error_and_no_file_at_all_is_one_too(tmp_path: Path, caps
 
 
 GROUPED = sorted((RECORDED.parent / "vllm-0.33-hybrid").glob("h*.json"))
+FOUND = sorted((RECORDED.parents[1] / "data" / "truth" / "hybrid").glob("*.json"))
+"""Random workloads on which kvtool once differed."""
 
 
 @pytest.mark.skipif(not GROUPED, reason="no recorded workloads of several groups beside this checkout")
-@pytest.mark.parametrize("path", GROUPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*GROUPED, *FOUND], ids=lambda path: path.stem)
 def test_a_recorded_workload_of_several_groups_agrees(path: Path) -> None:
     """In every field, and asynchronously in what was recorded of that."""
     assert [difference for _, difference in compare(path) if difference is not None] == []

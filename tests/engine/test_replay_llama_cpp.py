@@ -77,4 +77,4 @@ def test_a_malformed_run_is_no_traceback(
     path = tmp_path / "case.json"
     path.write_text(json.dumps({**small_case(), **broken}))
     assert main([str(path)]) == 2
-    assert "malformed case" in capsys.readouterr().err
+    assert f"refused {path}: malformed case" in capsys.readouterr().out

@@ -144,4 +144,4 @@ def test_a_case_that_cannot_run_is_an_error(
     path = tmp_path / "case.json"
     path.write_text(json.dumps(case))
     assert main([str(path)]) == 2
-    assert said in capsys.readouterr().err
+    assert f"refused {path}: " + said in capsys.readouterr().out

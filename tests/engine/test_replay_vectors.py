@@ -200,6 +200,18 @@ BROKEN: list[Json] = [
 def test_malformed_vectors_are_an_error(case: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = write(tmp_path / "v.json", case)
     assert main([name]) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith(f"error: {name}: ")
-    assert captured.err.count("\n") == 1
+    *agree, line, summary = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"refused {name}: ")
+    assert len(agree) == summary.count("1 of 1 agree")
+
+
+def test_a_row_that_is_refused_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vectors = hash_vectors()
+    [good] = vectors["vectors"]
+    vectors["vectors"] = [{**good, "seed": "random"}, good]
+    name = write(tmp_path / "v.json", vectors)
+    assert main([name]) == 2
+    assert f"refused {name}: vectors[0] (xxhash_cbor, plain): unknown seed `random`" in capsys.readouterr().out
+    vectors["vectors"][1] = {**good, "none_hash": "00"}
+    assert main([write(tmp_path / "v.json", vectors)]) == 1
+    assert f"differ  {name}: vectors[1] (xxhash_cbor, plain): none_hash is" in capsys.readouterr().out

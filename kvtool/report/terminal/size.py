@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvtool.engine.prediction.accelerators import BATCH_LIMITS_SOURCE
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.size_groups import group_table, plan_notes, several
 from kvtool.results.documents.size import AcceleratorRoom, SizeDocument
@@ -113,8 +114,14 @@ def _notes(report: SizeDocument) -> list[str]:
     if report.weights_note is not None:
         notes.append(f"weights: {report.weights_note}")
     notes.append("memory: the data sheet's; what vLLM finds on the device is up to a tenth less")
-    estimates = (
-        f"{size(some.activation_bytes_estimate)} for activations, {size(some.graph_bytes_estimate)} for CUDA graphs"
-    )
+    steps: dict[str, list[str]] = {}
+    for room in report.accelerators:
+        limits = f"{room.max_num_batched_tokens:,} tokens and {room.max_num_seqs:,} requests"
+        steps.setdefault(limits, []).append(room.name)
+    said = "; ".join(f"{limits} on {', '.join(names)}" for limits, names in steps.items())
+    notes.append(f"a step, by {BATCH_LIMITS_SOURCE}: {said}")
+    most = [min, max] if len({room.activation_bytes_estimate for room in report.accelerators}) > 1 else [max]
+    activations = " to ".join(size(of(room.activation_bytes_estimate for room in report.accelerators)) for of in most)
+    estimates = f"{activations} for activations, {size(some.graph_bytes_estimate)} for CUDA graphs"
     notes.append(f"exact: blocks of the KV cache; from the config: weights; estimates: {estimates}")
     return notes

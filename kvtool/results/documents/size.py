@@ -27,9 +27,14 @@ class SizedGroup(Model):
 
 
 class AcceleratorRoom(Model):
-    """What a model leaves of an accelerator's memory; null where it does not fit. `lacking_bytes`: how much more it would need."""
+    """What a model leaves of an accelerator's memory; null where it does not fit. `lacking_bytes`: how much more it would need.
+
+    `max_num_batched_tokens` and `max_num_seqs` are the defaults of vLLM's API server on it.
+    """
 
     name: str
+    max_num_batched_tokens: Count
+    max_num_seqs: Count
     memory_bytes: Count
     usable_bytes: Count
     weight_bytes: Count

@@ -57,10 +57,13 @@ def random_case(chance: random.Random) -> Case:
     """One that a planner accepts."""
     while True:
         case = _case(chance)
+        params = case["params"]
         try:
-            plan_cache(recorded_layers(case["params"]), recorded_options(case["params"]))
+            plan = plan_cache(recorded_layers(params), recorded_options(params))
         except EngineError:
             continue
+        if params["prefix_cache_retention_interval"]:
+            params["prefix_cache_retention_interval"] *= plan.scheduler_block_size
         return case
 
 
@@ -69,7 +72,7 @@ def _kinds(chance: random.Random, block: int) -> dict[str, dict[str, Any]]:
     windows = chance.sample((1, 2, 3, 5, 9, 16, 22, 40), 2)
     # A state takes no more than a page of attention, so that both have the same block.
     state = {"kind": "mamba", "shapes": [[block * 4], [block * 2]], "dtypes": ["bfloat16", "float32"]}
-    return {
+    kinds = {
         "F": {"kind": "full", **plain},
         "S": {"kind": "sliding", **plain, "window": windows[0]},
         "T": {"kind": "sliding", **plain, "window": windows[1]},
@@ -85,6 +88,10 @@ def _kinds(chance: random.Random, block: int) -> dict[str, dict[str, Any]]:
         "G": {"kind": "sliding", "kv_heads": chance.choice((2, 3)), "head_size": 8, "window": windows[1]},
         "Z": {"kind": "full", **plain, "draft": True},
     }
+    if chance.random() < 0.3:  # as windows beside full attention have shorter blocks of their own
+        for kind in chance.sample(sorted(kinds), 4):
+            kinds[kind]["block_size"] = max(block * chance.choice((1, 2, 4)) // chance.choice((1, 2, 4)), 1)
+    return kinds
 
 
 def _speculation(chance: random.Random, *, modules: bool) -> dict[str, Any]:
@@ -108,7 +115,7 @@ def _case(chance: random.Random) -> Case:
     if "Z" in family or chance.random() < 0.15:
         drafts = _speculation(chance, modules=True)
     unit = chance.choice((1, 2, 4)) if states and block > 1 and chance.random() < 0.4 else None
-    retention = chance.choice((0, 0, 0, None, None, block, 2 * block, 4 * block))
+    retention = chance.choice((0, 0, 0, None, None, 1, 2, 4))  # times the scheduler's block
     seqs = chance.choice((1, 2, 3, 5, 8))
     params = {
         "layers": {"kinds": {letter: kinds[letter] for letter in sorted(set(family))}, "order": family},
@@ -140,13 +147,8 @@ def _case(chance: random.Random) -> Case:
     step = 0
     while chance.random() < 0.25:
         step += chance.randrange(1, 30)
-        actions.append(
-            {
-                "step": step,
-                "action": "reset_prefix_cache",
-                **({"reset_running_requests": True} if chance.random() < 0.5 else {}),
-            }
-        )
+        resets = ("reset_prefix_cache", "reset_prefix_cache_running")
+        actions.append({"step": step, "action": chance.choice(resets)})
     return {"params": params, "actions": actions, "requests": _requests(chance, params, block)}
 
 
@@ -158,6 +160,8 @@ def _requests(chance: random.Random, params: dict[str, Any], block: int) -> list
     for number in range(chance.randrange(6, 28)):
         step += chance.choice((0, 0, 1, 1, 2, 6))
         length = chance.randrange(1, max(room, 2))
+        if chance.random() < 0.25:  # one token is left, at once or after a hit
+            length = chance.choice((1, length // block * block + 1))
         shared = chance.choice((0, length // 2, length, length // block * block))
         tokens = chance.choice(stems)[:shared]
         if requests and chance.random() < 0.35:  # a conversation goes on, or is asked again

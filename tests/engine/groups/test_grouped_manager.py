@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,8 @@ from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
-from tests.engine.groups.random_workloads import random_case
+from kvtool.engine.step import EngineStep, Sampled, Scheduled
+from tests.engine.groups.random_workloads import Case, random_case
 
 FULL = KVGroup(kind="full", block_size=4)
 
@@ -78,7 +81,7 @@ def test_the_books_balance_whatever_the_layers(seed: int) -> None:
     case = random_case(random.Random(seed))
     for asynchronous in (False, True)[: 1 if case["params"]["spec"] else 2]:
         try:
-            Watched(case | {"resolved": None}, asynchronous=asynchronous).run()
+            Watched(case, asynchronous=asynchronous).run()
         except EngineError:
             continue  # what vLLM does not start with, or could never schedule
 
@@ -193,3 +196,31 @@ def test_a_request_that_would_preempt_itself_for_ever_is_told_of() -> None:
     scheduler = engine(drafts, num_blocks=5, scheduler_reserve_full_isl=False)
     with pytest.raises(EngineError, match=r"over and over|never be scheduled"):
         finish(scheduler, request("a", list(range(10)), outputs=6))
+
+
+class PlaceholdersReplay(Replay):
+    """Notes what requests get that are admitted with more tokens than they have."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        self.placeholders: list[tuple[Scheduled, Sampled]] = []
+
+    def _update(self, step: EngineStep, tokens: Sequence[Sampled]) -> None:
+        for item, sampled in zip(step.scheduled, tokens, strict=True):
+            if item.num_drafts and item.request.admissions[-1][0] == step.index:
+                self.placeholders.append((item, sampled))
+        super()._update(step, tokens)
+
+
+def test_no_placeholder_is_accepted() -> None:
+    """vLLM admits a request with one token left as if it had drafts. A model samples no placeholder, so it gets one token."""
+    chance = random.Random(361)
+    admitted: list[tuple[Scheduled, Sampled]] = []
+    for case in [random_case(chance) for _ in range(100)]:
+        if case["params"]["spec"]:
+            case["params"]["spec"]["accept"] = [3]
+            with suppress(EngineError):  # where vLLM fails, too
+                admitted += PlaceholdersReplay(case).run().placeholders
+    assert {len(sampled) for _, sampled in admitted if isinstance(sampled, list)} == {1}
+    kinds = {(item.request.num_preemptions > 0, item.start > 0) for item, _ in admitted}
+    assert kinds > {(False, False), (False, True)}, "a prompt of one token, a hit, a resumption"

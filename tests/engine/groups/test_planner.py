@@ -15,13 +15,13 @@ from kvtool.engine.groups.layer_spec import AttentionLayer, LayerSpec, MambaLaye
 from kvtool.engine.groups.planner import PlanOptions, Speculation, plan_cache
 from kvtool.engine.groups.recorded_plan import recorded_layers, recorded_options
 from kvtool.engine.kv_dtype import find_kv_dtype
-from kvtool.engine.replay import main
+from kvtool.engine.replay import Replay, main
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "oracle" / "vllm-0.33-hybrid"
 CASES = sorted(RECORDED.glob("h*.json"))
 recorded = pytest.mark.skipif(not CASES, reason="no recorded vLLM workloads beside this checkout")
 BF16, FP32 = find_kv_dtype("bf16"), find_kv_dtype("fp32")
-NOT_PLANNED = ("groups", "coordinator", "cache_block_size")
+NOT_PLANNED = ("groups", "coordinator")
 
 
 @recorded
@@ -64,6 +64,89 @@ def test_all_recorded_sizes_come_out(tmp_path: Path, capsys: pytest.CaptureFixtu
         (tmp_path / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
         assert main([str(tmp_path / "wrong.json")]) == 1
     assert f"{name} is 16, vLLM has 17" in capsys.readouterr().out
+
+
+def described(order: str, **kinds: dict[str, Any]) -> dict[str, Any]:
+    """Recorded parameters of layers, blocks of 16 tokens."""
+    return {
+        "layers": {"kinds": kinds, "order": order},
+        "block_size": 16,
+        "enable_prefix_caching": True,
+        "dcp": 1,
+        "prefix_match_unit": None,
+        "disable_hybrid_kv_cache_manager": False,
+        "kv_cache_layout": "LBNHC",
+        "spec": None,
+        "max_num_batched_tokens": 64,
+    }
+
+
+PLAIN = {"kind": "full", "kv_heads": 1, "head_size": 8}  # 32 bytes a token
+
+
+@pytest.mark.parametrize(
+    ("window", "groups", "scheduler_block", "unit"),
+    [
+        ({"kv_heads": 1, "block_size": 4}, [16, 16], 16, 16),  # four times as long, to fill the page
+        ({"kv_heads": 2, "block_size": 4}, [16, 8], 16, 8),
+        ({"kv_heads": 1, "block_size": 64}, [64, 64], 64, 64),  # the larger page wins
+        ({"kv_heads": 4, "block_size": 12}, [48, 12], 48, 12),
+        ({"kv_heads": 3, "block_size": 4}, [16, 4], 16, 4),  # 384 bytes do not divide 512, so they are padded
+    ],
+)
+def test_a_layer_has_its_own_block(window: dict[str, Any], groups: list[int], scheduler_block: int, unit: int) -> None:
+    """Its pages are made equal to those of the others from there."""
+    params = described("FS", F=PLAIN, S={"kind": "sliding", "head_size": 8, "window": 5, **window})
+    plan = plan_cache(recorded_layers(params), recorded_options(params))
+    assert [group.block_size for group in plan.groups] == groups
+    assert (plan.scheduler_block_size, plan.hash_block_size) == (scheduler_block, unit)
+    assert plan.cache_block_size == min(groups)
+
+
+def test_one_group_has_the_block_of_its_layers() -> None:
+    params = described("FF", F={**PLAIN, "block_size": 4}) | {"dcp": 2}
+    plan = plan_cache(recorded_layers(params), recorded_options(params))
+    assert (plan.scheduler_block_size, plan.hash_block_size, plan.cache_block_size) == (8, 8, 4)
+
+
+def test_a_state_without_caching_has_one_long_block() -> None:
+    state = {"kind": "mamba", "shapes": [[256]], "dtypes": ["bfloat16"], "page_size_padded": 512, "block_size": 8192}
+    params = described("MF", M=state, F=PLAIN) | {"enable_prefix_caching": False}
+    plan = plan_cache(recorded_layers(params), recorded_options(params))
+    assert [group.block_size for group in plan.groups] == [8192, 16]
+    assert plan.scheduler_block_size == plan.hash_block_size == 8192
+
+
+def test_chunks_end_on_the_shortest_block() -> None:
+    """vLLM cuts the prefill of a model with states by `cache_config.block_size`, whatever the blocks of the states are."""
+    state = {"kind": "mamba", "shapes": [[256]], "dtypes": ["bfloat16"], "block_size": 32}
+    params = described("MF", M=state, F=PLAIN) | {"num_blocks": 40, "mode": "batched"}
+    requests = [{"id": "a", "step": 0, "token_ids": list(range(50)), "output_ids": [1]}]
+    replay = Replay({"params": params, "actions": [], "requests": requests}).run()
+    assert replay.config.plan is not None
+    assert [group.block_size for group in replay.config.plan.groups] == [32, 16]
+    assert [row["sched"] for row in replay.trace] == [{"a": [0, 48]}, {"a": [48, 2]}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("full", {"window": 5}, "unknown field 'window' of a full layer"),
+        ("mla", {"head_size_v": 8}, "unknown field 'head_size_v' of a mla layer"),
+        ("sliding", {"chunk": 5}, "unknown field 'chunk' of a sliding layer"),
+        ("mamba", {"dcp_sharded": False}, "unknown field 'dcp_sharded' of a mamba layer"),
+        ("chunked", {"tokens_per_state": 4}, "unknown field 'tokens_per_state' of a chunked layer"),
+        ("ring", {}, "unknown kind of layer 'ring'"),
+    ],
+)
+def test_a_field_of_a_layer_that_is_not_planned_is_refused(kind: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        recorded_layers(described("A", A={"kind": kind, **changes}))
+
+
+def test_pages_and_values_of_a_recorded_layer_count() -> None:
+    params = described("FG", F={**PLAIN, "head_size_v": 4}, G={**PLAIN, "page_size_padded": 4096})
+    assert [layer.page_bytes for layer in recorded_layers(params)] == [16 * 12 * 2, 4096]
 
 
 def full(**changes: Any) -> AttentionLayer:

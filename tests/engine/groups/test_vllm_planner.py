@@ -39,6 +39,8 @@ def random_kind(chance: random.Random, kind: str, padded: int | None) -> dict[st
         }
         if padded:
             spec["page_size_padded"] = padded
+        if chance.random() < 0.2:
+            spec["block_size"] = chance.choice((16, 64, 8192))
         if chance.random() < 0.3:
             spec |= {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": chance.choice((1, 16))}
         return spec
@@ -54,6 +56,12 @@ def random_kind(chance: random.Random, kind: str, padded: int | None) -> dict[st
         spec["chunk"] = chance.choice((32, 96, 1024))
     if chance.random() < 0.05:
         spec["dcp_sharded"] = False
+    if chance.random() < 0.2:
+        spec["block_size"] = chance.choice((1, 8, 16, 24, 128, 8192))
+    if kind != "mla" and chance.random() < 0.05:
+        spec["head_size_v"] = chance.choice((64, 96))
+    if kind != "mla" and chance.random() < 0.05:
+        spec["page_size_padded"] = chance.choice((1 << 20, 1 << 24))
     return spec
 
 

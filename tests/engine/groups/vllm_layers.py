@@ -16,7 +16,7 @@ from vllm.v1.kv_cache_interface import (
 
 def layer(spec: dict[str, Any], params: dict[str, Any]) -> Any:
     """A layer of a case, as vLLM has it."""
-    block, draft, kind = params["block_size"], spec.get("draft", False), spec["kind"]
+    block, draft, kind = spec.get("block_size", params["block_size"]), spec.get("draft", False), spec["kind"]
     if kind == "mamba":
         drafts = params["spec"]
         return MambaSpec(
@@ -36,9 +36,12 @@ def layer(spec: dict[str, Any], params: dict[str, Any]) -> Any:
         "is_draft": draft,
         "num_kv_heads": spec.get("kv_heads", 1),
         "head_size": spec["head_size"],
+        "page_size_padded": spec.get("page_size_padded"),
         "dtype": torch.uint8 if dtype == "fp8" else getattr(torch, dtype),
         "dcp_sharded": spec.get("dcp_sharded", True),
     }
+    if "head_size_v" in spec:
+        common["head_size_v"] = spec["head_size_v"]
     if kind == "full":
         return FullAttentionSpec(**common)
     if kind == "mla":

@@ -97,6 +97,8 @@ def planned(case: dict[str, Any]) -> dict[str, Any]:
     [own] = get_kv_cache_configs(vllm, [layers], [case["available_bytes"]], groups)
     pages = [sorted({spec.page_size_bytes for spec in _each(g)}) for g in own.kv_cache_groups]
     scheduler = generate_scheduler_kv_cache_config([own])
+    if scheduler.kv_cache_groups:  # as vLLM's core does before it starts its scheduler
+        vllm.cache_config.block_size = min(group.kv_cache_spec.block_size for group in scheduler.kv_cache_groups)
     block, unit = resolve_kv_cache_block_sizes(scheduler, vllm)
     specs = [group.kv_cache_spec for group in scheduler.kv_cache_groups]
     dcp = params["dcp"]

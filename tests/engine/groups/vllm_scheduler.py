@@ -123,6 +123,8 @@ class Run:
         kv_config.num_blocks = params["num_blocks"]
         kv_config.prefix_cache_retention_interval = params["prefix_cache_retention_interval"]
         config.cache_config.num_gpu_blocks = params["num_blocks"]
+        if kv_config.kv_cache_groups:  # as vLLM's core does before it starts its scheduler
+            config.cache_config.block_size = min(group.kv_cache_spec.block_size for group in kv_config.kv_cache_groups)
         block, self.unit = resolve_kv_cache_block_sizes(kv_config, config)
         hash_fn = get_hash_fn_by_name("sha256_cbor")
         init_none_hash(hash_fn)
@@ -186,6 +188,7 @@ class Run:
 
         def preempted(request: Request, *args: Any, **named: Any) -> None:
             self.preempted.append(request.request_id)
+            self.preemptions.append([self.step, request.request_id])
             self.seen[request.request_id]["num_preemptions"] += 1
             preempt(request, *args, **named)
 
@@ -225,7 +228,7 @@ class Run:
         actions = list(self.case["actions"])
         scheduler = self.scheduler
         flight = None
-        while waiting or actions or scheduler.has_unfinished_requests():
+        while waiting or actions or self.has_work(flight):
             if self.step > MOST_STEPS:
                 raise RuntimeError("never ends")
             while actions and actions[0]["step"] <= self.step:
@@ -237,23 +240,31 @@ class Run:
                     "submitted_step": self.step,
                 }  # fmt: skip
                 scheduler.add_request(self.request(spec))
-            if scheduler.has_unfinished_requests():
+            if self.has_work(flight):
                 flight = self.one_step(flight)
             self.step += 1
         return self.outcome()
 
+    def has_work(self, flight: Any) -> bool:
+        """With two batches in flight, vLLM's core goes on until it has said who ended and the last batch is back."""
+        if not self.asynchronous:
+            return self.scheduler.has_unfinished_requests()
+        return self.scheduler.has_requests() or flight is not None
+
     def act(self, action: dict[str, Any]) -> None:
-        self.preempted = []
-        done = self.scheduler.reset_prefix_cache(bool(action.get("reset_running_requests")))
+        running = action["action"] == "reset_prefix_cache_running" or action.get("reset_running_requests", False)
+        done = self.scheduler.reset_prefix_cache(running)
         self.actions.append([self.step, action["action"], bool(done)])
         self.note(self.scheduler.kv_cache_manager.take_events())
 
     def one_step(self, flight: Any) -> Any:
         scheduler = self.scheduler
+        if not (self.scheduler.has_requests() if self.asynchronous else True):
+            self.update_later(*flight)
+            return None
         self.preempted, self.copies = [], []
         output = scheduler.schedule()
         self.note(scheduler.kv_cache_manager.take_events())
-        self.preemptions += [[self.step, name] for name in self.preempted]
         counts = output.num_scheduled_tokens
         drafts = {name: len(tokens) for name, tokens in output.scheduled_spec_decode_tokens.items() if tokens}
         self.trace.append(
@@ -269,7 +280,12 @@ class Run:
         )
         for name in counts:
             self.seen[name]["block_ids"] = [list(ids) for ids in scheduler.kv_cache_manager.get_block_ids(name)]
-        sampled = {name: self.sample(name, drafts.get(name, 0)) for name in counts} if not self.asynchronous else None
+        real = {name: -1 not in tokens for name, tokens in output.scheduled_spec_decode_tokens.items()}
+        sampled = (
+            {name: self.sample(name, drafts.get(name, 0), real.get(name, False)) for name in counts}
+            if not self.asynchronous
+            else None
+        )
         if not self.asynchronous:
             self.update(output, sampled)
             return None
@@ -278,12 +294,13 @@ class Run:
             self.update_later(*flight)
         return output, samples
 
-    def sample(self, name: str, drafts: int) -> list[int]:
+    def sample(self, name: str, drafts: int, real: bool) -> list[int]:
+        """No token is -1, so that placeholders are never accepted."""
         request, outputs = self.scheduler.requests[name], self.specs[name]["output_ids"]
         if request.num_computed_tokens - drafts < request.num_tokens:
             return []
         first = request.num_output_tokens
-        if not drafts:
+        if not real:
             return [outputs[first]]
         accept = self.params["spec"]["accept"]
         accepted = min(accept[self.verified[name] % len(accept)], drafts)
@@ -351,6 +368,7 @@ class Run:
             "final_free_queue": [[b.block_id, self.contents(b)] for b in pool.free_block_queue.get_all_free_blocks()],
             "totals": {
                 **self.totals,
+                "engine_steps": self.step,
                 "evictions": len(evictions),
                 "stored_blocks": stored,
                 "preemptions": sum(each["num_preemptions"] for each in self.seen.values()),
