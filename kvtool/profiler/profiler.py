@@ -15,7 +15,7 @@ from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.cost import by_cost
-from kvtool.diagnose.findings import Locate
+from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
 from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
@@ -339,7 +339,7 @@ class Profiler:
             plan,
             groups=groups,
             ttft_off=off,
-            findings=by_cost(findings),
+            findings=by_cost(in_their_files(findings)),
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
             skipped_lines=skipped,

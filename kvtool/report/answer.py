@@ -124,6 +124,9 @@ def _next(
     if report.editable:
         words = [*optimize, *allowing(each.tier for each in proven)]
         return "see the edits that do it; --write makes them", words, ""
+    if edit is not None and edit.example is not None:
+        place = place_of_finding(edit)
+        return f"make the fix below in every file that has this line, such as {place}; then run this again", command, ""
     if edit is not None:
         return f"edit {place_of_finding(edit)}, then run this again", command, ""
     if proven:
