@@ -33,7 +33,6 @@ Run = Callable[[list[str]], tuple[int, str, str]]
 
 _NOW = re.compile(r"Hit rate +(?P<now>\d+\.\d%)(?: now, (?P<fixed>\d+\.\d%) with the (?:\d+ )?fix(?:es)? below)?")
 _OPTIMIZED = re.compile(r"Optimized +(\d+\.\d%)")
-_NEXT = re.compile(r"^(?:Next|  Next ).*?\n((?:.*\\\n)*  kvtool .*(?:\\\n.*)*)", re.MULTILINE)
 _MOST_COMMANDS = 12
 _WORDS = [
     "answer",
@@ -73,7 +72,7 @@ def next_command(out: str) -> list[str]:
         lines.append(line)
         if not line.endswith("\\"):
             break
-    words = shlex.split("\n".join(lines))
+    words = shlex.split("\n".join(lines).replace("\\\n", ""))
     return words[1:]
 
 

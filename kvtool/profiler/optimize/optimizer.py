@@ -292,9 +292,19 @@ def plan_edits(opened: Opened, progress: Progress, result: PassResult, advice: A
         tiers, advice = needed, opened.profiler(ReportOptions(), progress).advised(result, needed)
 
 
-def needing_consent(opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized) -> list[KeptFix]:
-    """What would win on top of what was done, were all tiers allowed. Raises TrialInterruptedError."""
+def needing_consent(
+    opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized
+) -> tuple[list[KeptFix], list[Done]]:
+    """What would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
+
+    Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
+    """
     if set(tiers) >= ALL_TIERS:
-        return []
-    advice = opened.profiler(ReportOptions(), progress, source=optimized.source).advised(optimized.after)
-    return [step for steps in advice.kept.values() for step in steps if step.fix.tier not in tiers]
+        return [], []
+    advice = opened.profiler(ReportOptions(), progress).advised(optimized.before)
+    if isinstance(opened.source, LogSource):
+        return [step for step in advice.steps if step.fix.tier not in tiers], []
+    found, _ = plan_edits(opened, progress, optimized.before, advice)
+    asked = [each for each in found.done if each.step.fix.tier not in tiers]
+    made = [replace(each.step, before=each.before, after=each.rate) for each in asked if not each.reason]
+    return made, [each for each in asked if each.reason]
