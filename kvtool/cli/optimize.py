@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from kvtool.profiler.optimize.outcome import OptimizeOutcome
     from kvtool.results.documents.optimize import OptimizeDocument
 
-SAFE_TIERS: tuple[Tier, ...] = ("P0", "P1")
-"""Neither moves nor changes what a prompt says."""
+
+_ALONE = frozenset(("--unsafe-fixes", "--write", "--diff", "--no-diff"))
+_VALUED = ("--allow", "--undo", "--breakpoints")
+"""The command's own flags, without a value and with one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,11 +152,12 @@ class OptimizeCommand(Command):
 
     def _next(self, document: OptimizeDocument) -> Sequence[str]:
         """Write it; or allow what needs consent; or look at all figures of what was written."""
+        from kvtool.fixes.fix import SAFE_TIERS
         from kvtool.report.terminal.next_command import with_flag
 
         command = list(self.showing.command_line or ("optimize", *self.inputs))
         if document.undo is not None:
-            return ["profile", *self.inputs]
+            return as_profile(command)
         if document.files:
             return with_flag(command, "--write", None)
         if document.request_order is not None and document.output is None and len(self.inputs) == 1:
@@ -166,9 +169,19 @@ class OptimizeCommand(Command):
         return []
 
 
+def as_profile(command: Sequence[str]) -> list[str]:
+    """The command that profiles what `kvtool optimize` edited, with all flags that decide what it hits."""
+    from kvtool.report.terminal.next_command import without, without_shown
+
+    kept = [word for word in without_shown(command)[1:] if word not in _ALONE]
+    for flag in _VALUED:
+        kept = without(kept, flag)
+    return ["profile", *kept]
+
+
 def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
     """The tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
-    from kvtool.fixes.fix import ALL_TIERS
+    from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS
 
     named = comma_list((allow or "").upper())
     for name in named:

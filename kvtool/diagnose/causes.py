@@ -123,6 +123,11 @@ class SlotCause:
         self._resolved_at = 0
 
     @property
+    def in_source(self) -> bool:
+        """Whether it stands in a file that people edit, not in a log."""
+        return self.origin is not None and (not self.slot.logged or self.origin.one_of_many)
+
+    @property
     def seen(self) -> int:
         """How many requests it changed in, whether or not it is to blame."""
         return self.values.seen

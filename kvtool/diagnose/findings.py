@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
@@ -149,7 +149,7 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
         tokens_lost=cause.blocked,
         fix="",
         snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),
-        in_source=not cause.slot.logged and cause.origin is not None and line > 0,
+        in_source=cause.in_source and line > 0,
         logged=_logged(cause),
         width=cause.origin.width
         if cause.slot.variable and cause.origin is not None
@@ -168,16 +168,28 @@ def _quoted(spelled: str) -> str:
 
 
 def _logged(cause: SlotCause) -> LoggedPlace | None:
-    """Where in a record a cause is; None for what is of no record, or comes from a template."""
+    """Where in a record a cause is, record 0 being a file of its own; None for what is of no record, or comes from a template."""
     origin, record = cause.origin, cause.record
+    if origin is not None and origin.one_of_many and origin.variable is None:
+        return logged_place(RequestName(origin.path), origin, cause.offset, cause.slot.part)
     if record is None or not record.record or (origin is not None and origin.path != record.path):
         return None
     return logged_place(record, origin, cause.offset, cause.slot.part)
 
 
+def in_their_files(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings as they are shown: a file that is a record of its own is told by file and line, as any other file is."""
+    return [
+        finding.model_copy(update={"logged": None})
+        if finding.logged is not None and not finding.logged.record
+        else finding
+        for finding in findings
+    ]
+
+
 def logged_place(record: RequestName, origin: Origin | None, offset: int, part: str) -> LoggedPlace:
     """The place of character `offset` of the text that was written at `origin`; of what has none, `part` alone."""
-    if origin is None or not origin.pointer:
+    if origin is None or not (origin.pointer or origin.one_of_many):
         return LoggedPlace(record=record.record, part=part, content=None, line=0)
     line = origin.lines.number(offset)
     return LoggedPlace(record=record.record, part=origin.part or part, content=content_part(origin), line=line)

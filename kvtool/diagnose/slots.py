@@ -83,11 +83,16 @@ def source_variable(origin: Origin | None, value: str) -> bool:
     return kind_of_name(origin.variable) is not None or classify(value).key not in (OTHER.key, "number")
 
 
+def variable_place(origin: Origin) -> tuple[str, int, int]:
+    """File, line and column of a template variable; in one of many files its name alone tells it."""
+    return ("", 0, 0) if origin.one_of_many else (origin.path, origin.line, origin.column)
+
+
 def source_slot(origin: Origin, kind: DifferenceKind) -> Slot | None:
     """The slot of a change of structure in text that a template variable or a file brought; None for text of a log."""
     if origin.variable is not None:
-        return Slot(origin.path, origin.line, origin.column, variable=origin.variable, part=origin.part, kind=kind.key)
-    if origin.pointer or not origin.verbatim:
+        return Slot(*variable_place(origin), variable=origin.variable, part=origin.part, kind=kind.key)
+    if not origin.shared:
         return None
     return Slot(origin.path, origin.line, 1, part=origin.part, kind=kind.key)
 
@@ -100,8 +105,8 @@ def value_slot(
     `shifting` names the part where it stands on other lines, or in another message, in other turns; None for a fixed place.
     """
     if origin is not None and origin.variable is not None:
-        return Slot(origin.path, origin.line, origin.column, variable=origin.variable, part=origin.part)
-    if origin is not None and origin.verbatim and not origin.pointer:
+        return Slot(*variable_place(origin), variable=origin.variable, part=origin.part)
+    if origin is not None and origin.shared:
         line, _ = origin.position(offset)
         return Slot(origin.path, line, 1, part=origin.part)
     frame = None

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Tier = Literal["P0", "P1", "P2", "P3"]
 """P0: token ids unchanged. P1: equal after a declared canonicalizer. P2: the same segments, moved. P3: content changed."""
 ALL_TIERS: frozenset[Tier] = frozenset(("P0", "P1", "P2", "P3"))
+SAFE_TIERS: tuple[Tier, ...] = ("P0", "P1")
+"""Neither moves nor changes what a prompt says."""
 
 Transform = Callable[[Turn], Turn]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv107 import KV107, OPTIONAL
-from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log
+from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place
 from kvtool.fixes.held_units import HeldUnits
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.traced import Traced, line_around
@@ -153,14 +153,14 @@ def places_of(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
     plain = str.__str__(text)
     at = 0
     for length, origin, offset in text.marks:
-        if origin is not None and origin.path == slot.path:
-            if slot.variable is not None:
-                if (origin.variable, origin.line, origin.column) == (slot.variable, slot.line, slot.column):
-                    yield at, at + length
-            elif origin.verbatim and origin.variable is None:
-                found = nth_line(plain, at, at + length, slot.line - origin.position(offset)[0])
-                if found is not None:
-                    yield found
+        if origin is not None and origin.variable is not None:
+            here = (slot.path, slot.line, slot.column) == variable_place(origin)
+            if here and origin.variable == slot.variable and (slot.path or origin.part == slot.part):
+                yield at, at + length
+        elif origin is not None and origin.path == slot.path and origin.shared and slot.variable is None:
+            found = nth_line(plain, at, at + length, slot.line - origin.position(offset)[0])
+            if found is not None:
+                yield found
         at += length
 
 

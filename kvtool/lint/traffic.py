@@ -12,7 +12,6 @@ from kvtool.lint.ignore_marks import MARK, Ignore
 from kvtool.lint.ignores import apply_ignores, read_ignores
 from kvtool.lint.sources import WORKLOAD_SUFFIXES
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.optimize.optimizer import worth_it
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report
@@ -22,7 +21,6 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.yaml.named_files import named_files
-from kvtool.workload.yaml.yaml_source import YamlSource
 
 _IGNORE_SUFFIXES = (*PLAIN_SUFFIXES, ".j2", ".jinja", ".jinja2")
 
@@ -51,13 +49,8 @@ def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) ->
     profiler = opened.profiler(ReportOptions(), progress)
     report = profiler.run()
     unread = dict(opened.source.outcome.failed) if isinstance(opened.source, LogSource) else {}
-    if profiler.advice is None or not isinstance(opened.source, YamlSource):
-        return Traffic(report, frozenset(), unread)
-    steps = [
-        step for chain in profiler.advice.kept.values() for number, step in enumerate(chain) if worth_it(chain, number)
-    ]
-    found = ((step.fix.name, profiler.edits_of(step.fix)) for step in steps)
-    return Traffic(report, frozenset(key for key, edits in found if edits and not isinstance(edits, str)))
+    edited = () if profiler.edits is None else profiler.edits.edited
+    return Traffic(report, frozenset(each.step.fix.name for each in edited), unread)
 
 
 def not_ignored(

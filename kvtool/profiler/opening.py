@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
@@ -28,7 +29,10 @@ from kvtool.workload.yaml.schema import EngineOptions
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
+    from kvtool.profiler.advice.advisor import Advice
     from kvtool.profiler.beside_events import BesideEvents
+    from kvtool.profiler.optimize.optimizer import Optimized
+    from kvtool.profiler.passes import PassResult
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 
@@ -87,7 +91,13 @@ class Opened:
             prices=self._prices,
             gpu_hour=amount_of(self.options.pricing.gpu_hour),
             beside=self._beside() if measure else None,
+            plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, progress),
         )
+
+    def _planned_edits(self, progress: Progress, result: PassResult, advice: Advice) -> tuple[Optimized, Advice]:
+        from kvtool.profiler.optimize.optimizer import plan_edits
+
+        return plan_edits(self, progress, result, advice)
 
     def _beside(self) -> BesideEvents | None:
         """The KV events of a server, where they are asked for; read once before any work is done."""

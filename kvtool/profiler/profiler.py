@@ -15,7 +15,7 @@ from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.cost import by_cost
-from kvtool.diagnose.findings import Locate
+from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
 from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
@@ -60,11 +60,12 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.lookahead import Lookahead
     from kvtool.profiler.advice.tell import Teller
     from kvtool.profiler.beside_events import BesideEvents
+    from kvtool.profiler.optimize.optimizer import Optimized
     from kvtool.profiler.server_reads import ServerReads
     from kvtool.workload.yaml.yaml_source import YamlSource
 
-_TRIED_EDITS = 4
-"""Fixes for which edits are looked for to know whether there are any: each takes some readings of the workload."""
+    PlanEdits = Callable[[PassResult, Advice], tuple[Optimized, Advice]]
+    """Carries advice out in the files; with what is done, the advice that was followed. Raises TrialInterruptedError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +101,18 @@ class Profiler:
         prices: Callable[[], PriceTable] | None = None,
         gpu_hour: Decimal | None = None,
         beside: BesideEvents | None = None,
+        plan_edits: PlanEdits | None = None,
     ) -> None:
         """`count_skipped` tells how many bad lines the last pass over the source left out.
 
         `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
         what happens to the cache in the main pass. `jobs` processes may work on a pass, None: as many as pay. `pair_command` is
         how two requests of a log are shown side by side. `prices` are those of tokens, `gpu_hour` dollars for an accelerator's.
-        `beside` holds the KV events of a server that ran the same.
+        `beside` holds the KV events of a server that ran the same. `plan_edits` carries advice out in the files of a workload.
         """
+        self._plan_edits = plan_edits
+        self.edits: Optimized | None = None
+        """What `kvtool optimize` makes of the files on the advice of the last run; None where it edits none."""
         self._prices = prices
         self._gpu_hour = gpu_hour
         self.jobs = jobs
@@ -339,11 +344,11 @@ class Profiler:
             plan,
             groups=groups,
             ttft_off=off,
-            findings=by_cost(findings),
+            findings=by_cost(in_their_files(findings)),
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
             skipped_lines=skipped,
-            editable=self._editable(),
+            editable=self.edits is not None and bool(self.edits.files),
             per_request=self.wanted.per_request,
             by=self.wanted.by,
             told=self._money_told(result, off),
@@ -513,26 +518,24 @@ class Profiler:
     def _advise(self, result: PassResult, teller: Teller) -> list[Finding]:
         """The findings of fixes that were tried; an interruption marks the result."""
         try:
-            self.advice = self.advised(result)
+            advice = self.advised(result)
+            if self._plan_edits is not None and advice.kept:
+                self.edits, followed = self._plan_edits(result, advice)
+                advice = advice.after(followed)
+            self.advice = advice
         except TrialInterruptedError:
             result.partial = True
             return []
-        return teller.findings(self.advice)
-
-    def _editable(self) -> bool:
-        """Whether one of the first fixes that were kept can be written into the workload's own files."""
-        if self.advice is None or _workload_file(self.source) is None:
-            return False
-        return any(not isinstance(self.edits_of(fix), str) for fix in self.advice.fixes[:_TRIED_EDITS])
+        return teller.findings(advice, self.edits)
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
         """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
         if fix.key not in self._edits:
             from kvtool.fixes.edits.edits import edits_for
 
-            source = self.source if isinstance(self.source, LogSource) else _workload_file(self.source)
+            source = _workload_file(self.source)
             assert source is not None
-            self._edits[fix.key] = edits_for(fix, source)
+            self._edits[fix.key] = edits_for([fix], source)
         return self._edits[fix.key]
 
     @staticmethod

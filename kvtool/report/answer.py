@@ -75,6 +75,11 @@ def fixed_rate(report: Report) -> float | None:
     return max((finding.rerun.total_after for finding in report.findings if finding.rerun is not None), default=None)
 
 
+def needed_tiers(report: Report) -> list[str]:
+    """The flag by which `kvtool optimize` makes the edits that a report promises."""
+    return allowing(each.tier for each in report.findings if each.rerun is not None)
+
+
 def _rate(report: Report) -> str:
     """What the hit rate is, and what it can be."""
     now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
@@ -83,6 +88,8 @@ def _rate(report: Report) -> str:
         count = sum(finding.rerun is not None and bool(finding.fix_key) for finding in report.findings)
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (measured by running again)"
+        if by_hand := [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]:
+            text += f"; {percent(max(by_hand))} with what is left to do by hand"
         more = reachable - max(now, fixed)
         return f"{text}, {percent(reachable)} with {_unlimited(report)}" if more >= _NOTICEABLE else text
     if reachable - now >= _NOTICEABLE:
@@ -122,8 +129,10 @@ def _next(
     proven = [each for each in report.findings if each.rerun is not None]
     edit = next((each for each in proven if each.in_source), None)
     if report.editable:
-        words = [*optimize, *allowing(each.tier for each in proven)]
-        return "see the edits that do it; --write makes them", words, ""
+        return "see the edits that do it; --write makes them", [*optimize, *needed_tiers(report)], ""
+    if edit is not None and edit.example is not None:
+        place = place_of_finding(edit)
+        return f"make the fix below in every file that has this line, such as {place}; then run this again", command, ""
     if edit is not None:
         return f"edit {place_of_finding(edit)}, then run this again", command, ""
     if proven:

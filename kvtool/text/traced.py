@@ -26,7 +26,7 @@ class Origin:
     string with escapes) every character answers with the first one's position. `pointer` leads to the value inside a JSON
     document. `part` names the message, segment or template it belongs to, `variable` the template variable that produced it,
     `stable` what the author declared of it, `width` the length of its template expression, and `text` is the whole text that
-    `Mark.offset` counts in.
+    `Mark.offset` counts in. `one_of_many`: other requests have another file in its place, so its path tells no place of a prompt.
     """
 
     path: str
@@ -40,7 +40,13 @@ class Origin:
     stable: bool | None = None
     width: int = 1
     text: str = field(default="", repr=False, compare=False)
+    one_of_many: bool = False
     _lines: LineIndex | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def shared(self) -> bool:
+        """Whether requests are rendered from this very text, so that a line of its file is a place in all of them."""
+        return self.verbatim and not self.pointer and not self.one_of_many
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column in the file of the character at `offset` of the origin's text."""

@@ -54,13 +54,14 @@ def open_inputs(
             codes=codes,
             allow_outside=allow_outside,
         )
+    from kvtool.workload.logs.found_grouping import FILE, FOLDER
     from kvtool.workload.logs.grouping import ByFile
     from kvtool.workload.logs.input_files import find_inputs
 
     files = find_inputs(paths, log_format=options.format)
     by_folder = len(files.paths) > _MOST_FILE_GROUPS
     source = LogSource(files, options, _ByFolder() if by_folder else None, keep_going=keep_going)
-    what = "folder" if by_folder else "file"
+    what = FOLDER if by_folder else FILE
     divide(source, group_by, ByFile(what) if len(files.paths) > 1 else None)
     source.check_clock()
     return source

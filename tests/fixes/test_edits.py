@@ -19,8 +19,8 @@ from kvtool.fixes.move_target import MoveTarget
 from kvtool.text.files.text_files import read_source
 from kvtool.workload.drive import rewritten
 from kvtool.workload.inputs import open_inputs
-from kvtool.workload.logs.logs import LogOptions, LogSource
-from kvtool.workload.turn import Output, Turn
+from kvtool.workload.logs.logs import LogOptions
+from kvtool.workload.turn import Output
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 ANSWER = Output("Yes.")
@@ -72,7 +72,7 @@ def mover(source: YamlSource, variable: str = "now") -> Fix:
 def edited(source: YamlSource, fix: Fix) -> dict[str, str]:
     """The new texts; they make the prompts that the fix makes, and the fix finds nothing more to do in them."""
     assert fix.make is not None
-    edits = edits_for(fix, source)
+    edits = edits_for([fix], source)
     assert not isinstance(edits, str), edits
     changed = apply_edits({edit.path: read_source(Path(edit.path)) for edit in edits}, edits)
     again = load_yaml_workload(source.path, overlay={os.path.realpath(path): text for path, text in changed.items()})
@@ -90,14 +90,14 @@ def moved(folder: Path, variable: str = "now", **texts: str) -> dict[str, str]:
     for name, text in changed.items():
         (folder / name).write_bytes(text.encode())
     after = load_yaml_workload(str(folder / "w.yaml"))
-    assert edits_for(mover(after, variable), after) == []
+    assert edits_for([mover(after, variable)], after) == []
     return {name: text.removeprefix(HEAD) for name, text in changed.items()}
 
 
 def refused(folder: Path, **texts: str) -> str:
     write(folder, **texts)
     source = load_yaml_workload(str(folder / "w.yaml"))
-    reason = edits_for(mover(source), source)
+    reason = edits_for([mover(source)], source)
     assert isinstance(reason, str)
     return reason
 
@@ -264,7 +264,7 @@ def test_a_source_with_changed_files_is_edited_as_it_is_read(tmp_path: Path) -> 
     write(tmp_path, w=frame, s="One.\nT {{ now }}\nB\n")
     overlay = {os.path.realpath(tmp_path / "s.md"): "Another first line.\nT {{ now }}\nB\n"}
     source = load_yaml_workload(str(tmp_path / "w.yaml"), overlay=overlay)
-    edits = edits_for(mover(source), source)
+    edits = edits_for([mover(source)], source)
     assert not isinstance(edits, str)
     texts = {edit.path: overlay.get(os.path.realpath(edit.path)) or read_source(Path(edit.path)) for edit in edits}
     assert apply_edits(texts, edits)[str(tmp_path / "s.md")] == "Another first line.\nB\n"
@@ -275,33 +275,21 @@ def test_a_file_that_changed_since_it_was_read_is_left_alone(tmp_path: Path) -> 
     source = load_yaml_workload(str(tmp_path / "w.yaml"))
     fix = mover(source)
     (tmp_path / "w.yaml").write_text((tmp_path / "w.yaml").read_text() + "# later\n")
-    assert edits_for(fix, source) == f"`{tmp_path / 'w.yaml'}` has changed since it was read"
+    assert edits_for([fix], source) == f"`{tmp_path / 'w.yaml'}` has changed since it was read"
 
 
-def test_a_prompt_file_is_edited_and_a_log_is_not(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_bytes("\ufeffHello.\r\nTime: 10:31\r\nBe brief.\r\n".encode())
-    (tmp_path / "log.jsonl").write_text('{"prompt": "Time: 10:31\\nBe brief."}\n' * 2)
-    path = str(tmp_path / "a.md")
-
-    def last(turn: Turn) -> Turn:
-        logged = Slot("", 0, 0, part="prompt", kind="clock", logged=True)
-        return move_targets(turn, [MoveTarget(Slot(path, 2, 1)), MoveTarget(logged)])
-
-    source = open_inputs([path], LogOptions(), seed=None)
-    edits = edits_for(fix_of(lambda: last, group=None), source)
-    assert not isinstance(edits, str)
-    changed = apply_edits({path: read_source(Path(path))}, edits)
-    assert changed == {path: "\ufeffHello.\r\nBe brief.\r\nTime: 10:31\r\n"}
-    log = open_inputs([str(tmp_path / "log.jsonl")], LogOptions(), seed=None)
-    assert isinstance(log, LogSource)
+@pytest.mark.parametrize("name", ["a.md", "log.jsonl"])
+def test_what_was_sent_is_not_edited(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"prompt": "Time: 10:31\\nBe brief."}\n' * 2)
+    log = open_inputs([str(tmp_path / name)], LogOptions(), seed=None)
     reason = "logs are records of what was sent: change what writes them"
-    assert edits_for(fix_of(lambda: last, group=None), log) == reason
+    assert edits_for([fix_of(lambda: lambda turn: turn, group=None)], log) == reason
 
 
 def test_advice_without_a_rewrite_of_text_has_no_edits(tmp_path: Path) -> None:
     write(tmp_path, w='  text: "{{ now }}"\n')
     source = load_yaml_workload(str(tmp_path / "w.yaml"))
-    assert isinstance(edits_for(Fix("warm", "KV303", "P0", None, "send one first"), source), str)
+    assert isinstance(edits_for([Fix("warm", "KV303", "P0", None, "send one first")], source), str)
 
 
 LINES = st.lists(
@@ -357,7 +345,7 @@ def test_any_small_workload_is_edited_rightly_or_not_at_all(tmp_path: Path, data
     source = load_yaml_workload(str(tmp_path / "w.yaml"))
     fix = mover(source)
     assert fix.make is not None
-    edits = edits_for(fix, source)
+    edits = edits_for([fix], source)
     if isinstance(edits, str):
         assert "no edit of the files" not in edits or "\r" in str(files), edits
         return
@@ -368,7 +356,7 @@ def test_any_small_workload_is_edited_rightly_or_not_at_all(tmp_path: Path, data
     after = load_yaml_workload(str(tmp_path / "w.yaml"))
     want = [str(turn).replace("\\r\\n", "\\n") for turn in turns(source, fix.make())]
     assert [str(turn).replace("\\r\\n", "\\n") for turn in turns(after)] == want
-    assert edits_for(mover(after), after) == []
+    assert edits_for([mover(after)], after) == []
     workload = (tmp_path / "w.yaml").read_text()
     assert workload.startswith(HEAD)
     assert workload.endswith("# end\n")

@@ -66,7 +66,7 @@ def edits_or_reason(
     fix = Fix(key, "KV111", "P1", "g", "change it", make=lambda: lambda turn: change(turn, source))
     if key.startswith("coarsen:"):
         fix = replace(fix, cause=SlotCause("g", slot_of_now(source), OTHER, None, 0, "", 0, 0, 0))
-    edits = edits_for(fix, source)
+    edits = edits_for([fix], source)
     if isinstance(edits, str):
         return edits
     changed = apply_edits({edit.path: read_source(Path(edit.path)) for edit in edits}, edits)
@@ -75,7 +75,7 @@ def edits_or_reason(
     assert not changed or prompts(after) != prompts(source)
     for path, new in changed.items():
         Path(path).write_bytes(new.encode())
-    assert edits_for(replace(fix, make=lambda: lambda turn: change(turn, after)), after) == []
+    assert edits_for([replace(fix, make=lambda: lambda turn: change(turn, after))], after) == []
     return {Path(path).name: new for path, new in changed.items()}
 
 

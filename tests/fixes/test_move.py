@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.slots import Slot
+from kvtool.diagnose.slots import WHOLE_LINE, Slot
 from kvtool.fixes.move import destination, move_targets
 from kvtool.fixes.move_target import MoveTarget
 from kvtool.text.traced import Origin, Traced, concat
@@ -198,9 +198,12 @@ def test_a_line_of_a_text_file(tmp_path: Path) -> None:
     path = tmp_path / "prompt.txt"
     path.write_text("One.\nToday is 2025-01-02.\nThree.\n")
     turn = read_prompt(str(path), "prompt.txt")
-    assert moved(turn, Slot("prompt.txt", 2, 1)).text == "One.\nThree.\nToday is 2025-01-02.\n"
-    assert moved(turn, Slot("prompt.txt", 1, 1)).text == "Today is 2025-01-02.\nThree.\nOne.\n"
-    assert move_to_end(turn, Slot("prompt.txt", 4, 1)) is turn
+    first, second, fourth = (
+        Slot("", 0, 0, part="prompt", line_in_text=line, kind=WHOLE_LINE, logged=True) for line in (0, 1, 3)
+    )
+    assert moved(turn, second).text == "One.\nThree.\nToday is 2025-01-02.\n"
+    assert moved(turn, first).text == "Today is 2025-01-02.\nThree.\nOne.\n"
+    assert move_to_end(turn, fourth) is turn
 
 
 def test_a_line_of_a_large_file() -> None:

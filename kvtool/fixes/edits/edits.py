@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
+from itertools import product
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
@@ -11,61 +12,68 @@ from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edit import FileEdit
 from kvtool.fixes.edits.edits_check import Sample, differing_group, sampled
 from kvtool.fixes.edits.edits_clock import clock_edits
-from kvtool.fixes.edits.edits_moves import Field, ValueEdit, found_edits
-from kvtool.fixes.edits.edits_pieces import PiecePlace, Reader
+from kvtool.fixes.edits.edits_moves import ValueEdit
+from kvtool.fixes.edits.edits_pieces import PiecePlace
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_turns import GroupEdits
 from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar, line_end_of
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.proofs import NAMED_ONCE
 from kvtool.text.files.text_files import Overlay, read_source
-from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 _LOGS = "logs are records of what was sent: change what writes them"
 _NOT_TEXT = "it changes how requests are run, not what they say"
+"""How the key of a fix begins that tells less of a time: its edit is one of the clock, not of what the clock wrote."""
 _BY_HAND = "the sentences that hold the value are to be written anew by hand"
 _BOM = "\ufeff"
 
 
-def edits_for(fix: Fix, source: YamlSource | LogSource) -> list[FileEdit] | str:
-    """The edits of the user's files that do in them what `fix.make()` does to turns, or a sentence why there are none.
+def edits_for(fixes: Sequence[Fix], source: YamlSource | LogSource) -> list[FileEdit] | str:
+    """The edits of the user's files that do in them what the fixes, in this order, do to turns, or why there are none.
 
     Edits count in the whole text of a file (`read_source`), or in the text that the source's overlay has for it. They are checked:
-    the workload is read again with them, and the first requests of every group (50, more where the fix changes few of them) must
-    say what the transformed ones say, and those that the fix does not concern what they said before. Line ends do not count in
+    the workload is read again with them, and the first requests of every group (50, more where the fixes change few of them) must
+    say what the transformed ones say, and those that no fix concerns what they said before. Line ends do not count in
     that, as Jinja makes those of a file LF where it has an expression. No edits: the files need no change.
     """
-    if fix.make is None:
+    if any(fix.make is None for fix in fixes):
         return _NOT_TEXT
-    if fix.kind == NAMED_ONCE:
+    if any(fix.kind == NAMED_ONCE for fix in fixes):
         return _BY_HAND
     try:
-        return _plain_edits(fix, source) if isinstance(source, LogSource) else _workload_edits(fix, source)
+        return _LOGS if isinstance(source, LogSource) else _workload_edits(fixes, source)
     except NotEditableError as error:
         return str(error)
     except KvtoolError as error:
         return error.message
 
 
-def _workload_edits(fix: Fix, source: YamlSource) -> list[FileEdit]:
+def _workload_edits(fixes: Sequence[Fix], source: YamlSource) -> list[FileEdit]:
     whole = _read_again(source, source.overlay)
     if whole.document.source != source.document.source:
         raise NotEditableError(f"`{source.path}` has changed since it was read")
-    if any(group.import_ is not None and group.name == fix.group for group in whole.spec.groups):
+    groups = {fix.group for fix in fixes}
+    if any(group.import_ is not None and group.name in groups for group in whole.spec.groups):
         raise NotEditableError(_LOGS)
-    sample = sampled(whole, fix, exact=not _keeps_line_ends(fix))
-    if not any(before is not after for pairs in sample.pairs.values() for before, after in pairs):
+    clocks = [fix for fix in fixes if fix.kind == "coarsen"]
+    texts = [fix for fix in fixes if fix.kind != "coarsen"]
+    keep_line_ends = all(map(_keeps_line_ends, fixes))
+    sample = sampled(whole, fixes, texts, exact=not keep_line_ends)
+    if not sample.changed:
         return []
-    if fix.kind == "coarsen":
-        return _first_that_holds(clock_edits(fix, whole), whole, sample, fix)
-    edits = _Files(whole).edits(sample, _keeps_line_ends(fix))
-    failed = _failure(edits, whole, sample, fix)
-    if failed is not None:
-        raise NotEditableError(failed)
-    return edits
+    files = _Files(whole)
+    failed: str | None = None
+    for of_clocks in product(*(clock_edits(fix, whole) for fix in clocks)):
+        for merge in (False, True):
+            edits = files.edits(sample, keep_line_ends, merge=merge)
+            edits += files.in_workload([edit for each in of_clocks for edit in each])
+            why = _failure(edits, whole, sample, groups, exact=not keep_line_ends)
+            if why is None:
+                return edits
+            failed = failed or why
+    raise NotEditableError(failed or "no format of a clock writes the times that it makes")
 
 
 def _read_again(source: YamlSource, overlay: Overlay | None) -> YamlSource:
@@ -78,33 +86,21 @@ def _keeps_line_ends(fix: Fix) -> bool:
     return fix.kind != "normalize"
 
 
-def _first_that_holds(
-    tries: Iterable[list[SourceEdit]], source: YamlSource, sample: Sample, fix: Fix
-) -> list[FileEdit]:
-    """The edits of the first way to write a clock with which the workload gives the transformed prompts."""
-    failed: str | None = None
-    files = _Files(source)
-    for each in tries:
-        edits = files.in_workload(each)
-        failed = _failure(edits, source, sample, fix)
-        if failed is None:
-            return edits
-    raise NotEditableError(failed or "no format of a clock writes the times that it makes")
-
-
-def _failure(edits: Sequence[FileEdit], source: YamlSource, sample: Sample, fix: Fix) -> str | None:
+def _failure(
+    edits: Sequence[FileEdit], source: YamlSource, sample: Sample, groups: Container[str | None], *, exact: bool
+) -> str | None:
     """None where the edited files give the transformed prompts, else why the edits are no good."""
     texts = {edit.path: read_source(Path(edit.path), overlay=source.overlay) for edit in edits}
     overlay = dict(source.overlay or {})
-    overlay |= {os.path.realpath(path): text for path, text in apply_edits(texts, edits).items()}
     try:
+        overlay |= {os.path.realpath(path): text for path, text in apply_edits(texts, edits).items()}
         edited = _read_again(source, overlay)
-        group = differing_group(edited, sample, exact=not _keeps_line_ends(fix))
+        group = differing_group(edited, sample, exact=exact)
     except KvtoolError as error:
         return f"the edited files could not be read: {error.message}"
     if group is None:
         return None
-    if fix.group is not None and group != fix.group:
+    if None not in groups and group not in groups:
         return f"group `{group}` reads the same text, and its prompts would change as well"
     return "no edit of the files gives just the prompts that it makes"
 
@@ -116,24 +112,29 @@ class _Files:
         self._source = source
         self._overlay: Overlay | None = source.overlay
 
-    def edits(self, sample: Sample, keep_line_ends: bool) -> list[FileEdit]:
-        """The edits that the sampled changes come from, those of one text taken from the first request that shows them."""
+    def edits(self, sample: Sample, keep_line_ends: bool, *, merge: bool) -> list[FileEdit]:
+        """The edits that the sampled changes come from, those of one text taken from the first request that shows them.
+
+        `merge`: those of one text are taken from all requests, as the first one may not have all that is moved.
+        """
         spots: dict[PiecePlace, list[ValueEdit]] = {}
         lists: list[SourceEdit] = []
         found: list[FileEdit] = []
         for name, pairs in sample.pairs.items():
-            group = GroupEdits(self._source, name)
+            group = GroupEdits(self._source, name, merge=merge)
             for before, after in pairs:
                 if before is not after:
                     group.add(before, after)
             for spot, edits in group.spots.items():
-                spots.setdefault(spot, edits)
+                known = spots.setdefault(spot, edits)
+                known += [edit for edit in edits if merge and edit not in known]
             lists += [edit for edit in group.lists if edit not in lists]
             for path, (start, stop, text) in group.files:
                 shift = self._shift(path)
                 edit = FileEdit(path, start + shift, stop + shift, text)
                 found += [edit] if edit not in found else []
         for spot, values in spots.items():
+            values.sort(key=lambda edit: edit[:2])
             if spot.at is None:
                 self._check_left(spot, values)
                 text = read_source(Path(spot.path), overlay=self._overlay)
@@ -165,45 +166,3 @@ def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: 
         FileEdit(path, start + shift, stop + shift, text.replace("\r\n", "\n").replace("\n", end))
         for start, stop, text in edits
     ]
-
-
-def _plain_edits(fix: Fix, source: LogSource) -> list[FileEdit]:
-    """The edits of text files that are prompts themselves."""
-    assert fix.make is not None
-    transform = fix.make()
-    found: list[FileEdit] = []
-    for conversation in source.conversations():
-        turn = conversation.next_turn(None)
-        while turn is not None:
-            after = transform(turn)
-            if after is not turn:
-                found += _edits_of_prompt(turn, after, _keeps_line_ends(fix))
-            turn = conversation.next_turn(None)
-    return found
-
-
-def _edits_of_prompt(before: Turn, after: Turn, keep_line_ends: bool) -> list[FileEdit]:
-    origin = _origin_of(before.text)
-    if origin is None or after.text is None:
-        raise NotEditableError(_LOGS)
-    assert before.text is not None
-    if not os.path.isfile(origin.path):  # noqa: PTH113 - a name from the command line
-        raise NotEditableError(f"`{origin.path}` is not a regular file")
-    whole = read_source(Path(origin.path))
-    if whole.removeprefix(_BOM) != before.text:
-        raise NotEditableError(f"`{origin.path}` has changed since it was read")
-    spot = PiecePlace(origin.path, None, origin.text, origin, raw=True)
-    reader = Reader(lambda label, path: spot if (label, path) == (origin.part, origin.path) else None)
-    edits = found_edits(reader, [Field((origin.part,), before.text, after.text, spots=(spot,))])
-    values = edits.edits.get(spot, [])
-    made, wanted = (text.replace("\r\n", "\n") for text in (apply_values(origin.text, values), str(after.text)))
-    if made != wanted or not wanted.strip():
-        raise NotEditableError("no edit of the file gives just the prompt that it makes")
-    return _in_file(origin.path, whole, values, keep_line_ends)
-
-
-def _origin_of(text: Traced | None) -> Origin | None:
-    """Where the whole of a text stands in a file as it is; None where it does not."""
-    origins = [] if text is None else [mark.origin for mark in text.marks]
-    origin = origins[0] if len(origins) == 1 else None
-    return origin if origin is not None and origin.verbatim and not origin.pointer else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvtool.fixes.edits.edits_template import NotEditableError
@@ -32,34 +32,40 @@ class Sample:
 
     pairs: dict[str, list[tuple[Turn, Turn]]] = field(default_factory=dict)
     sent: dict[str, list[Said]] = field(default_factory=dict)
+    changed: bool = False
 
 
 class _Recorder:
-    """A transformation that remembers what it changed."""
+    """A transformation that counts what it changed, and remembers what the part of it did that `texts` are."""
 
-    def __init__(self, transform: Transform) -> None:
+    def __init__(self, transform: Transform, texts: Transform) -> None:
         self._transform = transform
+        self._texts = texts
         self.pairs: list[tuple[Turn, Turn]] = []
+        self.changed = 0
 
     def __call__(self, turn: Turn) -> Turn:
-        after = self._transform(turn)
-        if after is not turn:  # a session goes on to put its history into it
-            self.pairs.append((turn, replace(after, messages=None if after.messages is None else list(after.messages))))
+        after, edited = self._transform(turn), self._texts(turn)
+        self.changed += after is not turn
+        if edited is not turn:  # a session goes on to put its history into it
+            messages = None if edited.messages is None else list(edited.messages)
+            self.pairs.append((turn, replace(edited, messages=messages)))
         return after
 
 
-def sampled(source: YamlSource, fix: Fix, *, exact: bool) -> Sample:
-    """The first requests of each group that is written in the workload, with the fix; those of other groups as they are.
+def sampled(source: YamlSource, fixes: Sequence[Fix], texts: Sequence[Fix], *, exact: bool) -> Sample:
+    """The first requests of each group that is written in the workload, with the fixes; those of other groups as they are.
 
-    `exact` counts line ends. NotEditableError where none of many requests shows what the fix changes.
+    The pairs show what those fixes did that change `texts`. `exact` counts line ends. NotEditableError where none of many
+    requests shows what the fixes change.
     """
     sample = Sample()
     many = False
     for group in source.spec.groups:
         if group.import_ is not None or group.generate is not None:
             continue
-        recorder = _Recorder(combined([fix]))
-        meant = fix.group in (None, group.name)
+        recorder = _Recorder(combined(fixes), combined(texts))
+        meant = any(fix.group in (None, group.name) for fix in fixes)
         sent = sample.sent[group.name] = []
         characters = 0
         for turn in _turns(source, group.name, recorder):
@@ -67,12 +73,13 @@ def sampled(source: YamlSource, fix: Fix, *, exact: bool) -> Sample:
             characters += len(text)
             sent.append(_digest(text))
             if characters > _MOST_CHARACTERS or len(sent) >= (
-                _LEAST if not meant or len(recorder.pairs) >= _CHANGED else _MOST
+                _LEAST if not meant or recorder.changed >= _CHANGED else _MOST
             ):
                 break
         sample.pairs[group.name] = recorder.pairs
+        sample.changed = sample.changed or recorder.changed > 0
         many = many or len(sent) == _MOST
-    if many and not any(sample.pairs.values()):
+    if many and not sample.changed:
         raise NotEditableError(f"none of the first {_MOST:,} requests shows what it would change")
     return sample
 

@@ -35,7 +35,9 @@ _STRUCTURE = "it changes which messages there are, and the file has no text for 
 class GroupEdits:
     """Collects edits: of texts (`spots`), of lists in the workload file (`lists`) and of other files (`files`)."""
 
-    def __init__(self, source: YamlSource, name: str) -> None:
+    def __init__(self, source: YamlSource, name: str, *, merge: bool) -> None:
+        """`merge` collects the edits of a text from all requests, not from the first one that shows any."""
+        self._merge = merge
         self.spots: dict[PiecePlace, list[ValueEdit]] = {}
         self.lists: list[SourceEdit] = []
         self.files: list[tuple[str, SourceEdit]] = []
@@ -91,7 +93,8 @@ class GroupEdits:
 
     def _take(self, found: FoundEdits, lists: Sequence[Path]) -> None:
         for spot, edits in found.edits.items():
-            self.spots.setdefault(spot, edits)
+            known = self.spots.setdefault(spot, edits)
+            known += [edit for edit in edits if self._merge and edit not in known]
         for field, part in found.removed:
             self._change(without(self._source.document, lists[field], part))
         for field, text in found.added:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
@@ -60,6 +60,25 @@ class Advice:
     stuck: list[StuckCause] = field(default_factory=list)
     """The first cause of each group in which no fix won anything, and all others that must be told."""
     proof: PassResult | None = None
+    tried: frozenset[Tier] = frozenset()
+    """The tiers of all fixes that were tried: with only these allowed, the advice is the same."""
+
+    def after(self, followed: Advice) -> Advice:
+        """This advice with the steps of the one that was followed first; the others are left to do."""
+        if followed is self:
+            return self
+        kept = {name: list(followed.kept.get(name, ())) for name in {**followed.kept, **self.kept}}
+        for name, chain in self.kept.items():
+            known = {step.fix.key for step in kept[name]}
+            kept[name] += [step for step in chain if step.fix.key not in known]
+        handled = {(name, step.cause.slot) for name, chain in kept.items() for step in chain}
+        stuck = [each for each in self.stuck if (each.cause.group, each.cause.slot) not in handled]
+        return replace(self, kept=kept, stuck=stuck)
+
+    @property
+    def steps(self) -> list[KeptFix]:
+        """What is kept in all groups."""
+        return [step for chain in self.kept.values() for step in chain]
 
     @property
     def fixes(self) -> list[Fix]:
@@ -104,7 +123,8 @@ class Advisor:
         steps = self._steps(kept)
         first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
         stuck = [StuckCause(fix.cause, fix) for fix in first if fix.cause is not None]
-        return Advice(steps, [*stuck, *self._not_handled(kept, stuck)], proof)
+        left = [*stuck, *self._not_handled(kept, stuck)]
+        return Advice(steps, left, proof, frozenset(self._pile.tried))
 
     def _piled(self) -> dict[str, Chain]:
         """For each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""

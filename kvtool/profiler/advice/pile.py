@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.findings import is_candidate
-from kvtool.fixes.fix import Fix
+from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.trials import Chain
 from kvtool.profiler.passes import PassResult
 
@@ -29,6 +29,8 @@ class Pile:
         self._left: dict[tuple[str, Slot], list[Fix]] = {}
         """Fixes of a cause that were not tried yet, of `_known` ones."""
         self._known: dict[tuple[str, Slot], list[Fix]] = {}
+        self.tried: set[Tier] = set()
+        """The tiers of all fixes that were in a chain."""
         self._blocked: dict[tuple[str, Slot], int] = {}
         """What a cause blocked when it was first met."""
 
@@ -68,7 +70,7 @@ class Pile:
                 last = chain[-1]
                 failed = cause.blocked >= _FAILED * self._blocked.get(key, 0)
                 if last.cause is not None and last.cause.slot == cause.slot and failed and self._left.get(key):
-                    return (*chain[:-1], self._left[key].pop(0))
+                    return (*chain[:-1], self._next(key))
                 continue
             if len(chain) >= _MOST_FIXES:
                 return None
@@ -77,5 +79,11 @@ class Pile:
                 self._left[key] = list(self._known[key])
                 self._blocked[key] = cause.blocked
             if self._left[key]:
-                return (*chain, self._left[key].pop(0))
+                return (*chain, self._next(key))
         return None
+
+    def _next(self, key: tuple[str, Slot]) -> Fix:
+        """The next fix of a cause."""
+        fix = self._left[key].pop(0)
+        self.tried.add(fix.tier)
+        return fix

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
@@ -22,6 +23,7 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
+from kvtool.fixes.fix import fix_name
 from kvtool.fixes.passages_last import PASSAGES
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
@@ -31,6 +33,10 @@ from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import PassResult
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Rerun, as_severe
+from kvtool.text.terminal.numbers import percent
+
+if TYPE_CHECKING:
+    from kvtool.profiler.optimize.optimizer import Optimized
 
 _GOES_ALONG = "it goes with the text that the fix above moves"
 _MENDED_TOO = "the fix above mends it, too"
@@ -56,26 +62,41 @@ class Teller:
         self._path = path
         self._pair_command = pair_command or PairCommand()
 
-    def findings(self, advice: Advice) -> list[Finding]:
-        """One for each step that is kept, with what it mends beside its cause, and one for each big loss that no fix wins back."""
+    def findings(self, advice: Advice, edits: Optimized | None = None) -> list[Finding]:
+        """One for each step that is kept, with what it mends beside its cause, and one for each big loss that no fix wins back.
+
+        Where `edits` of files make some of the steps, what those won is what the edited files hit; the others are told as tried:
+        they are left to do by hand.
+        """
+        made = frozenset[str]() if edits is None else {each.step.fix.key for each in edits.edited}
+        reasons = {} if edits is None else edits.refused
         found: list[Finding | None] = []
         closed: set[tuple[str, Slot]] = set()
         for name, steps in advice.kept.items():
             assert advice.proof is not None
             group = self._groups[name]
-            together = self._together(group, advice.proof)
+            by_hand = [step for step in steps if made and step.fix.key not in made]
+            first = [step for step in steps if step not in by_hand] or by_hand
+            all_of_it = self._together(group, advice.proof)
+            together = (
+                all_of_it if edits is None or first is by_hand or not made else self._together(group, edits.after)
+            )
             too, small = self._closed_too(group, steps, advice.proof)
             closed |= {(name, cause.slot) for cause in (*too, *small)}
-            along = [self._goes_along(cause, group, steps, together) for cause in (*too, *small)]
+            along = [self._goes_along(cause, group, first, together) for cause in (*too, *small)]
             told = with_the_like(
-                *led_by_a_loss(self._of_steps(group, steps, together), along[: len(too)], along[len(too) :]),
+                *led_by_a_loss(self._of_steps(group, first, together), along[: len(too)], along[len(too) :]),
                 of_passages=any(step.fix.kind == PASSAGES for step in steps),
             )
             if small and told:
                 severity = severity_in_run(told[0].tokens_lost, group.requests, group.prompt_tokens)
                 if as_severe(severity, told[0].severity):
                     told[0] = told[0].model_copy(update={"severity": severity})
-            found += told
+            if first is by_hand:
+                found += [_by_hand(each, reasons) for each in told]
+            else:
+                rest = self._of_steps(group, by_hand, all_of_it, told=len(first))
+                found += [*told, *(_by_hand(each, reasons) for each in rest)]
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
             cause = self._known(group).get(stuck.cause.slot)
@@ -111,11 +132,14 @@ class Teller:
             group_predicted=None,
         )
 
-    def _of_steps(self, group: GroupTotals, steps: list[KeptFix], together: Rerun) -> list[Finding | None]:
+    def _of_steps(
+        self, group: GroupTotals, steps: Sequence[KeptFix], together: Rerun, *, told: int = 0
+    ) -> list[Finding | None]:
+        """The findings of steps, behind so many that are `told` already."""
         # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
         known = self._known(group)
         found: list[Finding | None] = []
-        for number, step in enumerate(steps):
+        for number, step in enumerate(steps, told):
             first = known.get(step.cause.slot)
             lost = 0 if first is None else first.blocked
             finding = fixed_finding(
@@ -127,7 +151,7 @@ class Teller:
                 tokens_lost=lost,
                 fix=step.fix.what,
                 number=number,
-                together=len(steps),
+                together=len(steps) if not told else 1,
             )
             if finding is not None:
                 finding = finding.model_copy(update=carried(step.fix))
@@ -199,6 +223,18 @@ class Teller:
                 "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost),
             }
         )
+
+
+def _by_hand(finding: Finding | None, reasons: Mapping[str, str]) -> Finding | None:
+    """A finding whose fix no edit makes, told as one that was tried beside them."""
+    if finding is None or finding.rerun is None:
+        return finding
+    won = f"{finding.group} {percent(finding.rerun.group_before)} -> {percent(finding.rerun.group_after)}"
+    why = next((reason for key, reason in reasons.items() if fix_name(key) == finding.fix_key), "")
+    told = f"by hand: {finding.fix}; with it {won} (measured by running again)" + (
+        f"; not edited: {why}" if why else ""
+    )
+    return finding.model_copy(update={"fix": told, "rerun": None, "tried": finding.rerun})
 
 
 def led_by_a_loss(

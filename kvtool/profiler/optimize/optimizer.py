@@ -8,13 +8,11 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.accounting.ledger.totals import TokenTotals
-from kvtool.diagnose.causes import SlotCause
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
-from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
-from kvtool.fixes.propose import propose
+from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.advisor import Advice, KeptFix
-from kvtool.profiler.advice.trials import total_rate
+from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
 from kvtool.profiler.profiler import ReportOptions
@@ -78,6 +76,10 @@ class Optimized:
     source: YamlSource | LogSource
     done: list[Done] = field(default_factory=list)
     files: list[Changed] = field(default_factory=list)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """By the keys of fixes that no round made, why."""
+    tried: frozenset[Tier] = frozenset()
+    """The tiers of all fixes that were tried on the way."""
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -108,20 +110,20 @@ class Optimizer:
         account: Account,
         advise: Advise,
         *,
-        block_size: int,
         originals: dict[str, tuple[str, str]] | None = None,
     ) -> None:
         """`originals` (by real path: a file's name and its text on disk) is shared by those that edit one set of files."""
         self._load = load
         self._account = account
         self._advise = advise
-        self._block_size = block_size
         self._originals = {} if originals is None else originals
         self._best: dict[str, float] = {}
         """The highest hit rate of each group in any state that was kept: no later edit may take it back."""
 
-    def run(self, source: YamlSource | LogSource, before: PassResult) -> Optimized:
-        """Edit what can be edited, and ask for advice on the edited files until it changes nothing more.
+    def run(
+        self, source: YamlSource | LogSource, before: PassResult, steps: Mapping[str, Sequence[KeptFix]]
+    ) -> Optimized:
+        """Edit what `steps` (the advice on `before`) ask for, and ask for advice on the edited files until it changes nothing more.
 
         So a second run, on the files as they were written, finds nothing to do.
         """
@@ -130,46 +132,56 @@ class Optimizer:
         self._keep(state)
         edited: list[Done] = []
         left: list[Done] = []
-        for _ in range(_MOST_ROUNDS):
-            last, left = state, []
-            for steps in self._advise(state.source, state.result).values():
-                state, done = self._chain(state, steps)
-                edited += [each for each in done if not each.reason]
-                left += [each for each in done if each.reason]
-            if state is last:
+        refused: dict[str, str] = {}
+        for rounds_left in reversed(range(_MOST_ROUNDS)):
+            last = state
+            state, done = self._carried_out(state, steps)
+            edited += [each for each in done if not each.reason]
+            left = [each for each in done if each.reason]
+            refused |= {each.step.fix.key: each.reason for each in left}
+            if state is last or not rounds_left:
                 break
+            steps = self._advise(state.source, state.result)
         files = [Changed(*self._originals[real], text) for real, text in state.overlay.items()]
         files = sorted((file for file in files if file.before != file.after), key=lambda file: file.path)
-        return Optimized(before, state.result, state.source, [*edited, *left], files)
+        return Optimized(before, state.result, state.source, [*edited, *left], files, refused)
 
-    def _chain(self, state: _State, steps: Sequence[KeptFix]) -> tuple[_State, list[Done]]:
-        """The steps of one group, each on top of those before it; what stands behind the last gain is dropped again.
+    def _carried_out(self, state: _State, chains: Mapping[str, Sequence[KeptFix]]) -> tuple[_State, list[Done]]:
+        """The steps of all groups in the files of `state`; in each group what comes after the last gain is dropped again.
 
-        A step may win nothing until the next one is made: a state is kept when its files hit more than the last that was kept.
+        The edits of several steps come from the prompts that these steps make together, as the trial of the advice does. A step
+        may win nothing until the next one is made: a state is kept when its files hit more than the last that was kept.
         """
-        kept = now = state
+        worth = [step for chain in chains.values() for at, step in enumerate(chain) if worth_it(chain, at)]
+        kept, made = state, list[KeptFix]()
         done: list[Done] = []
-        open_: list[int] = []
-        for number, step in enumerate(steps):
-            edited = self._edited(now, step) if worth_it(steps, number) else _TOO_LITTLE
-            if isinstance(edited, str):
-                done.append(Done(step, edited, step.before, step.after))
-                continue
-            source = self._load(edited)
-            changed = _State(edited, source, self._account(source))
-            rate, other = _rate(now.result, step), _rate(changed.result, step)
-            harm = self._harm(changed)
-            done.append(Done(step, harm, rate, other))
-            if harm:
-                continue
-            now = changed
-            open_.append(len(done) - 1)
-            if _wins(now.result, kept.result):
-                kept = now
-                open_.clear()
-                self._keep(kept)
-        for index in open_:
-            done[index] = replace(done[index], reason=_NO_GAIN)
+        for chain in chains.values():
+            now, steps = kept, list(made)
+            open_: list[int] = []
+            for step in chain:
+                if step in steps:
+                    continue
+                new, edited = [step], _TOO_LITTLE if step not in worth else self._edited(state, now, [*steps, step])
+                alike = [each for each in worth if each not in steps and _change_of(each) == _change_of(step)]
+                if isinstance(edited, str) and step in worth and len(alike) > 1:
+                    new, edited = alike, self._edited(state, now, [*steps, *alike])
+                if isinstance(edited, str):
+                    done.append(Done(step, edited, step.before, step.after))
+                    continue
+                source = self._load(edited)
+                changed = _State(edited, source, self._account(source))
+                harm = self._harm(changed)
+                done += [Done(each, harm, _rate(now.result, each), _rate(changed.result, each)) for each in new]
+                if harm:
+                    continue
+                now, steps = changed, [*steps, *new]
+                open_ += range(len(done) - len(new), len(done))
+                if _wins(now.result, kept.result):
+                    kept, made = now, steps
+                    open_.clear()
+                    self._keep(kept)
+            for index in open_:
+                done[index] = replace(done[index], reason=_NO_GAIN)
         return kept, done
 
     def _keep(self, state: _State) -> None:
@@ -185,15 +197,15 @@ class Optimizer:
                 return f"group `{group.name}` would hit less ({rates}), so the edit was dropped"
         return ""
 
-    def _edited(self, state: _State, step: KeptFix) -> dict[str, str] | str:
-        """The new texts of all files with a step, by real path, or why there are none."""
+    def _edited(self, state: _State, now: _State, steps: Sequence[KeptFix]) -> dict[str, str] | str:
+        """The new texts of the files of `state` with these steps, by real path, or why there are none; `now` has those before."""
         if isinstance(state.source, LogSource):
-            path = "" if step.cause.origin is None else step.cause.origin.path
+            origin = steps[-1].cause.origin
+            path = "" if origin is None else origin.path
             return _PROMPTS if path.lower().endswith(PLAIN_SUFFIXES) else _LOGS
-        fix = self._found_again(state.result, step)
-        if fix is None:
-            return _NOTHING_LEFT
-        edits = edits_for(fix, state.source)
+        groups = dict.fromkeys(step.cause.group for step in steps)
+        fixes = [fix for name in groups for fix in steady_first(one.fix for one in steps if one.cause.group == name)]
+        edits = edits_for(fixes, state.source)
         if isinstance(edits, str):
             return edits
         texts: dict[str, str] = {}
@@ -202,19 +214,9 @@ class Optimizer:
             if real not in self._originals:
                 self._originals[real] = path, read_source(Path(real), shown=path)
             texts[path] = state.overlay.get(real, self._originals[real][1])
-        changed = apply_edits(texts, edits)
-        if not changed:
-            return _NOTHING_LEFT
-        return {**state.overlay, **{realpath(path): text for path, text in changed.items()}}
-
-    def _found_again(self, result: PassResult, step: KeptFix) -> Fix | None:
-        """The step's fix for the files as they are by now: earlier edits may have moved its lines."""
-        cause = same_cause(step.cause, result.causes.of_group(step.cause.group))
-        if cause is None:
-            return None
-        samples = result.samples.of_group(step.cause.group)
-        proposed: Sequence[Fix] = propose(cause, samples, block_size=self._block_size)
-        return next((fix for fix in proposed if fix.tier == step.fix.tier and fix.kind == step.fix.kind), None)
+        changed = {realpath(path): text for path, text in apply_edits(texts, edits).items()}
+        overlay = {**state.overlay, **changed}
+        return overlay if overlay != now.overlay else _NOTHING_LEFT
 
 
 def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
@@ -223,17 +225,10 @@ def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
     return steps[-1].after - step.before >= _LEAST.get(step.fix.tier, 0.0)
 
 
-def same_cause(cause: SlotCause, causes: Sequence[SlotCause]) -> SlotCause | None:
-    """The cause itself or, where an edit has moved its line, the one of the same variable, part and kind."""
-    for other in causes:
-        if other.slot == cause.slot:
-            return other
-    mine = cause.slot
-    for other in causes:
-        slot = other.slot
-        if (slot.path, slot.variable, slot.part, slot.kind) == (mine.path, mine.variable, mine.part, mine.kind):
-            return other
-    return None
+def _change_of(step: KeptFix) -> tuple[object, ...]:
+    """The same for steps of two groups that are one change of a text which both read."""
+    slot, kind = step.cause.slot, step.fix.kind
+    return kind, slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
 
 
 def _wins(result: PassResult, before: PassResult) -> bool:
@@ -253,31 +248,63 @@ def optimize(
     *,
     choose: Choose | None = None,
     given: Sequence[Changed] = (),
+    advised: tuple[PassResult, Advice] | None = None,
 ) -> Optimized:
     """The edits that win within the tiers, proven. Raises TrialInterruptedError where Ctrl-C came in between.
 
-    `given` are files that are to be changed already; they are among the files of the result.
+    `given` are files that are to be changed already; they are among the files of the result. `advised` is the run of the files as
+    they are, with the advice on it for these tiers, where there is one.
     """
     source = opened.source
     if given:
         source = opened.reloaded({realpath(file.path): file.after for file in given})
     originals = {realpath(file.path): (file.path, file.before) for file in given}
+    tried: set[Tier] = set()
 
     def account(source: YamlSource | LogSource) -> PassResult:
         return opened.profiler(ReportOptions(), progress, source=source).explained()
 
-    def advise(source: YamlSource | LogSource, result: PassResult) -> Mapping[str, Sequence[KeptFix]]:
-        advice = opened.profiler(ReportOptions(), progress, source=source).advised(result, tiers)
+    def chosen(source: YamlSource | LogSource, result: PassResult, advice: Advice) -> Mapping[str, Sequence[KeptFix]]:
+        tried.update(advice.tried)
         return advice.kept if choose is None else choose(source, result, advice)
 
-    block_size = opened.planned.plan.engine.block_size
-    optimizer = Optimizer(opened.reloaded, account, advise, block_size=block_size, originals=originals)
-    return optimizer.run(source, account(source))
+    def advise(source: YamlSource | LogSource, result: PassResult) -> Mapping[str, Sequence[KeptFix]]:
+        return chosen(source, result, opened.profiler(ReportOptions(), progress, source=source).advised(result, tiers))
+
+    before = account(source) if advised is None else advised[0]
+    first = advise(source, before) if advised is None else chosen(source, *advised)
+    found = Optimizer(opened.reloaded, account, advise, originals=originals).run(source, before, first)
+    return replace(found, tried=frozenset(tried))
 
 
-def needing_consent(opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized) -> list[KeptFix]:
-    """What would win on top of what was done, were all tiers allowed. Raises TrialInterruptedError."""
+def plan_edits(opened: Opened, progress: Progress, result: PassResult, advice: Advice) -> tuple[Optimized, Advice]:
+    """What `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
+
+    The advice that it followed comes with it: another one where a fix that is not made was tried on the way. Raises
+    TrialInterruptedError.
+    """
+    tiers: Collection[Tier] = ALL_TIERS
+    while True:
+        found = optimize(opened, tiers, progress, advised=(result, advice))
+        needed = {*SAFE_TIERS, *(each.step.fix.tier for each in found.edited if each.step in advice.steps)}
+        if found.tried <= needed:
+            return found, advice
+        tiers, advice = needed, opened.profiler(ReportOptions(), progress).advised(result, needed)
+
+
+def needing_consent(
+    opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized
+) -> tuple[list[KeptFix], list[Done]]:
+    """What would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
+
+    Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
+    """
     if set(tiers) >= ALL_TIERS:
-        return []
-    advice = opened.profiler(ReportOptions(), progress, source=optimized.source).advised(optimized.after)
-    return [step for steps in advice.kept.values() for step in steps if step.fix.tier not in tiers]
+        return [], []
+    advice = opened.profiler(ReportOptions(), progress).advised(optimized.before)
+    if isinstance(opened.source, LogSource):
+        return [step for step in advice.steps if step.fix.tier not in tiers], []
+    found, _ = plan_edits(opened, progress, optimized.before, advice)
+    asked = [each for each in found.done if each.step.fix.tier not in tiers]
+    made = [replace(each.step, before=each.before, after=each.rate) for each in asked if not each.reason]
+    return made, [each for each in asked if each.reason]

@@ -48,7 +48,7 @@ def optimized(
     Raises TrialInterruptedError where Ctrl-C came in between.
     """
     found = optimize(opened, tiers, progress)
-    forbidden = needing_consent(opened, tiers, progress, found)
+    forbidden, left = needing_consent(opened, tiers, progress, found)
     order = request_order(opened, progress, found.before)
     groups = _groups(found)
     document = OptimizeDocument(
@@ -59,7 +59,7 @@ def optimized(
         requests=sum(group.requests for group in groups),
         hit_rate=_rates(*found.rates),
         groups=groups,
-        steps=[_done(done) for done in found.done],
+        steps=[_done(done) for done in [*found.done, *left]],
         needs_consent=[_step(step) for step in forbidden],
         request_order=None if order is None else RequestOrder(fix=order.fix.what, hit_rate=order.hit_rate),
         files=[changed.path for changed in found.files],

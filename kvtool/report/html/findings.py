@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
 from kvtool.diagnose.cost import by_cost
+from kvtool.report.answer import needed_tiers
 from kvtool.report.html.commands import shown_command
 from kvtool.report.html.drawing import rectangle
 from kvtool.report.html.fixes import before_after, before_after_keys
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
-from kvtool.report.terminal.next_command import allowing
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet
 from kvtool.results.report import Report
@@ -184,7 +184,7 @@ def _commands(finding: Finding, report: Report | None) -> Iterable[tuple[str, st
     if finding.example is not None:
         yield "Two such requests side by side:", finding.example.command
     if report is not None and report.editable and finding.in_source and finding.rerun is not None:
-        yield "The edit that does it:", shown_command(["optimize", report.workload, *allowing([finding.tier])])
+        yield "The edit that does it:", shown_command(["optimize", report.workload, *needed_tiers(report)])
 
 
 def _costs(finding: Finding) -> Iterable[str]:

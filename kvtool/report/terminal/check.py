@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kvtool.report.answer import needed_tiers
 from kvtool.report.terminal.findings import print_findings
-from kvtool.report.terminal.next_command import allowing, shell_lines, shorten_middle, with_flag
+from kvtool.report.terminal.next_command import shell_lines, shorten_middle, with_flag
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
@@ -221,7 +222,7 @@ def _next(
         return
     if workload is not None and fixable is not None and owner is not None:
         if owner.editable:
-            words = ["optimize", owner.workload, *allowing([fixable.tier]), *_carried(command)]
+            words = ["optimize", owner.workload, *needed_tiers(owner), *_carried(command)]
             _tell(console, "see the edits that do it", words, plain)
             return
         if fixable.in_source and fixable.line:

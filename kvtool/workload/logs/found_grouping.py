@@ -17,6 +17,7 @@ from kvtool.workload.logs.prompt_forms import HEADS, WHOLE, PromptForms, beginni
 
 FLAG = "--group-by"
 FILE, SYSTEM = "file", "system"
+FOLDER = "folder"
 """What is asked for by a word; fields of these names are `$.file` and `$.system`."""
 SAMPLE = 1_000
 """Records that are looked at."""
@@ -63,6 +64,8 @@ class GroupSample:
         self._values: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
         self._fields: dict[str, None] = {}
         self._beginnings: list[_Beginning] = []
+        self._requests: Counter[str] = Counter()
+        """By file."""
         self.records = self._bytes = 0
 
     @property
@@ -73,6 +76,7 @@ class GroupSample:
     def add(self, entry: LogEntry) -> None:
         self.records += 1
         self._bytes += entry.size
+        self._requests[entry.path] += len(entry.turns)
         if self._asked:
             if self.records <= _LISTED:
                 self._fields |= dict.fromkeys(fields_of(entry.value))
@@ -106,6 +110,8 @@ class GroupSample:
                 if not there and self.records:
                     raise self._nowhere(path)
             return ByFields(self._asked)
+        if files > 1 and all(count == 1 for count in self._requests.values()):
+            files, by_file = 1, by_file if by_file.what == FOLDER else ByFile(one_each=True)
         return (
             self._by_field(_SERVICES)
             or self._by_field(_TEMPLATES)

@@ -13,6 +13,7 @@ from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.field_paths import FieldPath
 from kvtool.workload.logs.log_file import LogEntry
+from kvtool.workload.logs.plain import PLAIN_GROUP
 from kvtool.workload.logs.prompt_forms import PromptForms, beginning_of
 
 MOST_GROUPS = 200
@@ -67,16 +68,30 @@ class Grouping(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ByFile:
-    """Each request in the group of its file, as its source names it. `what` says after what, where there is anything to tell."""
+    """Each request in the group of its file, as its source names it. `what` says after what, where there is anything to tell.
+
+    `one_each`: every file holds one request, so that all of them are one group, as the same requests in one log are.
+    """
 
     what: str = ""
+    one_each: bool = False
     values: bool = False
 
     def begin(self) -> Division:
-        return _FileDivision(self.what)
+        return _OneGroup() if self.one_each else _FileDivision(self.what)
 
 
 BY_FILE = ByFile()
+
+
+@dataclass(frozen=True, slots=True)
+class _OneGroup:
+    def group_of(self, entry: LogEntry) -> str:
+        del entry
+        return PLAIN_GROUP
+
+    def notes(self) -> list[str]:
+        return [f"files of one request each are one group; {_CHANGE}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,5 +32,5 @@ def read_prompt(file: str, path: str, group: str = PLAIN_GROUP) -> Turn:
         raise KvtoolError(message, hint=hint, place=Place(path, line, column)) from None
     if not text:
         raise KvtoolError("the file is empty", place=Place(path))
-    traced = Traced.of(text, Origin(path, part="prompt", text=text))
+    traced = Traced.of(text, Origin(path, part="prompt", text=text, one_of_many=True))
     return Turn(group=group, text=traced, id=path, name=RequestName(path))

@@ -75,10 +75,11 @@ def load_texts(
         return Texts([template(Traced.of(text, Origin(shown, text=text)))], None)
     assert source.glob is not None
     choices: list[Template] = []
-    for name in find_files(source.glob, loading, (*at, "glob")):
+    names = find_files(source.glob, loading, (*at, "glob"))
+    for name in names:
         with loading.guard():
             shown, text = loading.read(Traced(name), (*at, "glob"))
-            choices.append(template(Traced.of(text, Origin(shown, text=text))))
+            choices.append(template(Traced.of(text, Origin(shown, text=text, one_of_many=len(names) > 1))))
     pick = source.pick or Pick("cycle")
     if pick.how == "zipf" and len(choices) > MOST_ENTRIES:
         raise loading.error(f"zipf picks from at most {MOST_ENTRIES:,} files", (*at, "pick"))
