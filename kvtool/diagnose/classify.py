@@ -13,7 +13,6 @@ from functools import lru_cache
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.dates.date_form import DateForm
-from kvtool.diagnose.dates.spoken import SpokenForm
 from kvtool.diagnose.dates.written import may_hold
 from kvtool.diagnose.detectors import DETECTORS, YEAR, Form
 from kvtool.diagnose.difference_kind import DifferenceKind
@@ -60,8 +59,6 @@ def needed_by(kind: DifferenceKind, pattern: Form, *, within: bool) -> str | Non
     """What a detector's line has, or its word, for it to find anything there, as a regular expression; None: nothing is known."""
     if within:
         return None if isinstance(pattern, DateForm) else _NEEDED_IN_WORD.get(kind.key, r"\d")
-    if isinstance(pattern, SpokenForm):
-        return None
     if YEAR in pattern.pattern:
         return YEAR
     if kind.key in _NEEDED:
