@@ -81,7 +81,7 @@ def slot(chance: random.Random, seed: int) -> Case:
     """A value that only its slot names: the line says what it is, or all of the values do."""
     if chance.random() < 0.4:
         line, held = chance.choice(_NAMES)
-        name, codes = "person", WHO
+        name, codes = "person", (*WHO, "KV201")
     else:
         name = chance.choice(tuple(_SLOTS))
         templates, held, codes = _SLOTS[name]

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.dates.date_form import DateForm
-from kvtool.diagnose.dates.spoken import SpokenForm
 from kvtool.diagnose.dates.written import may_hold
 from kvtool.diagnose.detectors import DETECTORS, YEAR, Form
 from kvtool.diagnose.difference_kind import DifferenceKind
@@ -24,8 +23,8 @@ _MAX_VALUE = 4096
 _WINDOW = 256
 _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
-_REACH, _SPOKEN_REACH = 96, 240
-"""Characters of the longest value with white space in it, with what its detector looks at around it; of a clock in words."""
+_REACH = 96
+"""Characters of the longest value with white space in it, with what its detector looks at around it."""
 _LOOKS_AT_SPACE = re.compile(r" |(?<!\[\^)\\s")
 _NEEDED = {
     "part": ":",
@@ -66,8 +65,6 @@ class Detector(NamedTuple):
         if isinstance(pattern, DateForm):
             within = pattern.sort == "weekday"
             return cls(kind, pattern, 0 if within else _MAX_VALUE, within, None)
-        if isinstance(pattern, SpokenForm):
-            return cls(kind, pattern, _SPOKEN_REACH, False, None)
         if kind.name == "path (Windows)":
             return cls(kind, pattern, _MAX_VALUE, False, r":[\\/]|\\\\")
         spaced = _LOOKS_AT_SPACE.search(pattern.pattern) is not None

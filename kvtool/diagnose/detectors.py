@@ -20,7 +20,6 @@ from kvtool.diagnose.codes.kv106 import KV106
 from kvtool.diagnose.codes.kv201 import KV201
 from kvtool.diagnose.dates.ages import AGE
 from kvtool.diagnose.dates.date_form import DateForm
-from kvtool.diagnose.dates.spoken import SpokenForm
 from kvtool.diagnose.difference_kind import DifferenceKind
 
 # Parts of patterns. `_B`, `_E`: not inside a longer word or number.
@@ -92,7 +91,7 @@ AGE_KEY = "age"
 """The key of how long ago something was."""
 PART = "part"
 """The key of an image or a file, as the text of a prompt has it."""
-_TABLE: list[tuple[str, str, CodeEntry, str | DateForm | SpokenForm]] = [
+_TABLE: list[tuple[str, str, CodeEntry, str | DateForm]] = [
     # key, name, code, pattern; the first that covers the differing text wins, so the specific come first
     (PART, "image or file", KV201, r"(?<=<)[a-z][\w.-]{0,40}:[0-9a-f]{8}(?=>)"),  # as `part_text` writes it
     (
@@ -188,7 +187,6 @@ _TABLE: list[tuple[str, str, CodeEntry, str | DateForm | SpokenForm]] = [
         rf"{_B}(?:{_WEEKDAY},?\s)?(?:{_MONTH_NAME}\s{_DAY_NTH}|{_DAY_NTH}\s{_MONTH_NAME}){_E}",
     ),
     ("date", "date (ISO week)", KV101, rf"{_B}{_YEAR}-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?{_E}"),
-    ("clock", "clock time", KV101, SpokenForm(rf",?\son\sthe\s{_DAY_NTH}(?:\sof)?\s{_MONTH_NAME}")),
     ("date", "month and year", KV101, rf"{_B}{_MONTH_NAME},?\s{_YEAR}{_E}"),
     (
         "ip",

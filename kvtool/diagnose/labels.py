@@ -16,8 +16,8 @@ from kvtool.diagnose.codes.kv107 import FLAG
 from kvtool.diagnose.codes.kv201 import KV201
 from kvtool.diagnose.dates.calendar_words import WORD
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.forms_of_address import addresses
 from kvtool.diagnose.names import kind_of_name
-from kvtool.diagnose.person_names import addresses
 
 MODEL = DifferenceKind("model", "model version", KV105.code)
 READING = DifferenceKind("reading", "reading (temperature, weather, battery)", KV201.code)

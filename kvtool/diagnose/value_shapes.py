@@ -8,18 +8,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv104 import KV104
 from kvtool.diagnose.codes.kv106 import KV106
-from kvtool.diagnose.company_names import are_companies
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.labels import MODEL
-from kvtool.diagnose.person_names import are_people
 
 RANDOM = DifferenceKind("id", "random id", KV102.code)
 BRANCH = DifferenceKind("branch", "branch (git)", KV106.code)
 HOST = DifferenceKind("host", "host or pod", KV106.code)
-PERSON = DifferenceKind("person", "name of a person", KV104.code)
-COMPANY = DifferenceKind("company", "name of a company", KV104.code)
 SYSTEM = DifferenceKind("system", "host, build or model", KV106.code)
 
 EXPLAINED = 0.95
@@ -72,7 +67,7 @@ def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     if len(texts) < _FEWEST or len(texts) < EXPLAINED * len(values):
         return None
     named = _without_label(texts)
-    return _by_form(named) or _branches(named) or _names(named) or _random(texts) or _system(named)
+    return _by_form(named) or _branches(named) or _random(texts) or _system(named)
 
 
 def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
@@ -88,12 +83,6 @@ def _branches(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     known = [text for text in texts if _BRANCH.fullmatch(text)]
     told = any("/" in text for text in known) and any("/" not in text for text in known)
     return (BRANCH, 1.0) if told and all(map(_SLUG.fullmatch, texts)) else None
-
-
-def _names(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
-    if are_people(texts):
-        return PERSON, EXPLAINED
-    return (COMPANY, EXPLAINED) if are_companies(texts) else None
 
 
 def _system(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.boundary import BoundaryBook
-from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.cache_rules import Prediction
-from kvtool.accounting.caches.unlimited import SeenPrefixes, UnlimitedCache
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
@@ -19,17 +17,15 @@ from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
+from kvtool.accounting.servers.choose import choose_server
+from kvtool.accounting.servers.server import ByNumber, Rungs, Served
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
-from kvtool.engine.clock import VirtualClock
-from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.hashing import extend_hashes
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
-from kvtool.engine.sequential import account
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import CombinedFixes
 from kvtool.profiler.compared_ahead import ComparedAhead
@@ -43,16 +39,11 @@ from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.ahead.divided import divided
-from kvtool.workload.arrival_order import in_order_of_arrival
 from kvtool.workload.drive import (
     NO_ANSWER,
-    Arrivals,
     Rewrite,
     first_turns,
-    in_waves,
-    one_at_a_time,
     rewritten,
-    side_by_side,
 )
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.kept_requests import KeptRequests
@@ -61,11 +52,8 @@ from kvtool.workload.prepared import Prepared, TokensTurn
 from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 if TYPE_CHECKING:
-    from kvtool.accounting.caches.kinder_engines import KinderEngines
     from kvtool.accounting.caches.provider_cache import ProviderCache
-    from kvtool.accounting.caches.rule_cache import RuleRun
     from kvtool.accounting.prices.money_book import MoneyBook
-    from kvtool.engine.sequential_pool import SequentialPool
     from kvtool.profiler.beside_events import BesideEvents
     from kvtool.profiler.server_reads import ServerReads
     from kvtool.profiler.trace_run import TraceRun
@@ -214,95 +202,59 @@ class Pass:
         self._ahead: ComparedAhead | None = None
         self._one_in = one_in or {}
         self._looks = Looks(self._one_in)
-        self._salted = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
+        numbers = maker.numbers
+        dry = DryRunner()
+        look_at_decode = look_at_decode and plan.engine.plan is None  # windows and states are read otherwise
+        self._windows = ConversationWindows(plan) if look_at_decode else None
+        self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
+        self.server = choose_server(
+            plan,
+            self._steps or dry,
+            numbers=numbers,
+            record_events=events is not None,
+            ladder=not (only_hits or only_causes),
+        )
+        self._traits = self.server.traits
         ledger = Ledger(
             plan.base_block,
             newline=lambda: maker.renderer.tokenizer.newline_mask,
             caching=plan.engine.enable_prefix_caching,
-            whole_prompt_may_hit=plan.rules == "block-lru",
+            whole_prompt_may_hit=self._traits.whole_prompt_may_hit,
             find_gaps=explain,
             by=by,
             watcher=views,
             fates=not only_causes,
-            salted=self._salted,
-            moves=plan.cache is not None and plan.cache.engine is not None and plan.cache.engine.rules.moves,
+            salted=self._traits.salted,
+            moves=self._traits.moves,
         )
-        boundaries = BoundaryBook(plan.base_block, whole_prompt_may_hit=plan.rules == "block-lru")
+        boundaries = BoundaryBook(plan.base_block, whole_prompt_may_hit=self._traits.whole_prompt_may_hit)
         causes = CauseBook(lambda ids: maker.renderer.tokenizer.decode(ids), block_size=plan.base_block)
         self.result = PassResult(ledger, causes, boundaries, views=views)
         self._entries: dict[int, LedgerEntry] = {}
         self._untold = 0
         """Requests before the first of which a server told what it read."""
         self._shield = Shield()
-        dry = DryRunner()
-        look_at_decode = look_at_decode and plan.engine.plan is None  # windows and states are read otherwise
-        self._windows = ConversationWindows(plan) if look_at_decode else None
-        self._steps = SampledSteps(plan, dry) if look_at_decode and not plan.one_at_a_time else None
         self._prefill = PrefillTimes(plan.latency, plan.engine.max_num_batched_tokens)
-        clock = VirtualClock(plan.latency)
-        numbers = maker.numbers.tenants if maker.numbers is not None else None
-        self.engine = Engine(plan.engine, self._steps or dry, clock, record_events=events is not None, numbers=numbers)
-        self._unlimited: UnlimitedCache | None = None
-        """Stands for the engine's cache, as far as prompts come with their tokens."""
-        self._seen: SeenPrefixes | None = None
-        """What the ledger would know of requests, where nothing but hits is counted."""
-        if events is None and (plan.one_at_a_time or not only_hits) and UnlimitedCache.can_stand_for(plan.engine):
-            self._unlimited = UnlimitedCache(plan.engine, self.engine.scheduler.stats)
-            self._seen = SeenPrefixes(plan.engine.block_size) if only_hits else None
-        self._kinder_engines: KinderEngines | None = None
-        """Beside an engine with several KV cache groups."""
-        if (
-            plan.engine.plan is not None
-            and plan.rules == "vllm"
-            and plan.one_at_a_time
-            and not (only_hits or only_causes)
-        ):
-            from kvtool.accounting.caches.kinder_engines import KinderEngines
-
-            self._kinder_engines = KinderEngines(plan.engine)
-        self._pool: SequentialPool | None = None
-        """Stands for it in the run of a trace."""
-        if numbers is not None and events is None and plan.one_at_a_time:
-            from kvtool.engine.sequential_pool import SequentialPool
-
-            self._pool = SequentialPool(plan.engine, self.engine.scheduler.stats, numbers)
-        unlimited = plan.engine.num_blocks is None
-        self._lru = BlockLru(None if unlimited else (plan.engine.num_blocks or 1) - 1)
-        self._by_rules: RuleRun | None = None
-        if plan.cache is not None:
-            from kvtool.accounting.caches.rule_cache import RuleRun
-
-            trace_rules = plan.rules == "block-lru"
-            self._by_rules = RuleRun(
-                plan.cache,
-                plan.engine,
-                seed=plan.seed,
-                whole_prompt_may_hit=trace_rules,
-                fates=not (only_hits or only_causes),
-            )
+        self._by_number = self.server.by_number
         self._trace: TraceRun | None = None
         """Takes requests that are like most of a trace, as long as all are."""
         wants_each = per_request or keep_hits or kinder_hits or by is not None or beside is not None or only_causes
         if (
             numbers is not None
-            and maker.numbers is not None
-            and self._pool is not None
-            and self._by_rules is None
-            and plan.engine.plan is None
-            and plan.engine.block_size > 1
+            and self._by_number is not None
             and not wants_each
             and not (views is not None and views.details)
             and not isinstance(keep, KeptRequests)
         ):
-            from kvtool.profiler.trace_run import TraceRun, served_by_lru, served_by_pool
+            from kvtool.profiler.trace_run import TraceRun
 
-            by_lru = plan.rules == "block-lru"
             self._trace = TraceRun(
                 plan,
-                maker.numbers,
-                served_by_lru(self._lru, plan.engine.block_size) if by_lru else served_by_pool(self._pool, plan),
+                numbers,
+                self._by_number.serve_chain,
                 self.result,
                 self._prefill,
+                follows_engine=self._traits.follows_engine,
                 windows=self._windows,
                 keep=keep,
                 only_hits=only_hits,
@@ -312,12 +264,14 @@ class Pass:
 
     def run(self, source: Source) -> PassResult:
         """One pass over the source. Ctrl-C ends it early; the result is then marked partial."""
-        plan = self.plan
         if self.first_look:
             self.progress.tells(self._rate_so_far)
         try:
             with self._shield.installed(), self._conversations(source) as conversations:
-                self._take_all(conversations)
+                if self._trace is not None and self._by_number is not None:
+                    self._take_trace(self._by_number, first_turns(conversations, self.plan.limit))
+                else:
+                    self.server.drive(conversations, self)
         except KeyboardInterrupt:
             self.result.partial = True
             for entry in self._entries.values():
@@ -330,26 +284,14 @@ class Pass:
             result.ledger.close()
         for group, weight in self._looks.weights():
             result.causes.scale(group, weight)
-        stats = self.engine.scheduler.stats
-        result.queries += stats.queries
-        result.hit_queries += stats.hits
-        cache = self.engine.cache
-        result.evictions = self._lru.num_evictions if plan.rules == "block-lru" else cache.num_evictions
-        result.filled_blocks = len(self._lru) if plan.rules == "block-lru" else cache.num_filled
-        result.peak_used_blocks = cache.peak_used
-        for stand_in in (self._unlimited, self._pool):
-            if stand_in is not None:
-                result.filled_blocks += stand_in.num_filled
-                result.peak_used_blocks = max(result.peak_used_blocks, stand_in.peak_used)
-        if self._pool is not None:
-            result.evictions += self._pool.num_evictions
-        if self._by_rules is not None:
-            result.hosted = self._by_rules.hosted
-            if (router := self._by_rules.router) is not None:
-                result.routed, result.keyless = router.routed, router.keyless
+        facts = self.server.facts()
+        result.queries += facts.queries
+        result.hit_queries += facts.hit_queries
+        result.evictions, result.preemptions = facts.evictions, facts.preemptions
+        result.filled_blocks, result.peak_used_blocks = facts.filled_blocks, facts.peak_used_blocks
+        result.routed, result.keyless, result.hosted = facts.routed, facts.keyless, facts.hosted
+        if self.plan.cache is not None:
             result.money = self.money
-            result.evictions, result.filled_blocks = self._by_rules.cache.num_evictions, self._by_rules.cache.num_filled
-        result.preemptions = self.engine.scheduler.num_preemptions
         with uninterrupted():
             result.decode = self._decode_traffic()
         return result
@@ -370,29 +312,28 @@ class Pass:
 
     def _compared_ahead(self) -> ComparedAhead | None:
         """Where each request of a log goes into the ledger, but for those that `takes` knows of."""
-        if self.plan.limit is not None or self.plan.rules != "vllm" or self._by_rules is not None or self._one_in:
+        if self.plan.limit is not None or not self._traits.follows_engine or self._one_in:
             return None
 
         def takes(turn: Turn, made: Prepared) -> bool:
-            prompt, status = made.prompt, turn.call.status
+            if turn.call.status is not None and turn.call.status >= _FAILED:
+                return False
+            prompt = made.prompt
             request = Request("", len(prompt), prompt_ids=prompt.ids, output_ids=made.output, cache_salt=turn.salt)
-            return (status is None or status < _FAILED) and self._fits(request)
+            try:
+                self.server.admit(Job(turn, prompt, request, prompt.ids, 1, ""))
+            except EngineError:
+                return False
+            return True
 
         self._ahead = ComparedAhead(self.result.ledger, takes)
         return self._ahead
-
-    def _fits(self, request: Request) -> bool:
-        try:
-            self.engine.scheduler.check_fits(request)
-        except EngineError:
-            return False
-        return True
 
     @property
     def _may_divide(self) -> bool:
         """Whether nothing but its tokens is needed of a request that is not looked at."""
         counted = self.only_hits or self.only_causes
-        return counted and self._in_order_of_log and self._by_rules is None and self.events is None
+        return counted and self._in_order_of_log and self.plan.cache is None and self.events is None
 
     @property
     def _in_order_of_log(self) -> bool:
@@ -405,50 +346,8 @@ class Pass:
         traffic = self._steps.traffic() if self._steps is not None else None
         return self._windows.traffic() if traffic is None and self._windows is not None else traffic
 
-    def _take_all(self, conversations: Iterator[Conversation]) -> None:
-        plan = self.plan
-        if self._by_rules is not None and plan.use_arrivals:
-            in_order_of_arrival(
-                first_turns(side_by_side(conversations), plan.limit),
-                self._begin,
-                self._execute_by_rules,
-                self._end,
-                seconds=self._seconds,
-                required=self._by_rules.rules.ttl is not None,
-            )
-        elif self._by_rules is not None and self._by_rules.together > 1:
-            waves = side_by_side(conversations)
-            size = self._by_rules.together
-            in_waves(
-                first_turns(waves, plan.limit),
-                size,
-                self._begin,
-                self._execute_together,
-                self._end,
-                first_alone=plan.first_alone > 0,
-            )
-        elif self._by_rules is not None:
-            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_by_rules, self._end)
-        elif self._trace is not None:
-            self._take_trace(first_turns(conversations, plan.limit))
-        elif plan.rules == "block-lru":
-            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute_lru, self._end)
-        elif plan.one_at_a_time:
-            one_at_a_time(first_turns(conversations, plan.limit), self._begin, self._execute, self._end)
-        else:
-            arrivals = Arrivals(
-                first_turns(side_by_side(conversations), plan.limit),
-                self._begin,
-                self._end_timed,
-                concurrency=plan.concurrency,
-                use_arrivals=plan.use_arrivals,
-                first_alone=plan.first_alone,
-            )
-            arrivals.run(self.engine)
-
-    def _take_trace(self, conversations: Iterator[Conversation]) -> None:
+    def _take_trace(self, by_number: ByNumber, conversations: Iterator[Conversation]) -> None:
         """One at a time, and many at a time into the books until a request is taken that has more to it."""
-        execute = self._execute_lru if self.plan.rules == "block-lru" else self._execute
         for conversation in conversations:
             previous: Output | None = None
             while (turn := conversation.next_turn(previous)) is not None:
@@ -460,10 +359,9 @@ class Pass:
                         self.maker.made += 1
                         self.progress.advance(1)
                         continue
-                job = self._begin(turn)
+                job = self.begin(turn)
                 if job is not None:
-                    execute(job)
-                    self._end(job)
+                    self.end(job, by_number.serve(job, self.entry(job)))
                     previous = job.output()
 
     def _enter_trace(self) -> None:
@@ -471,7 +369,8 @@ class Pass:
         if self._trace is not None:
             self._trace.flush()
 
-    def _begin(self, turn: Turn) -> Job | None:
+    def begin(self, turn: Turn) -> Job | None:
+        """Make a request of a turn and enter it in the books; None where it is left out."""
         status = turn.call.status
         if status is not None and status >= _FAILED:
             self.result.failed[status] = self.result.failed.get(status, 0) + 1
@@ -489,7 +388,7 @@ class Pass:
                 hint=f"--block-size {job.unit}",
                 place=turn.place,
             )
-        if self._by_rules is not None and not self._by_rules.predicts(job):
+        if not self.server.predicts(job):
             model = turn.call.model or "no model said"
             self.result.unpredicted[model] = self.result.unpredicted.get(model, 0) + 1
             self._price(job, None, turn.arrival or 0.0)
@@ -508,7 +407,7 @@ class Pass:
             return job
         if self.first_look:
             self.result.samples.add(turn)
-            if not self._salted and turn.salt and len(self.result.unsalted) < _MOST_SALTS:
+            if not self._traits.salted and turn.salt and len(self.result.unsalted) < _MOST_SALTS:
                 self.result.unsalted.add(turn.salt)
         with self._shield:
             ledger = self.result.ledger
@@ -517,7 +416,9 @@ class Pass:
             entry = ledger.submit(
                 turn,
                 job.ids,
-                job.ids[:0] if self.plan.rules == "block-lru" else job.computed_output(),  # that one keeps prompts only
+                job.ids[:0]
+                if self._traits.whole_prompt_may_hit
+                else job.computed_output(),  # that one keeps prompts only
                 prompt=job.prompt,
                 unit=job.unit,
                 num_tokens=job.request.num_prompt_tokens,
@@ -548,10 +449,7 @@ class Pass:
     def _admitted(self, job: Job) -> bool:
         """Whether the engine would ever run a request; else it is counted as refused."""
         try:
-            if self.plan.rules == "vllm":
-                self.engine.scheduler.check_fits(job.request)
-            elif self._by_rules is not None:
-                self._by_rules.admit(job)
+            self.server.admit(job)
         except EngineError as error:
             self._refuse(error.message)
             return False
@@ -564,13 +462,9 @@ class Pass:
         if self.beside is not None:
             self.beside.submitted(job)
 
-    @property
-    def _by_provider(self) -> bool:
-        return self.plan.cache is not None and self.plan.cache.hosted
-
     def _hosted_scope(self, turn: Turn) -> str | None:
         """The cache of a provider that a request can read; None where none is followed."""
-        if not self._by_provider:
+        if not self._traits.hosted:
             return None
         from kvtool.accounting.caches.scopes import scope_of
 
@@ -580,31 +474,24 @@ class Pass:
         self.result.refused += 1
         self.result.first_refusal = self.result.first_refusal or reason
 
-    def _execute(self, job: Job) -> None:
-        if self._unlimited is not None and job.prompt is not None:
-            if self._seen is not None:
-                reachable = self._seen.reachable(job.ids, job.computed_output(), job.turn.salt)
-            else:
-                reachable = self._entries[id(job)].reachable
-            self._unlimited.execute(job.request, reachable)
-            return
-        if self._pool is not None:
-            self._pool.execute(job.request)
-            return
-        account(self.engine.scheduler, job.request, fits=True)  # or `_begin` had refused it
-        self._drain()
-        if self._kinder_engines is not None:
-            self._kinder_engines.execute(job)
+    def entry(self, job: Job) -> LedgerEntry | None:
+        """Give the ledger's entry of a request that has begun; None where the ledger only counts."""
+        return self._entries.get(id(job))
 
     def _drain(self) -> None:
         if self.events is not None:
             with self._shield:  # what is taken is written
-                self.events.write(self.engine.cache.take_events())
+                self.events.write(self.server.take_events())
 
-    def _end(self, job: Job) -> None:
-        """Close a request that ran alone, with the TTFT it would have: at least its last token is computed."""
-        count, cached = job.request.num_prompt_tokens, job.request.num_cached_tokens
-        self._settle(job, cached)
+    def end(self, job: Job, served: Served) -> None:
+        """Book a request that is done, with the TTFT that it had or would have had alone: at least its last token is computed."""
+        self._drain()
+        count, cached = job.request.num_prompt_tokens, served.hit
+        self._settle(job, served)
+        if self._traits.has_clock:
+            if served.waited is not None:
+                self.result.add_ttft(job.turn.group, served.waited, count - cached)
+            return
         if (self.only_hits or self.only_causes) and not self.timed:
             return
         off = self._prefill.seconds(count, 0)
@@ -612,53 +499,14 @@ class Pass:
         self.result.add_ttft(job.turn.group, self._prefill.seconds(count, hit) if hit else off, count - cached)
         self.result.ttft_off.append(off)
 
-    def _end_timed(self, job: Job) -> None:
-        self._drain()
-        cached = max(job.request.num_cached_tokens, 0)
-        self._settle(job, cached)
-        if job.request.first_token_at is not None:
-            waited = job.request.first_token_at - job.request.arrival
-            self.result.add_ttft(job.turn.group, waited, job.request.num_prompt_tokens - cached)
-
-    def _execute_lru(self, job: Job) -> None:
-        request = job.request
-        if job.unit != 1:
-            hits = self._lru.request(job.block_names())
-            request.num_cached_tokens = min(hits * job.unit, request.num_prompt_tokens)
-        else:
-            extend_hashes(request, self.plan.engine.block_size)
-            hits = self._lru.request(request.block_hashes)
-            request.num_cached_tokens = hits * self.plan.engine.block_size
-        request.outputs = list(request.output_ids or [])
-
-    def _execute_by_rules(self, job: Job) -> None:
-        assert self._by_rules is not None
-        self._by_rules.execute(job, 0 if self.only_hits else self._entries[id(job)].reachable)
-
-    def _execute_together(self, jobs: Sequence[Job]) -> None:
-        assert self._by_rules is not None
-        self._by_rules.run_together(jobs)
-        for job in jobs:
-            self._execute_by_rules(job)
-
-    def _seconds(self, job: Job) -> float:
-        """What a request that ran alone takes, by the latency model: the next turn of its conversation comes no sooner."""
-        request, latency = job.request, self.plan.latency
-        count = request.num_prompt_tokens
-        cached = min(request.num_cached_tokens, count - 1)
-        prefill = latency.prefill_seconds(count, cached, self.plan.engine.max_num_batched_tokens)
-        return prefill + max(request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
-
-    def _kinder(self, job: Job, hit: int) -> Sequence[tuple[str, int]] | None:
-        """What a request of the engine hit by kinder rules; None where nothing but the cache's size is known to be in the way."""
-        rungs = [("evicted", hit)] if self.plan.engine.num_blocks is None else []
-        if self._kinder_engines is not None:
-            rungs += self._kinder_engines.rungs(job, self._entries[id(job)].own)
+    def _rungs(self, job: Job, served: Served) -> Rungs | None:
+        """What a request hit by kinder rules; None where nothing but the cache's size is known to be in the way."""
+        rungs = list(served.rungs or ())
         for fate, hits in self.kinder_hits:
             others = hits.get(_hits_key(job))
             if others:
                 rungs.append((fate, others.pop(0)))
-        return rungs or None
+        return rungs if rungs or served.rungs is not None else None
 
     def _price(self, job: Job, prediction: Prediction | None, now: float) -> None:
         """Put the request into the sums of money."""
@@ -674,7 +522,7 @@ class Pass:
         """Put what its server reported of a request beside what hit; whether it said anything."""
         reads = self.result.reads
         if reads is None:
-            if self.plan.rules != "vllm" or job.turn.call.usage is None or job.turn.call.usage.cached is None:
+            if job.turn.call.usage is None or job.turn.call.usage.cached is None:
                 self._untold += 1
                 return False
             from kvtool.profiler.server_reads import ServerReads
@@ -682,10 +530,10 @@ class Pass:
             reads = self.result.reads = ServerReads(whole=not self._untold)
         return reads.add(job, hit, entry.reachable, entry.known)
 
-    def _settle(self, job: Job, hit: int) -> None:
-        outcome = None if self._by_rules is None else self._by_rules.outcome(job)
-        if outcome is not None and outcome.prediction is not None:
-            self._price(job, outcome.prediction, job.request.arrival)
+    def _settle(self, job: Job, served: Served) -> None:
+        hit = served.hit
+        if served.prediction is not None:
+            self._price(job, served.prediction, job.request.arrival)
         if self._windows is not None:
             self._windows.add(job.turn, job.request)
         if job.request.skip_reading_cache and self.plan.by_vllm:
@@ -702,16 +550,17 @@ class Pass:
             self.result.ledger.count(job.turn.group, job.request.num_prompt_tokens, hit)
             self.progress.advance(1)
             return
-        kinder = self._kinder(job, hit) if outcome is None else outcome.rungs
         if self.first_look:
-            scope = self._hosted_scope(job.turn) if self._by_provider else job.turn.salt if self._salted else ""
+            scope = (
+                self._hosted_scope(job.turn) if self._traits.hosted else job.turn.salt if self._traits.salted else ""
+            )
             self.result.observable.add(job, scope or "", hit)
         entry = self._entries[id(job)]
-        told = self.first_look and outcome is None and self._add_read(job, entry, hit)
+        told = self.first_look and self._traits.follows_engine and self._add_read(job, entry, hit)
         if self.beside is not None:
             self.beside.settled(job, hit)
         with self._shield:
-            self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=kinder)
+            self.result.ledger.settle(self._entries.pop(id(job)), hit, kinder=self._rungs(job, served))
             self.result.generation_tokens += len(job.request.outputs)
             if self.per_request:
                 row = RequestRow(
@@ -719,7 +568,7 @@ class Pass:
                     group=job.turn.group,
                     prompt_tokens=job.request.num_prompt_tokens,
                     hit_tokens=hit,
-                    provider=None if outcome is None else _read(job, outcome.prediction),
+                    provider=_read(job, served.prediction),
                 )
                 self.result.told_reads += [len(self.result.rows)] if told else []
                 self.result.rows.append(row)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.decode_traffic import ConversationWindows
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
-from kvtool.engine.chain_numbers import Chain, TraceNumbers
+from kvtool.accounting.servers.server import ServeChain
+from kvtool.engine.chain_numbers import TraceNumbers
 from kvtool.engine.fits import most_tokens
 from kvtool.engine.prediction.latency import PrefillTimes
-from kvtool.engine.sequential_pool import SequentialPool
 from kvtool.workload.call import NO_CALL
 from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Turn
@@ -26,37 +24,6 @@ _MOST_BLOCKS = 1 << 20
 _MOST_GROUPS = 64
 """Groups of which requests may go together: more would make small batches of each."""
 
-Serve = Callable[[Chain, int, int], tuple[int, int]]
-"""Takes a chain, the tokens of its prompt and at most so many of an answer; returns the hit tokens, and those of the answer."""
-
-
-def served_by_pool(pool: SequentialPool, plan: Plan) -> Serve:
-    """By the engine's rules, as `SequentialPool.execute` takes a request."""
-    engine = plan.engine
-    size, longest, caching = engine.block_size, engine.max_model_len, engine.enable_prefix_caching
-    take = pool.take
-
-    def serve(chain: Chain, tokens: int, answer: int) -> tuple[int, int]:
-        outputs = min(answer, longest - tokens)
-        computed = tokens + max(outputs - 1, 0)  # the last sampled token is never computed
-        if not caching:
-            take(chain.numbers[:0], 0, -(-computed // size), 0)
-            return 0, outputs
-        hits = take(chain.numbers[: tokens // size], (tokens - 1) // size, -(-computed // size), computed // size)
-        return hits * size, outputs
-
-    return serve
-
-
-def served_by_lru(lru: BlockLru, unit: int) -> Serve:
-    """By the rules of trace studies, which know no answers."""
-
-    def serve(chain: Chain, tokens: int, answer: int) -> tuple[int, int]:
-        del answer
-        return min(lru.request(chain.numbers) * unit, tokens), 0
-
-    return serve
-
 
 class TraceRun:
     """Stands for `begin`, `execute` and `end` of a pass; results are the same. What is taken is in the books after `flush`.
@@ -68,10 +35,11 @@ class TraceRun:
         self,
         plan: Plan,
         numbers: TraceNumbers,
-        serve: Serve,
+        serve: ServeChain,
         result: PassResult,
         prefill: PrefillTimes,
         *,
+        follows_engine: bool,
         windows: ConversationWindows | None,
         keep: KeptTrace | None,
         only_hits: bool,
@@ -91,7 +59,7 @@ class TraceRun:
         engine = plan.engine
         self._size = engine.block_size
         self._longest = engine.max_model_len
-        self._fits_all = plan.rules != "vllm"
+        self._follows_engine = follows_engine
         self._most_tokens = most_tokens(engine)
         self._batch = TracedBatch(self._size)
 
@@ -108,7 +76,7 @@ class TraceRun:
         ):
             return False
         tokens, answer = hashed.num_tokens, max(turn.output_tokens or 1, 1)
-        if not (self._fits_all or self._fits(tokens, answer)):
+        if self._follows_engine and not self._fits(tokens, answer):
             return False
         batch = self._batch
         group = batch.number(turn.group)
@@ -137,7 +105,7 @@ class TraceRun:
         if not len(batch):
             return
         rows, ledger = batch.rows(), result.ledger
-        if plan.rules == "vllm" and plan.engine.enable_prefix_caching:
+        if self._follows_engine and plan.engine.enable_prefix_caching:
             result.queries += int(rows.tokens.sum())
             result.hit_queries += int(rows.hit.sum())
         if self._only_hits:

@@ -31,7 +31,7 @@ _OF_MONEY = (
     "kvtool.accounting.hosted_models",
     "kvtool.accounting.caches.provider",
     "kvtool.accounting.caches.dated_rules",
-    "kvtool.accounting.caches.rule_cache",
+    "kvtool.accounting.servers.rules_server",
     "kvtool.profiler.hosted_log",
     "kvtool.profiler.money_report",
     "kvtool.profiler.isolating",

@@ -675,7 +675,6 @@ def test_a_cause_has_a_row_from_a_thousandth_of_its_group_on(
     ("line", "values", "code"),
     [
         ("Work below /home/{{ who }}/src only.", "[ada, bob, cleo]", "KV106"),
-        ("You write to {{ who }} today.", "[Ruth Feld, Ana Prado, Omar Saidi, Liv Tran, Jon Abara]", "KV104"),
     ],
 )
 def test_a_variable_whose_values_and_surroundings_tell(

@@ -126,7 +126,6 @@ def test_calendars_and_scripts_without_blanks(at: datetime, which: str) -> None:
         ("04.03.26", "date"),
         ("水曜日", "weekday"),
         ("Mittwoch", "weekday"),
-        ("half past three on the 5th of March", "clock"),
         ("2026-W10-3", "date"),
     ],
 )
@@ -183,47 +182,15 @@ def test_hostile_rows_cost_what_they_are_long() -> None:
 @pytest.mark.parametrize(
     ("text", "part", "whole"),
     [
-        ("Es ist Viertel vor sieben am Donnerstagmorgen, und", "morgen", "Viertel vor sieben am Donnerstagmorgen"),
-        ("It is a quarter to two on Monday afternoon, and", "after", "a quarter to two on Monday afternoon"),
-        ("Il est dix heures moins le quart, mardi matin.", "matin", "dix heures moins le quart, mardi matin"),
-        ("Son las cinco y media de la tarde del lunes.", "tarde", "las cinco y media de la tarde del lunes"),
-        ("Het is half negen op vrijdagavond.", "avond", "half negen op vrijdagavond"),
-        ("Klockan är kvart i sju på torsdagsmorgonen.", "morgon", "kvart i sju på torsdagsmorgonen"),
-        ("Сейчас без десяти восемь утра, среда.", "утра", "без десяти восемь утра, среда"),
-        ("Kello on puoli yhdeksän torstaina aamulla.", "aamulla", "puoli yhdeksän torstaina aamulla"),
         ("Kello on nyt 7.05, keskiviikkona 4.11. Halli", "05", "7.05, keskiviikkona 4.11"),
         ("I dag er det fredag den 4.12. kl. 17.40.", "40", "fredag den 4.12. kl. 17.40"),
         ("Es ist Dienstag, der 1.12., 9.55 Uhr.", "1.", "Dienstag, der 1.12., 9.55 Uhr"),
         ("Oggi, martedì 1.12, ore 8.30, apre", "30", "martedì 1.12, ore 8.30"),
-        (
-            "Es ist siebzehn Minuten nach neun am Montagmorgen.",
-            "siebzehn",
-            "siebzehn Minuten nach neun am Montagmorgen",
-        ),
-        ("Um neun Uhr siebenundzwanzig beginnt", "siebenund", "neun Uhr siebenundzwanzig"),
-        ("It is nine minutes past eight on Monday.", "past", "nine minutes past eight on Monday"),
-        ("अभी सुबह के नौ बजकर सत्रह मिनट हुए हैं।", "नौ", "सुबह के नौ बजकर सत्रह मिनट"),
-        ("अब साढ़े आठ बजे हैं", "आठ", "साढ़े आठ बजे"),
-        ("Je devět hodin sedmnáct minut ráno.", "sedm", "devět hodin sedmnáct minut ráno"),
-        ("Зараз пів на дев'яту ранку.", "дев", "пів на дев'яту ранку"),
-        ("Este kilenc óra tíz perckor", "tíz", "kilenc óra tíz perckor"),
-        ("Este ora nouă fără zece dimineața.", "zece", "ora nouă fără zece dimineața"),
-        ("Şimdi saat dokuz buçuk.", "dokuz", "saat dokuz buçuk"),
-        ("Ormai è l'una e mezza.", "mezza", "l'una e mezza"),
-        ("Είναι τρεις και μισή.", "μισή", "τρεις και μισή"),
-        ("Είναι εννέα και τέταρτο το πρωί.", "και", "εννέα και τέταρτο το πρωί"),
-        ("الساعة التاسعة والربع صباحاً", "والربع", "الساعة التاسعة والربع صباحاً"),
-        ("השעה תשע ורבע בבוקר", "תשע", "השעה תשע ורבע בבוקר"),
-        ("Pukul sembilan lewat sepuluh menit pagi", "lewat", "Pukul sembilan lewat sepuluh menit pagi"),
-        ("Bây giờ là chín giờ mười bảy phút sáng.", "mười", "chín giờ mười bảy phút sáng"),
-        ("Ni saa tatu na robo asubuhi.", "robo", "saa tatu na robo asubuhi"),
         ("現在九時十七分です", "七", "九時十七分"),
-        ("现在是上午九点", "九", "上午九点"),
-        ("지금은 오전 아홉 시 십칠 분입니다", "아홉", "오전 아홉 시 십칠 분"),
         ("เวลา ๑๓.๐๙ น. วันนี้", "๐๙", "๑๓.๐๙"),
     ],
 )
-def test_a_spoken_or_a_dotted_clock_is_one_with_its_day(text: str, part: str, whole: str) -> None:
+def test_a_dotted_clock_is_one_with_its_day(text: str, part: str, whole: str) -> None:
     start = text.index(part)
     kind, low, high = classify_in(text, start, start + len(part))
     assert (kind.code, text[low:high]) == (KV101.code, whole)
@@ -232,15 +199,11 @@ def test_a_spoken_or_a_dotted_clock_is_one_with_its_day(text: str, part: str, wh
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("Bring two or three copies of it.", "three"),
         ("Es kostet am Donnerstag 7.50 Euro.", "7.50"),
         ("Torstaina saa 6.50 euroa takaisin.", "6.50"),
         ("The plan of chapter 12.30 holds.", "12.30"),
         ("Version 26.11 is out.", "26.11"),
-        ("두 번째 시도는 세 시도 중 하나다.", "세 시"),
         ("请提出三点建议。", "三点"),
-        ("Đợi hai giờ nữa.", "hai giờ"),
-        ("Čeká pět hodin a víc.", "pět hodin"),
     ],
 )
 def test_other_numbers_are_no_clock(text: str, part: str) -> None:

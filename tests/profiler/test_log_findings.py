@@ -258,7 +258,6 @@ def test_tools_that_come_later_in_a_session_are_told(kvtool: Command) -> None:
         ("Relay 10.{n}.7.{day} near the gate", "KV201"),
         ("| Branch | {town} |", "KV104"),
         ("You are writing with {person} from {town}. Be warm.", "KV104"),
-        ("Звертається: {person}", "KV104"),
     ],
 )
 def test_a_place_is_named_by_all_of_its_values(kvtool: Command, first: str, code: str) -> None:
@@ -308,7 +307,6 @@ def test_a_finding_that_lost_nothing_does_not_lead(kvtool: Command) -> None:
             ["sol-8b, temperature: 0.2", "sol-70b, temperature: 1.0", "luna, temperature: 0.2", "luna-3"],
             "KV105",
         ),
-        ("Greet {} by name.", ["Wanda", "Ossip", "Pilar", "Jin"], "KV104"),
         ("お客様:{}", ["佐藤健一", "鈴木美咲", "高橋大輔", "田中陽子"], "KV104"),
     ],
 )

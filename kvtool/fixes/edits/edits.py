@@ -25,7 +25,6 @@ from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
 _LOGS = "logs are records of what was sent: change what writes them"
 _NOT_TEXT = "it changes how requests are run, not what they say"
-"""How the key of a fix begins that tells less of a time: its edit is one of the clock, not of what the clock wrote."""
 _BY_HAND = "the sentences that hold the value are to be written anew by hand"
 _BOM = "\ufeff"
 

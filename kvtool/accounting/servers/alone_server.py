@@ -1,0 +1,98 @@
+"""The embedded engine with one request at a time, without going through single steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.servers.server import (
+    ByNumber,
+    Requests,
+    Rungs,
+    Served,
+    ServerFacts,
+    ServerTraits,
+    one_by_one,
+)
+from kvtool.engine.block_pool import BlockPool
+from kvtool.engine.chain_numbers import ChainNumbers
+from kvtool.engine.events import Event
+from kvtool.engine.make_cache import make_cache
+from kvtool.engine.scheduler import Scheduler
+from kvtool.engine.sequential import account
+from kvtool.workload.drive import first_turns
+from kvtool.workload.jobs import Job
+from kvtool.workload.turn import Conversation
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.kinder_engines import KinderEngines
+    from kvtool.accounting.ledger.ledger import LedgerEntry
+
+
+class AloneServer:
+    """Takes each request through the engine's scheduler and cache at once, as single steps would leave these."""
+
+    traits = ServerTraits(follows_engine=True)
+    by_number: ByNumber | None = None
+
+    def __init__(
+        self, plan: Plan, *, record_events: bool = False, numbers: ChainNumbers | None = None, ladder: bool = False
+    ) -> None:
+        """`ladder`: an engine with several KV cache groups has kinder engines beside it, which say what a limit cost."""
+        self.plan = plan
+        self.cache = make_cache(plan.engine, record_events=record_events, numbers=numbers)
+        self.scheduler = Scheduler(plan.engine, self.cache)
+        self._kinder: KinderEngines | None = None
+        if ladder and plan.engine.plan is not None:
+            from kvtool.accounting.caches.kinder_engines import KinderEngines
+
+            self._kinder = KinderEngines(plan.engine)
+
+    def admit(self, job: Job) -> None:
+        """Raise EngineError for a request that would never run."""
+        self.scheduler.check_fits(job.request)
+
+    def predicts(self, job: Job) -> bool:
+        """Tell whether there are rules for a request: there are for each."""
+        del job
+        return True
+
+    def drive(self, conversations: Iterator[Conversation], requests: Requests) -> None:
+        """Take all requests, in the order of the workload."""
+        one_by_one(self, first_turns(conversations, self.plan.limit), requests)
+
+    def serve(self, job: Job, entry: LedgerEntry | None) -> Served:
+        """Take a request from its submission to its end."""
+        account(self.scheduler, job.request, fits=True)  # or `admit` had refused it
+        rungs: Rungs = ()
+        if self._kinder is not None and entry is not None:
+            self._kinder.execute(job)
+            rungs = self._kinder.rungs(job, entry.own)
+        return served_by_engine(self.plan, job.request.num_cached_tokens, rungs)
+
+    def take_events(self) -> Sequence[Event]:
+        """Give what happened to the cache since the last time, where that is recorded."""
+        return self.cache.take_events()
+
+    def facts(self) -> ServerFacts:
+        """Give what was counted so far."""
+        return engine_facts(self.scheduler, self.cache)
+
+
+def served_by_engine(plan: Plan, hit: int, rungs: Rungs = (), waited: float | None = None) -> Served:
+    """Give what became of a request of the engine; an unlimited cache evicts nothing."""
+    evicted = [("evicted", hit)] if plan.engine.num_blocks is None else []
+    return Served(hit, [*evicted, *rungs] or None, waited)
+
+
+def engine_facts(scheduler: Scheduler, cache: BlockPool) -> ServerFacts:
+    """Give what an engine counted."""
+    return ServerFacts(
+        evictions=cache.num_evictions,
+        preemptions=scheduler.num_preemptions,
+        filled_blocks=cache.num_filled,
+        peak_used_blocks=cache.peak_used,
+        queries=scheduler.stats.queries,
+        hit_queries=scheduler.stats.hits,
+    )

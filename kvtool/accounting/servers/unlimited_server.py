@@ -1,0 +1,70 @@
+"""The embedded engine with room for everything: what was computed before is what hits, and no block is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.caches.unlimited import SeenPrefixes, UnlimitedCache
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.servers.alone_server import AloneServer, served_by_engine
+from kvtool.accounting.servers.pool_server import PoolServer
+from kvtool.accounting.servers.server import ByNumber, Requests, Served, ServerFacts, one_by_one
+from kvtool.engine.events import Event
+from kvtool.engine.stats import PrefixCacheStats
+from kvtool.workload.drive import first_turns
+from kvtool.workload.jobs import Job
+from kvtool.workload.turn import Conversation
+
+if TYPE_CHECKING:
+    from kvtool.accounting.ledger.ledger import LedgerEntry
+
+
+class UnlimitedServer:
+    """Stands for an engine, as far as prompts come with their tokens; that engine takes the others."""
+
+    traits = AloneServer.traits
+
+    def __init__(self, plan: Plan, engine: AloneServer | PoolServer) -> None:
+        self._plan = plan
+        self._engine = engine
+        self._stats = PrefixCacheStats()
+        self._cache = UnlimitedCache(plan.engine, self._stats)
+        self._seen: SeenPrefixes | None = None
+        """What a ledger would know of requests, where there is none."""
+        chains = engine.by_number
+        self.by_number = None if chains is None else ByNumber(chains.serve_chain, self.serve)
+        self.admit = engine.admit
+        self.predicts = engine.predicts
+
+    def drive(self, conversations: Iterator[Conversation], requests: Requests) -> None:
+        """Take all requests, in the order of the workload."""
+        one_by_one(self, first_turns(conversations, self._plan.limit), requests)
+
+    def serve(self, job: Job, entry: LedgerEntry | None) -> Served:
+        """Take a request from its submission to its end."""
+        if job.prompt is None:
+            return self._engine.serve(job, entry)
+        self._cache.execute(job.request, self._reachable(job) if entry is None else entry.reachable)
+        return served_by_engine(self._plan, job.request.num_cached_tokens)
+
+    def _reachable(self, job: Job) -> int:
+        if self._seen is None:
+            self._seen = SeenPrefixes(self._plan.engine.block_size)
+        return self._seen.reachable(job.ids, job.computed_output(), job.turn.salt)
+
+    def take_events(self) -> Sequence[Event]:
+        """Give nothing: what is not kept has no events."""
+        return ()
+
+    def facts(self) -> ServerFacts:
+        """Give what was counted so far."""
+        engine, cache = self._engine.facts(), self._cache
+        return replace(
+            engine,
+            filled_blocks=engine.filled_blocks + cache.num_filled,
+            peak_used_blocks=max(engine.peak_used_blocks, cache.peak_used),
+            queries=engine.queries + self._stats.queries,
+            hit_queries=engine.hit_queries + self._stats.hits,
+        )
