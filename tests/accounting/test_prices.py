@@ -213,6 +213,20 @@ def test_what_is_wrong_with_a_file_is_told_with_its_place(
     assert caught.value.place.column is not None
 
 
+@pytest.mark.parametrize(
+    "number", ["1e99999999999999999999", "1e-99999999999999999999", "1e999999", "NaN", "-1", "true"]
+)
+@pytest.mark.parametrize("name", ["input", "tokens"])
+def test_a_number_of_any_exponent_has_its_place(tmp_path: Path, number: str, name: str) -> None:
+    path = own(tmp_path, {**ROW, "input": 1.25, "above": [{"tokens": 7, "input": 1}]})
+    text = Path(path).read_text().replace(f'"{name}": {1.25 if name == "input" else 7}', f'"{name}": {number}')
+    Path(path).write_text(text)
+    with pytest.raises(KvtoolError) as caught:
+        price_table(path)
+    assert caught.value.place is not None
+    assert caught.value.place.line is not None
+
+
 def test_the_form_of_genai_prices(tmp_path: Path) -> None:
     stepped = {"base": 4, "tiers": [{"start": 100, "price": 8}]}
     dated = [
