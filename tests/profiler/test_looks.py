@@ -24,7 +24,7 @@ from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
-from kvtool.workload.turn import RequestName, Turn
+from kvtool.workload.turn import RequestName, Sampled, Turn
 
 SHARED = "These lines are the same in every request of the log, and so they would hit.\n" * 2
 
@@ -153,9 +153,11 @@ def test_a_request_with_another_text_is_the_same_beside_that() -> None:
         written=("f", 1, 2),
         name=RequestName("f", 1),
         extra={"a": 1},
+        fields={"n": 2},
+        more_answers=(Sampled("x"),),
         call=Call(model="m"),
         epoch=7.5,
         clock=9.0,
     )
     assert turn.with_text(Traced("b")) == replace(turn, text=Traced("b"))
-    assert len(fields(Turn)) == 20
+    assert len(fields(Turn)) == 22

@@ -147,6 +147,14 @@ def test_several_answers_are_one_request_of_a_provider(bytes_json: str, capsys: 
     assert _profiled(capsys, own, tokenizer=bytes_json)["totals"]["requests"] == 6
 
 
+def test_blocks_of_requests_that_read_no_cache_are_named(bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
+    records = [{"prompt": "some text", "prompt_logprobs": 1}, {"prompt": "some text"}]
+    write("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    assert run(["trace", "log.jsonl", "-t", bytes_json, "-o", "trace.jsonl", "--no-config"]) == 0
+    said = "".join(capsys.readouterr())
+    assert "1 request with `prompt_logprobs`" in " ".join(said.split())
+
+
 def test_billing_headers_are_no_part_of_what_vllm_reads(bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
     def body(number: int) -> Record:
         header = {"type": "text", "text": f"x-anthropic-billing-header: cch={number:05};"}

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.opening import Opened
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
 from kvtool.workload.drive import NO_ANSWER, first_turns, rewritten
@@ -89,6 +90,8 @@ class BlockReading:
         self._skips = skips
         self._failed = 0
         self._refused = 0
+        self._not_reading = 0
+        """Requests that look nothing up, which blocks do not tell."""
         self._kinds: set[tuple[bool, bool]] = set()
         """Of the requests: whether a trace gives their blocks, and whether those of their answers, too."""
 
@@ -132,6 +135,7 @@ class BlockReading:
             self._refused += 1
             self.refusal = self.refusal or error.message
             return NO_ANSWER
+        self._not_reading += job.request.skip_reading_cache
         job.request.outputs = list(job.request.output_ids or [])
         self.collector.add(job)
         self.taken += 1
@@ -144,4 +148,9 @@ class BlockReading:
             found.append(f"{self._failed:,} requests that their server refused or failed are left out")
         if self._refused:
             found.append(f"{self._refused:,} requests are left out: {self.refusal}")
+        if self._not_reading:
+            requests = plural(self._not_reading, "request")
+            found.append(
+                f"{requests} with `prompt_logprobs` or the like: here they read the cache, and in vLLM they do not"
+            )
         return found
