@@ -35,9 +35,10 @@ def moved_units(texts: DiffTexts) -> MovedUnits:
     chunks = [chunk for region in texts.regions for chunk in texts.chunks(region)]
     values = tuple(sorted({chunk.a for chunk in chunks})), tuple(sorted({chunk.b for chunk in chunks}))
     moved = [pair for region in every for pair in _pairs(texts, region, chunks, values, unit)]
-    begin = first[0]
-    at_first = [pair for pair in moved[:1] if _touches(pair, begin)]
-    return MovedUnits(_unit_of(texts, moved[0], unit) if moved else unit, at_first, _apart(moved))
+    if not moved:
+        return MovedUnits(unit, [], [])
+    at_first = [moved[0]] if _touches(moved[0], first[0]) else []
+    return MovedUnits(_unit_of(texts, moved[0], unit), at_first, _apart(moved))
 
 
 def moved_last(text: str, movables: Sequence[Movable]) -> str:

@@ -78,3 +78,10 @@ def test_a_difference_that_goes_on_over_a_line_end_moves_once() -> None:
         "Now 19:15\n9",
         "Now 6\n5",
     ]
+
+
+def test_the_first_of_two_units_is_that_of_the_first_difference() -> None:
+    a, b = both("Hour: {0}\n\nYou keep a light.\n\nTide of {0}")
+    moves = moved_units(DiffTexts(Traced(a), Traced(b)))
+    assert len(moves.every) == 2
+    assert moves.first == moves.every[:1]

@@ -130,7 +130,19 @@ MODEL = (
     ("size", "--model-config", "m.json", "--json"),
     ("size", "m.json", "--kv-cache-dtype", "fp8", "--tensor-parallel", "2", "--max-model-len", "5000"),
     ("profile", "w.yaml", *RUN, "--no-advice", "--model-config", "m.json"),
-    ("what-if", "w.yaml", "-n", "8", *TOKENS, *ON, "--no-advice", "--model-config", "m.json", "--gpu-memory", "80GiB"),
+    (
+        "what-if",
+        "w.yaml",
+        "-n",
+        "8",
+        *TOKENS,
+        *ON,
+        "--no-advice",
+        "--model-config",
+        "m.json",
+        "--gpu-memory",
+        "9000GiB",
+    ),
     ("compare-engines", "w.yaml", "-n", "8", *TOKENS, *ON, "--model-config", "m.json"),
 )
 _FLAGS: dict[str, tuple[str, ...]] = {

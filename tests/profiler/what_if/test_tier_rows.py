@@ -153,6 +153,14 @@ def test_a_split_over_a_link_that_nobody_knows_is_missing_from_the_table() -> No
     assert "--link-bandwidth" in {row.change: row.why for row in missing}["prefill/decode split"]
 
 
+@pytest.mark.parametrize(
+    ("routing", "today"),
+    [(None, "round-robin"), ((), "round-robin"), (("sticky",), "sticky"), (("sticky", "random"), "round-robin")],
+)
+def test_a_router_that_is_named_alone_is_that_of_today(routing: tuple[str, ...] | None, today: str) -> None:
+    assert TableClock(TableFleet(replicas=2, routing=routing), seed=0).today == today
+
+
 def test_ways_to_cut_a_fleet_are_sorted_by_what_counts() -> None:
     trace = a_trace(IN_TURN, every=0.001, outputs=20)
     run = a_plan(trace).serve(asked_router("round-robin").settings.router(0), 2)  # type: ignore[union-attr] # no bound
