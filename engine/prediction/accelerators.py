@@ -19,7 +19,7 @@ class BatchLimits(NamedTuple):
 
 
 BATCH_LIMITS_SOURCE = "vLLM 0.33's API server"
-"""`EngineArgs.get_batch_defaults`, the same in 0.32; vLLM's offline `LLM` takes four or two times as many tokens."""
+"""`EngineArgs.get_batch_defaults` in vllm/engine/arg_utils.py; 0.32 has the same for these. Offline, `LLM` has other defaults."""
 
 _BATCH_LIMITS = ((160 * _GIB, BatchLimits(16_384, 1_024)), (70 * _GIB, BatchLimits(8_192, 1_024)))
 """By the least memory of the accelerator."""

@@ -124,7 +124,7 @@ class Serving:
     max_num_batched_tokens: Annotated[
         int | None,
         Option(
-            "Tokens per step. [default: {default}; with --accelerator, what vLLM has on it]",
+            "Tokens per step. --accelerator makes the default vLLM's. [default: {default}]",
             "N",
             table="engine",
             default=EngineConfig.max_num_batched_tokens,
@@ -134,7 +134,7 @@ class Serving:
     max_num_seqs: Annotated[
         int | None,
         Option(
-            "Requests per step. [default: {default}; with --accelerator, what vLLM has on it]",
+            "Requests per step. --accelerator makes the default vLLM's. [default: {default}]",
             "N",
             table="engine",
             default=EngineConfig.max_num_seqs,
