@@ -16,7 +16,6 @@ from tests.tokenizers_made import byte_tokenizer_json
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "workloads").glob("*.yaml"))
-NEWCOMER = ROOT.parent / "shared" / "data" / "newcomer" / "s1"
 
 
 @pytest.fixture
@@ -46,17 +45,20 @@ def test_the_examples(printed: Run, name: str) -> None:
     assert edited == (name in ("support-bot.yaml", "volatile-first.yaml"))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3])
+@pytest.mark.parametrize("seed", [1, 3])
 def test_random_workloads_and_planted_causes(printed: Run, seed: int) -> None:
     tokenizer = write("tokenizer.json", byte_tokenizer_json())
     assert check_promises(printed, ["profile", workload_of(seed), "-t", tokenizer])
 
 
-def test_a_newcomer_s_template(printed: Run) -> None:
-    """A block of a template that no edit moves is told with what moving it by hand wins, beside what the command reaches."""
-    if not NEWCOMER.is_dir():
-        pytest.skip("../shared/data is not here")
-    shutil.copytree(NEWCOMER, "s1", copy_function=shutil.copyfile)
-    profile = ["profile", "s1/triage.yaml", "--requests", "24"]
+def test_what_is_left_to_do_by_hand(printed: Run) -> None:
+    """A branch of a template that no edit moves is told with what moving it wins, beside what the command reaches."""
+    rules = "".join(f"{number}. Quote the clause that you rely on.\n" for number in range(20))
+    block = '{% if plan == "pro" %}\nAnswer within one day.\n{% else %}\nAnswer within one week.\n{% endif %}\n'
+    write("system.j2", f"You decide on claims.\nNow: {{{{ now }}}}\n{block}{rules}")
+    parts = "messages: [{role: system, file: system.j2}, {role: user, text: '{{ n }}?'}]"
+    variables = "now: {datetime: 61s}, n: {counter: 1}, plan: {choice: [pro, free], pick: cycle}"
+    write("w.yaml", f"version: 1\nvars: {{{variables}}}\ngroups: [{{name: g, requests: 8, {parts}}}]\n")
+    profile = ["profile", "w.yaml", "-t", write("tokenizer.json", byte_tokenizer_json())]
     assert " with what is left to do by hand" in " ".join(printed(profile)[1].split())
     assert check_promises(printed, profile) == 1
