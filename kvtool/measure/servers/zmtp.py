@@ -25,7 +25,7 @@ _PATIENCE = 5.0
 """Seconds for a connection to come to be."""
 
 
-class Message(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """The parts of a message; of one that is too large those before the part that was too much, and how large it is so far."""
 
     parts: tuple[bytes, ...]
@@ -51,7 +51,7 @@ class FrameReader:
         self._dropping = False
         """Whether the rest of this message is."""
 
-    def take(self, data: bytes) -> Iterator[Message]:
+    def take(self, data: bytes) -> Iterator[ReceivedMessage]:
         """The messages that end in these bytes, or turn out too large; ProtocolError."""
         self._data += data
         if not self._greeted:
@@ -88,7 +88,7 @@ class FrameReader:
             return self._size > _LARGEST_COMMAND
         return self._dropping or self._kept + self._size > self._most or len(self._parts) >= _MOST_PARTS
 
-    def _frame(self) -> Message | None:
+    def _frame(self) -> ReceivedMessage | None:
         flags, head, size = self._data[0], self._head, self._size
         if flags & _COMMAND or not self.ready:
             if self._unwanted or not flags & _COMMAND:
@@ -104,7 +104,7 @@ class FrameReader:
                     if len(self._parts) < _MOST_PARTS
                     else f"more than {_MOST_PARTS} parts"
                 )
-                message = Message(tuple(self._parts), what)
+                message = ReceivedMessage(tuple(self._parts), what)
             self._dropping = True
             self._skip = size
             del self._data[:head]
@@ -114,7 +114,7 @@ class FrameReader:
             del self._data[: head + size]
         if flags & _MORE:
             return message
-        found = message if self._dropping else Message(tuple(self._parts))
+        found = message if self._dropping else ReceivedMessage(tuple(self._parts))
         self._parts, self._kept, self._dropping = [], 0, False
         return found
 
@@ -178,7 +178,7 @@ class Connection:
         """What is to be waited for."""
         return select.POLLIN if self._connected else select.POLLOUT
 
-    def received(self) -> Iterator[Message]:
+    def received(self) -> Iterator[ReceivedMessage]:
         """What came of the bytes that are there; a peer that breaks off, or speaks something else, is connected to anew."""
         if self.socket is None:
             return

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.measure.servers.zmtp import FrameReader, Message, ProtocolError
+from kvtool.measure.servers.zmtp import FrameReader, ProtocolError, ReceivedMessage
 
 MOST = 100
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
@@ -41,7 +41,7 @@ def test_messages_are_whole_or_too_large_however_they_are_cut(
     assert len(found) == len(messages)
     for message, (parts, _) in zip(found, messages, strict=True):
         if sum(map(len, parts)) <= MOST and len(parts) <= 8:
-            assert message == Message(tuple(parts))
+            assert message == ReceivedMessage(tuple(parts))
         else:
             assert message.too_large is not None
             assert list(message.parts) == parts[: len(message.parts)]
@@ -72,7 +72,7 @@ def test_a_message_without_end_takes_no_room_and_is_told_once() -> None:
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found == [Message((), "65,536 bytes")]
+    assert found == [ReceivedMessage((), "65,536 bytes")]
     assert most < 1 << 20
 
 
