@@ -18,7 +18,7 @@ from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.choose import choose_server
-from kvtool.accounting.servers.server import ByNumber, Rungs, Served
+from kvtool.accounting.servers.server import ByNumber, Rungs, ServedRequest
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.causes import CauseBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
@@ -284,12 +284,12 @@ class Pass:
             result.ledger.close()
         for group, weight in self._looks.weights():
             result.causes.scale(group, weight)
-        facts = self.server.facts()
-        result.queries += facts.queries
-        result.hit_queries += facts.hit_queries
-        result.evictions, result.preemptions = facts.evictions, facts.preemptions
-        result.filled_blocks, result.peak_used_blocks = facts.filled_blocks, facts.peak_used_blocks
-        result.routed, result.keyless, result.hosted = facts.routed, facts.keyless, facts.hosted
+        counts = self.server.counts()
+        result.queries += counts.queries
+        result.hit_queries += counts.hit_queries
+        result.evictions, result.preemptions = counts.evictions, counts.preemptions
+        result.filled_blocks, result.peak_used_blocks = counts.filled_blocks, counts.peak_used_blocks
+        result.routed, result.keyless, result.hosted = counts.routed, counts.keyless, counts.hosted
         if self.plan.cache is not None:
             result.money = self.money
         with uninterrupted():
@@ -483,7 +483,7 @@ class Pass:
             with self._shield:  # what is taken is written
                 self.events.write(self.server.take_events())
 
-    def end(self, job: Job, served: Served) -> None:
+    def end(self, job: Job, served: ServedRequest) -> None:
         """Book a request that is done, with the TTFT that it had or would have had alone: at least its last token is computed."""
         self._drain()
         count, cached = job.request.num_prompt_tokens, served.hit
@@ -499,7 +499,7 @@ class Pass:
         self.result.add_ttft(job.turn.group, self._prefill.seconds(count, hit) if hit else off, count - cached)
         self.result.ttft_off.append(off)
 
-    def _rungs(self, job: Job, served: Served) -> Rungs | None:
+    def _rungs(self, job: Job, served: ServedRequest) -> Rungs | None:
         """What a request hit by kinder rules; None where nothing but the cache's size is known to be in the way."""
         rungs = list(served.rungs or ())
         for fate, hits in self.kinder_hits:
@@ -530,7 +530,7 @@ class Pass:
             reads = self.result.reads = ServerReads(whole=not self._untold)
         return reads.add(job, hit, entry.reachable, entry.known)
 
-    def _settle(self, job: Job, served: Served) -> None:
+    def _settle(self, job: Job, served: ServedRequest) -> None:
         hit = served.hit
         if served.prediction is not None:
             self._price(job, served.prediction, job.request.arrival)

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kvtool.diagnose.dates.spoken import SpokenForm, _compiled
+from kvtool.diagnose.dates.spoken_languages import LANGUAGES
 
 from kvtool.diagnose import classify as module
 from kvtool.diagnose.classify import DETECTORS, classify, classify_in, value_span
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, first_word, normalized
 from kvtool.diagnose.dates.date_form import DateForm
-from kvtool.diagnose.dates.spoken import SpokenForm, _compiled
-from kvtool.diagnose.dates.spoken_languages import LANGUAGES
 from kvtool.diagnose.detectors import YEAR
 from kvtool.diagnose.plain_signs import plain_signs
 

@@ -9,9 +9,9 @@ from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.server import (
     ByNumber,
     Requests,
+    RunCounts,
     Rungs,
-    Served,
-    ServerFacts,
+    ServedRequest,
     ServerTraits,
     one_by_one,
 )
@@ -62,7 +62,7 @@ class AloneServer:
         """Take all requests, in the order of the workload."""
         one_by_one(self, first_turns(conversations, self.plan.limit), requests)
 
-    def serve(self, job: Job, entry: LedgerEntry | None) -> Served:
+    def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
         """Take a request from its submission to its end."""
         account(self.scheduler, job.request, fits=True)  # or `admit` had refused it
         rungs: Rungs = ()
@@ -75,20 +75,20 @@ class AloneServer:
         """Give what happened to the cache since the last time, where that is recorded."""
         return self.cache.take_events()
 
-    def facts(self) -> ServerFacts:
+    def counts(self) -> RunCounts:
         """Give what was counted so far."""
-        return engine_facts(self.scheduler, self.cache)
+        return engine_counts(self.scheduler, self.cache)
 
 
-def served_by_engine(plan: Plan, hit: int, rungs: Rungs = (), waited: float | None = None) -> Served:
+def served_by_engine(plan: Plan, hit: int, rungs: Rungs = (), waited: float | None = None) -> ServedRequest:
     """Give what became of a request of the engine; an unlimited cache evicts nothing."""
     evicted = [("evicted", hit)] if plan.engine.num_blocks is None else []
-    return Served(hit, [*evicted, *rungs] or None, waited)
+    return ServedRequest(hit, [*evicted, *rungs] or None, waited)
 
 
-def engine_facts(scheduler: Scheduler, cache: BlockPool) -> ServerFacts:
+def engine_counts(scheduler: Scheduler, cache: BlockPool) -> RunCounts:
     """Give what an engine counted."""
-    return ServerFacts(
+    return RunCounts(
         evictions=cache.num_evictions,
         preemptions=scheduler.num_preemptions,
         filled_blocks=cache.num_filled,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvtool.accounting.plan import Plan
-from kvtool.accounting.servers.alone_server import engine_facts, served_by_engine
-from kvtool.accounting.servers.server import ByNumber, Requests, ServerFacts, ServerTraits
+from kvtool.accounting.servers.alone_server import engine_counts, served_by_engine
+from kvtool.accounting.servers.server import ByNumber, Requests, RunCounts, ServerTraits
 from kvtool.engine.chain_numbers import ChainNumbers
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.engine import Engine
@@ -59,6 +59,6 @@ class EngineServer:
         """Give what happened to the cache since the last time, where that is recorded."""
         return self._engine.cache.take_events()
 
-    def facts(self) -> ServerFacts:
+    def counts(self) -> RunCounts:
         """Give what was counted so far."""
-        return engine_facts(self._engine.scheduler, self._engine.cache)
+        return engine_counts(self._engine.scheduler, self._engine.cache)

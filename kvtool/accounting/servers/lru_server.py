@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.alone_server import served_by_engine
-from kvtool.accounting.servers.server import ByNumber, Requests, Served, ServerFacts, ServerTraits, one_by_one
+from kvtool.accounting.servers.server import ByNumber, Requests, RunCounts, ServedRequest, ServerTraits, one_by_one
 from kvtool.engine.chain_numbers import Chain
 from kvtool.engine.events import Event
 from kvtool.engine.hashing import extend_hashes
@@ -45,7 +45,7 @@ class LruServer:
         """Take all requests, in the order of the workload."""
         one_by_one(self, first_turns(conversations, self._plan.limit), requests)
 
-    def serve(self, job: Job, entry: LedgerEntry | None) -> Served:
+    def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
         """Take a request from its submission to its end."""
         del entry
         request = job.request
@@ -67,6 +67,6 @@ class LruServer:
         """Give nothing: the list records no events."""
         return ()
 
-    def facts(self) -> ServerFacts:
+    def counts(self) -> RunCounts:
         """Give what was counted so far."""
-        return ServerFacts(evictions=self._lru.num_evictions, filled_blocks=len(self._lru))
+        return RunCounts(evictions=self._lru.num_evictions, filled_blocks=len(self._lru))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.alone_server import AloneServer, served_by_engine
-from kvtool.accounting.servers.server import ByNumber, Requests, ServeChain, Served, ServerFacts, one_by_one
+from kvtool.accounting.servers.server import ByNumber, Requests, RunCounts, ServeChain, ServedRequest, one_by_one
 from kvtool.engine.chain_numbers import Chain, TraceNumbers
 from kvtool.engine.events import Event
 from kvtool.engine.sequential_pool import SequentialPool
@@ -38,7 +38,7 @@ class PoolServer:
         """Take all requests, in the order of the workload."""
         one_by_one(self, first_turns(conversations, self._plan.limit), requests)
 
-    def serve(self, job: Job, entry: LedgerEntry | None) -> Served:
+    def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
         """Take a request from its submission to its end."""
         del entry
         self._pool.execute(job.request)
@@ -48,11 +48,11 @@ class PoolServer:
         """Give nothing: the pool records no events."""
         return ()
 
-    def facts(self) -> ServerFacts:
+    def counts(self) -> RunCounts:
         """Give what was counted so far."""
         pool = self._pool
         return replace(
-            self._engine.facts(),
+            self._engine.counts(),
             evictions=pool.num_evictions,
             filled_blocks=pool.num_filled,
             peak_used_blocks=pool.peak_used,

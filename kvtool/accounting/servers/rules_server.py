@@ -13,8 +13,8 @@ from kvtool.accounting.servers.server import (
     Admit,
     ByNumber,
     Requests,
-    Served,
-    ServerFacts,
+    RunCounts,
+    ServedRequest,
     ServerTraits,
     one_by_one,
 )
@@ -82,7 +82,7 @@ class RulesServer:
         else:
             one_by_one(self, first_turns(conversations, limit), requests)
 
-    def serve(self, job: Job, entry: LedgerEntry | None) -> Served:
+    def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
         """Look a request up and take its answer as it was given."""
         if self._rules.hosted and job.unit != 1:
             raise KvtoolError(
@@ -96,10 +96,10 @@ class RulesServer:
                 outcome = Outcome(0, ())
         job.request.num_cached_tokens = outcome.hit
         job.request.outputs = list(job.request.output_ids or [])
-        return Served(outcome.hit, outcome.rungs, prediction=outcome.prediction)
+        return ServedRequest(outcome.hit, outcome.rungs, prediction=outcome.prediction)
 
     def _by_arrival(self, conversations: Iterator[Conversation], requests: Requests) -> None:
-        done: list[Served] = []
+        done: list[ServedRequest] = []
         in_order_of_arrival(
             conversations,
             requests.begin,
@@ -111,7 +111,7 @@ class RulesServer:
 
     def _in_waves(self, engines: EngineCaches, conversations: Iterator[Conversation], requests: Requests) -> None:
         assert self._rules.engine is not None
-        done: dict[int, Served] = {}
+        done: dict[int, ServedRequest] = {}
 
         def serve_together(jobs: Sequence[Job]) -> None:
             engines.run_together(jobs)
@@ -139,11 +139,11 @@ class RulesServer:
         """Give nothing: rules record no events."""
         return ()
 
-    def facts(self) -> ServerFacts:
+    def counts(self) -> RunCounts:
         """Give what was counted so far."""
         cache = self._cache
         router = cache.router if isinstance(cache, ReplicaCaches) else None
-        return ServerFacts(
+        return RunCounts(
             evictions=cache.num_evictions,
             filled_blocks=cache.num_filled,
             routed=0 if router is None else router.routed,

@@ -27,7 +27,7 @@ ServeChain = Callable[[Chain, int, int], tuple[int, int]]
 """Takes a chain of a trace, the tokens of its prompt and at most so many of an answer; gives the hit tokens and the answer's."""
 
 
-class Served(NamedTuple):
+class ServedRequest(NamedTuple):
     """What became of a request: tokens of its prompt that hit, and what is known of it beside."""
 
     hit: int
@@ -43,11 +43,11 @@ class ByNumber(NamedTuple):
     """How a server takes requests of a trace: chains of numbers and, one at a time between them, jobs that have more to them."""
 
     serve_chain: ServeChain
-    serve: Callable[[Job, LedgerEntry | None], Served]
+    serve: Callable[[Job, LedgerEntry | None], ServedRequest]
 
 
 @dataclass(frozen=True, slots=True)
-class ServerFacts:
+class RunCounts:
     """What a server counted in a whole run."""
 
     evictions: int = 0
@@ -75,7 +75,7 @@ class Requests(Protocol):
         """Give the ledger's entry of a request that has begun; None where the ledger only counts."""
         ...
 
-    def end(self, job: Job, served: Served) -> None:
+    def end(self, job: Job, served: ServedRequest) -> None:
         """Book a request that is done."""
         ...
 
@@ -87,7 +87,7 @@ class ServerTraits:
     follows_engine: bool = False
     """Whether the embedded engine decides what hits, so that what a vLLM server reports can be compared with it."""
     has_clock: bool = False
-    """Whether `Served.waited` says what requests waited."""
+    """Whether `ServedRequest.waited` says what requests waited."""
     whole_prompt_may_hit: bool = False
     """Whether the last token of a prompt may be a hit, too; answers are then not kept."""
     salted: bool = True
@@ -121,7 +121,7 @@ class Server(Protocol):
         """Give what happened to the cache since the last time, where that is recorded."""
         ...
 
-    def facts(self) -> ServerFacts:
+    def counts(self) -> RunCounts:
         """Give what was counted so far."""
         ...
 
@@ -129,14 +129,14 @@ class Server(Protocol):
 class OneByOne(Server, Protocol):
     """A server that finishes each request before the next one comes."""
 
-    def serve(self, job: Job, entry: LedgerEntry | None) -> Served:
+    def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
         """Take a request from its submission to its end."""
         ...
 
 
 def one_by_one(server: OneByOne, conversations: Iterator[Conversation], requests: Requests) -> None:
     """Bring conversations to a server that takes one request at a time, in the order of the workload."""
-    done: list[Served] = []
+    done: list[ServedRequest] = []
     one_at_a_time(
         conversations,
         requests.begin,

@@ -10,7 +10,7 @@ from kvtool.accounting.caches.unlimited import SeenPrefixes, UnlimitedCache
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.alone_server import AloneServer, served_by_engine
 from kvtool.accounting.servers.pool_server import PoolServer
-from kvtool.accounting.servers.server import ByNumber, Requests, Served, ServerFacts, one_by_one
+from kvtool.accounting.servers.server import ByNumber, Requests, RunCounts, ServedRequest, one_by_one
 from kvtool.engine.events import Event
 from kvtool.engine.stats import PrefixCacheStats
 from kvtool.workload.drive import first_turns
@@ -42,7 +42,7 @@ class UnlimitedServer:
         """Take all requests, in the order of the workload."""
         one_by_one(self, first_turns(conversations, self._plan.limit), requests)
 
-    def serve(self, job: Job, entry: LedgerEntry | None) -> Served:
+    def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
         """Take a request from its submission to its end."""
         if job.prompt is None:
             return self._engine.serve(job, entry)
@@ -58,9 +58,9 @@ class UnlimitedServer:
         """Give nothing: what is not kept has no events."""
         return ()
 
-    def facts(self) -> ServerFacts:
+    def counts(self) -> RunCounts:
         """Give what was counted so far."""
-        engine, cache = self._engine.facts(), self._cache
+        engine, cache = self._engine.counts(), self._cache
         return replace(
             engine,
             filled_blocks=engine.filled_blocks + cache.num_filled,
