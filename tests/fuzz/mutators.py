@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -341,7 +342,7 @@ def one_of(*weighted: tuple[int, Mutator]) -> Mutator:
             mutator = rng.choices([each for _, each in weighted], weights)[0]
             try:
                 data = mutator(rng, data)
-            except (ValueError, IndexError, ArithmeticError, RecursionError):
+            except (ValueError, IndexError, ArithmeticError, RecursionError, OSError, EOFError, zlib.error):
                 data = change_bytes(rng, data)  # what came before has left nothing that could be parsed
         return data
 
