@@ -288,6 +288,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         (("boundaries", 0, "left_over"), [], "/boundaries/0/left_over: it is empty"),
         (("boundaries", 0, "left_over"), [{"tokens": 99, "requests": 1}], "99 tokens are more than a block"),
         (("causes", 0, "group"), "nobody", "there is no group `nobody`"),
+        (("absent_fates",), ["blocked"], "/absent_fates: no input lacks these fates alone"),
     ],
 )
 def test_figures_that_contradict_each_other_are_not_shown(

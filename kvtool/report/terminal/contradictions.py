@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.accounting.ledger.fates import FATES
+from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
 from kvtool.errors import KvtoolError
 from kvtool.results.report import Fates, Group, Report, Totals
 
@@ -34,6 +34,8 @@ def check_report(report: Report) -> None:
             _hold(bool(turn.prompt_tokens), f"{at}/turns", f"turn {turn.turn} has no tokens")
     for row in report.sums.rows if report.sums is not None else []:
         _check_fates("/sums/rows", row.fates, row.prompt_tokens)
+    absent = set(report.absent_fates)
+    _hold(absent in (set(), {*OF_TEXT}, {*OF_TEXT, *OF_TOKENS}), "/absent_fates", "no input lacks these fates alone")
     _check_boundaries(report)
     decode, measured = report.decode, report.ttft.measured
     _hold(decode is None or bool(decode.prefix_aware_bytes_per_step), "/decode", "no step reads nothing")
