@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from kvtool.errors import KvtoolError, NotAvailableError, Place
-from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.checkout_links import make_folders
 from kvtool.text.files.json_file import json_of
+from kvtool.text.files.part_file import PartFile
 from kvtool.text.files.text_files import decode, read_data, read_text
 from kvtool.text.tokens.own_code import MADE_OF, made_json
 from kvtool.text.tokens.tekken import BUILT_IN_DIGEST, BUILT_IN_FILE, NAMED_TOKENS, built_in_json, tekken_json
@@ -279,9 +279,13 @@ def read_kept(path: Path) -> bytes:
 def keep(path: Path, data: bytes) -> None:
     """Write a file of the cache, where that can be: no other process ever sees a part of it."""
     with suppress(OSError, KvtoolError):
-        make_folders(path.parent)
-        with AtomicFile(path) as file:
-            file.write(data)
+        part = PartFile(make_folders(path.parent) / path.name)  # a link or a pipe there makes room
+        try:
+            part.file.write(data)
+            part.put()
+        except BaseException:
+            part.discard()
+            raise
 
 
 def _conversion(digest: str) -> Path:
