@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 from timing import machine
 
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
+from kvtool.engine.blocks.hashing import extend_hashes
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.hashing import extend_hashes
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler

@@ -40,7 +40,7 @@ from scenarios import table
 from scenarios.kinds import KINDS
 
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.classify import DETECTORS, classify_in
+from kvtool.diagnose.values.classify import DETECTORS, classify_in
 from kvtool.fixes.fix import Fix
 from kvtool.results.finding import Finding
 

@@ -33,9 +33,9 @@ from benchmarks.device.decode import DecodePoint, decode_memory, measure_decode
 from benchmarks.device.end_to_end import ThroughputResult, TtftResult, measure_throughput, measure_ttft
 from benchmarks.device.prefill import PrefillPoint, measure_prefill
 from benchmarks.device.writes import measure_norms, measure_rotary_store
+from kvtool.engine.model.configs.model_config import ModelConfig
+from kvtool.engine.model.configs.presets import find_model
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.presets import find_model
 from kvtool.measure.bench.attention import AttentionShape
 from kvtool.measure.bench.ceilings import Ceilings, measure_ceilings
 from kvtool.measure.bench.timing import Timing, free_memory, release, synchronize

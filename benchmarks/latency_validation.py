@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kvtool.engine.blocks.hashing import NATIVE, BlockHash
 from kvtool.engine.clock import StepTimes, VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
@@ -31,8 +32,7 @@ from kvtool.engine.fleet.fleet import serve
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.replica import Replica
 from kvtool.engine.fleet.routers.blind_routers import RoundRobinRouter
-from kvtool.engine.hashing import NATIVE, BlockHash
-from kvtool.engine.model.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.geometry import Geometry, find_geometry
 from kvtool.engine.prediction.accelerators import Accelerator, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request

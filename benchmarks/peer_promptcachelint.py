@@ -13,7 +13,7 @@ from typing import Any
 
 from planted import Scenario
 
-from kvtool.diagnose.classify import classify, classify_in
+from kvtool.diagnose.values.classify import classify, classify_in
 
 Span = tuple[str, int, int]
 

@@ -22,8 +22,8 @@ import numpy as np
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from peer_process import PeerProcess
 from timing import machine
 
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner

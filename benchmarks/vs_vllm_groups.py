@@ -24,9 +24,9 @@ from peer_process import PeerProcess
 from timing import machine
 from vs_vllm import Prompts, make_prompts
 
+from kvtool.engine.blocks.make_cache import make_cache
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.groups.kv_group import CachePlan, KVGroup
-from kvtool.engine.make_cache import make_cache
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler

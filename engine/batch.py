@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from kvtool.engine.block_tables import BlockTables
+from kvtool.engine.blocks.block_tables import BlockTables
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Scheduled
 

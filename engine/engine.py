@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.engine.chain_numbers import ChainNumbers
+from kvtool.engine.blocks.chain_numbers import ChainNumbers
+from kvtool.engine.blocks.make_cache import make_cache
 from kvtool.engine.clock import Clock
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.make_cache import make_cache
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.step import EngineStep, Runner, Sampled

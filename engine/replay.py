@@ -20,16 +20,16 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from kvtool.engine import replay_sglang
+from kvtool.engine.blocks.hashing import BlockHash, block_hasher, extend_hashes
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.planner import plan_cache
 from kvtool.engine.groups.recorded_plan import recorded_layers, recorded_options
-from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
-from kvtool.engine.recorded_groups import plan_of, request_of
-from kvtool.engine.recorded_words import GroupedWords, PlainWords, recorded_cache
-from kvtool.engine.replay_llama_cpp import is_llama_cpp, llama_cpp_differences
-from kvtool.engine.replay_vectors import DIFFERENCES
+from kvtool.engine.recorded import replay_sglang
+from kvtool.engine.recorded.recorded_groups import plan_of, request_of
+from kvtool.engine.recorded.recorded_words import GroupedWords, PlainWords, recorded_cache
+from kvtool.engine.recorded.replay_llama_cpp import is_llama_cpp, llama_cpp_differences
+from kvtool.engine.recorded.replay_vectors import DIFFERENCES
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler

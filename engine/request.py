@@ -9,9 +9,9 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.extra_keys import Image
+from kvtool.engine.blocks.extra_keys import Image
+from kvtool.engine.blocks.hashing import BlockHash, Lora
 from kvtool.engine.groups.group_table import GroupTable
-from kvtool.engine.hashing import BlockHash, Lora
 
 Ids = npt.NDArray[np.int32]
 

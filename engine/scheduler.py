@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.engine.block_pool import BlockPool
+from kvtool.engine.blocks.block_pool import BlockPool
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.fits import check_fits
 from kvtool.engine.groups.chunk_ends import ChunkEnds
+from kvtool.engine.impossible_requests import check_fits
 from kvtool.engine.prefill_cadence import PrefillCadence
 from kvtool.engine.request import Request, Status
 from kvtool.engine.stats import PrefixCacheStats

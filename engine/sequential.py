@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler

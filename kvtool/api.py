@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from kvtool.config.run_options import Reading
+from kvtool.config.options.run_options import Reading
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.results.check import CheckResult
@@ -18,7 +18,7 @@ from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, 
 
 if TYPE_CHECKING:
     from kvtool.config.asked_run import RunOptions
-    from kvtool.config.judged_options import Limits
+    from kvtool.config.options.judged_options import Limits
     from kvtool.diff.prompts import PromptDiff
     from kvtool.profiler.profiler import ReportOptions
     from kvtool.results.choices import By, Rules
@@ -131,8 +131,8 @@ def profile(
     given = dict(locals())
     from kvtool.config.asked_run import RunOptions
     from kvtool.config.engine_rules import checked_flags
-    from kvtool.config.judged_options import Limits
     from kvtool.config.option import made
+    from kvtool.config.options.judged_options import Limits
     from kvtool.profiler.profiler import ReportOptions
 
     wanted = ReportOptions(advice=advice, per_request=per_request, by=by, views=views)
@@ -213,10 +213,10 @@ def check(
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
     from kvtool.config.asked_run import RunOptions
-    from kvtool.config.judged_options import Judging
     from kvtool.config.loading import read_config
     from kvtool.config.option import made
-    from kvtool.config.shown_options import Configured
+    from kvtool.config.options.judged_options import Judging
+    from kvtool.config.options.shown_options import Configured
     from kvtool.gate.check_plan import check_plan
     from kvtool.gate.checking import run_check
     from kvtool.text.terminal.progress import Progress

@@ -16,12 +16,12 @@ from kvtool.engine.clock import WallClock
 from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.kv_dtype import AUTO, KV_CACHE_DTYPES
+from kvtool.engine.model.configs.model_config import ModelConfig
+from kvtool.engine.model.configs.rope_config import DefaultRope, Llama3Rope, YarnRope
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.model.random_weights import RandomWeights
-from kvtool.engine.model.rope_config import DefaultRope, Llama3Rope, YarnRope
 from kvtool.engine.request import Request
 from kvtool.kernels import torch_twins
 from kvtool.kernels.protocol import Kernels

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from benchmarks.device.end_to_end import ThroughputResult, TtftResult, make_prompts
-from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.configs.model_config import ModelConfig
 
 _PAGE = 32
 _NAME = "transformers"

@@ -14,7 +14,7 @@ from scenarios.case import Case, Record, write_rows
 from scenarios.judge import Judged, captured, is_whole
 
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.classify import DETECTORS, classify_in
+from kvtool.diagnose.values.classify import DETECTORS, classify_in
 
 Told = tuple[str, str]
 """A code, and the line it was given to ("" where it has none)."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from kvtool.engine.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.hashing import NATIVE, BlockHash
 from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
 
 BLOCK = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from docs.generators.pages import fenced
 from kvtool.diagnose.codes import TIERS, CodeEntry, entries
 from kvtool.diagnose.severity import EXCEPTIONS, RULE, severity_told
-from kvtool.lint.static import BY_NAME
+from kvtool.lint.findings.template_findings import BY_NAME
 
 FAMILIES = {
     "KV0": "Comments that ignore",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.fits import check_fits
+from kvtool.engine.impossible_requests import check_fits
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.decoders import Decoders
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
-from kvtool.engine.fleet.happening import Happening
 from kvtool.engine.fleet.live_request import LiveRequest
+from kvtool.engine.fleet.replica_event import Happening
 from kvtool.engine.fleet.replica_pool import ReplicaPool
 from kvtool.engine.fleet.waiting_prompts import WaitingPrompts
 from kvtool.engine.prediction.decode_run import DecodeRun

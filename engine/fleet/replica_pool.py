@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kvtool.engine.block_pool import UNLIMITED
-from kvtool.engine.cached_blocks import Copies
-from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
-from kvtool.engine.free_set import FreeSet
+from kvtool.engine.blocks.block_pool import UNLIMITED
+from kvtool.engine.blocks.cached_blocks import Copies
+from kvtool.engine.blocks.free_queue import NULL_BLOCK, FreeQueue
+from kvtool.engine.blocks.free_set import FreeSet
 
 Name = int
 """What a block holds; negative for what only one request can ask for again."""

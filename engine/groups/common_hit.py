@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.groups.lookups import Lookup, SameGroups
-from kvtool.engine.hashing import BlockHash
 
 
 class CommonHit(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvtool.engine.free_queue import NULL_BLOCK
+from kvtool.engine.blocks.free_queue import NULL_BLOCK
 from kvtool.engine.groups.group_table import GroupTable, SharedTail
 from kvtool.engine.groups.kv_group import KVGroup
 from kvtool.engine.groups.reachable import reachable_blocks

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvtool.engine.block_pool import BlockPool
+from kvtool.engine.blocks.block_pool import BlockPool
+from kvtool.engine.blocks.extra_keys import extra_keys
+from kvtool.engine.blocks.free_queue import NULL_BLOCK, FreeQueue
+from kvtool.engine.blocks.hashing import BlockHash, block_hasher, extend_hashes
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import BlockRemoved, BlockStored
-from kvtool.engine.extra_keys import extra_keys
-from kvtool.engine.free_queue import NULL_BLOCK, FreeQueue
 from kvtool.engine.groups.common_hit import CommonHit, CommonHits, draft_groups
 from kvtool.engine.groups.group_rules import ChunkGroup, GroupRules, RunningStateGroup, WindowGroup
 from kvtool.engine.groups.group_table import GroupTable
@@ -17,7 +18,6 @@ from kvtool.engine.groups.keyed_blocks import KeyedBlocks, group_tag, split_key
 from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.groups.reachable import replay_boundaries
 from kvtool.engine.groups.state_group import StateGroup
-from kvtool.engine.hashing import BlockHash, block_hasher, extend_hashes
 from kvtool.engine.request import Ids, Request
 
 _KINDS: dict[str, type[GroupRules]] = {"sliding": WindowGroup, "chunked": ChunkGroup, "mamba": StateGroup}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from kvtool.engine.cached_blocks import HashedBlocks
-from kvtool.engine.hashing import BlockHash, BlockHasher
+from kvtool.engine.blocks.cached_blocks import HashedBlocks
+from kvtool.engine.blocks.hashing import BlockHash, BlockHasher
 
 _HASH_BYTES = 16
 """Hashes are as long, or a multiple of it; the tag of a group is one more byte."""

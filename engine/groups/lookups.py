@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kvtool.engine.blocks.free_queue import NULL_BLOCK
+from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.free_queue import NULL_BLOCK
 from kvtool.engine.groups.kv_group import KVGroup
-from kvtool.engine.hashing import BlockHash
 
 Lookup = Callable[[bytes], int | None]
 Found = tuple[list[list[int]], int]

@@ -9,8 +9,8 @@ from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.groups.layer_spec import LayerSpec, State
 from kvtool.engine.groups.planner import Layout, PlanOptions, Speculation, plan_cache
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
-from kvtool.engine.model.layer_shapes import AttentionLayerShape, StateShape
-from kvtool.engine.model.served_model import ServedModel
+from kvtool.engine.model.configs.layer_shapes import AttentionLayerShape, StateShape
+from kvtool.engine.model.configs.served_model import ServedModel
 
 KERNEL_UNIT = 16
 """Tokens: attention kernels take blocks of multiples of it."""

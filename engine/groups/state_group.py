@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvtool.engine.blocks.free_queue import NULL_BLOCK
+from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.free_queue import NULL_BLOCK
 from kvtool.engine.groups.common_hit import draft_groups
 from kvtool.engine.groups.group_rules import GroupRules
 from kvtool.engine.groups.group_table import ExportedState, GroupTable, SharedTail
 from kvtool.engine.groups.kv_group import KVGroup
 from kvtool.engine.groups.reachable import reachable_blocks
 from kvtool.engine.groups.state_boundaries import can_export, state_boundary
-from kvtool.engine.hashing import BlockHash
 from kvtool.engine.request import Request
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.json_object import JsonObject
+from kvtool.engine.model.configs.json_object import JsonObject
 from kvtool.engine.model.parameter_shapes import Shape
 
 SINGLE_FILE = "model.safetensors"

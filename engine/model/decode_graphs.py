@@ -19,7 +19,7 @@ from kvtool.engine.attention.decode_plan import DecodePlan
 from kvtool.engine.batch import Batch
 from kvtool.engine.model.decoder import AttentionPlans, Decoder
 from kvtool.engine.model.kv_store import KVStore
-from kvtool.engine.uncollected import uncollected
+from kvtool.engine.no_garbage_collection import uncollected
 
 Int32 = npt.NDArray[np.int32]
 Replay = Callable[[], None]

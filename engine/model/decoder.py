@@ -11,6 +11,7 @@ import torch
 from kvtool.engine.attention.attention_plan import AttentionPlan, attend
 from kvtool.engine.attention.cpu_plan import CpuPlan
 from kvtool.engine.batch import Batch
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.device import choose_kernels
 from kvtool.engine.model.expert_mlp import ExpertMlp
 from kvtool.engine.model.grouped_attention import Attention, GroupedAttention
@@ -18,7 +19,6 @@ from kvtool.engine.model.kv_store import KVStore
 from kvtool.engine.model.latent_attention import LatentAttention
 from kvtool.engine.model.layer_weights import DenseWeights, LatentWeights, Layer
 from kvtool.engine.model.mlp import Mlp, make_mlp
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.parameters import Parameters, State
 from kvtool.engine.model.products import PackedWeight, can_pack
 from kvtool.engine.model.random_weights import RandomWeights

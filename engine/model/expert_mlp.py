@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import linear
 
+from kvtool.engine.model.configs.traits import Activation
 from kvtool.engine.model.experts import Experts
 from kvtool.engine.model.layer_weights import ExpertWeights
 from kvtool.engine.model.mlp import gated, make_mlp
 from kvtool.engine.model.routing import route
-from kvtool.engine.model.traits import Activation
 from kvtool.kernels.protocol import Kernels
 
 

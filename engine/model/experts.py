@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.json_object import JsonObject
+from kvtool.engine.model.configs.json_object import JsonObject
 
 Scoring = Literal["softmax", "sigmoid", "softmax of chosen"]
 

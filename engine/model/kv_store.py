@@ -6,7 +6,7 @@ import torch
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
-from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.kernels.kv_quantization import Scale
 
 _INITIAL_TOKENS = 16_384

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.json_object import JsonObject
+from kvtool.engine.model.configs.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Protocol
 import torch
 from torch.nn.functional import gelu, linear
 
+from kvtool.engine.model.configs.traits import Activation
 from kvtool.engine.model.layer_weights import DenseWeights
 from kvtool.engine.model.products import PackedWeight, can_pack
-from kvtool.engine.model.traits import Activation
 from kvtool.kernels.protocol import Kernels
 
 

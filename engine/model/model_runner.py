@@ -11,7 +11,7 @@ from kvtool.engine.attention.cpu_costs import measure_costs
 from kvtool.engine.attention.cpu_planner import CpuPlanner
 from kvtool.engine.attention.decode_planner import DecodePlanner
 from kvtool.engine.batch import Batch
-from kvtool.engine.block_tables import BlockTables
+from kvtool.engine.blocks.block_tables import BlockTables
 from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.experts import Experts
 from kvtool.engine.model.latent import LatentDims
-from kvtool.engine.model.model_config import ModelConfig
 
 Shape = tuple[int, ...]
 

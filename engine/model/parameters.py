@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.experts import Experts
 from kvtool.engine.model.latent import LatentDims
 from kvtool.engine.model.layer_weights import (
@@ -16,7 +17,6 @@ from kvtool.engine.model.layer_weights import (
     LatentWeights,
     Layer,
 )
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.parameter_shapes import (
     CORRECTION,
     EMBEDDING,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.parameter_shapes import parameter_shapes
 
 _POOL = 4_194_301  # a prime, so that the rows of a weight that is larger do not repeat

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from kvtool.engine.model.rope_config import DefaultRope, LinearRope, Llama3Rope, Rope, YarnRope
+from kvtool.engine.model.configs.rope_config import DefaultRope, LinearRope, Llama3Rope, Rope, YarnRope
 
 
 class Rotation:

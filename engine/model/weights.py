@@ -10,12 +10,12 @@ import torch
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.checkpoint import Checkpoint
+from kvtool.engine.model.configs.find_runnable import find_runnable
+from kvtool.engine.model.configs.model_config import ModelConfig
+from kvtool.engine.model.configs.presets import model_path
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import find_device
-from kvtool.engine.model.find_runnable import find_runnable
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.parameter_shapes import check_names, check_shapes, parameter_count, parameter_shapes
-from kvtool.engine.model.presets import model_path
 from kvtool.engine.model.random_weights import RandomWeights
 
 LoadFormat = Literal["auto", "dummy"]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from math import hypot
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.accelerators import (
     ACCELERATORS,
     Accelerator,

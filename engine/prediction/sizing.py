@@ -18,7 +18,7 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.configs.geometry import Geometry
 
 _GIB = 1 << 30
 _WEIGHT_BYTES = 2  # bf16 or fp16: servers load even fp32 checkpoints as one of them

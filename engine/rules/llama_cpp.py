@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kvtool.engine.blocks.hashing import Lora
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.hashing import Lora
 from kvtool.engine.rules.llama_cpp_memory import KVMemory, ServerSlot
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length, moved_chunks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import KVDtype, find_kv_dtype
-from kvtool.engine.model.layer_shapes import AttentionLayerShape
-from kvtool.engine.model.served_model import ServedModel
+from kvtool.engine.model.configs.layer_shapes import AttentionLayerShape
+from kvtool.engine.model.configs.served_model import ServedModel
 
 _OTHER_RULES = "take a model that has attention alone, or another engine's rules"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kvtool.engine.blocks.make_cache import make_cache
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.make_cache import make_cache
 from kvtool.engine.request import Request
 from kvtool.engine.rules.rule_set import Asked, OtherSetting, RuleSet, Served
 from kvtool.engine.scheduler import Scheduler

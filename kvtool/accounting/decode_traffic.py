@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.engine.attention.decode_planner import DecodePlanner
+from kvtool.engine.blocks.hashing import block_hasher, extend_hashes
 from kvtool.engine.config import DecodeMode
-from kvtool.engine.hashing import block_hasher, extend_hashes
 from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Runner, Sampled

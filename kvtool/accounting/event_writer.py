@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from kvtool.engine.blocks.extra_keys import untagged
+from kvtool.engine.blocks.vllm_hashing import event_hash
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
-from kvtool.engine.extra_keys import untagged
 from kvtool.engine.groups.kv_group import KVGroup
-from kvtool.engine.vllm_hashing import event_hash
 from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
 
 MEDIUM = "GPU"

@@ -10,7 +10,7 @@ from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.groups.model_plan import ServeOptions, plan_model
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.model.served_model import ServedModel
+from kvtool.engine.model.configs.served_model import ServedModel
 from kvtool.engine.prediction.accelerators import Accelerator
 from kvtool.engine.prediction.sizing import size_cache
 from kvtool.results.documents.size import AcceleratorRoom, SizedGroup, SizeDocument

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kvtool.engine.blocks.make_cache import is_plain
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.groups.model_plan import ModelPlan, ServeOptions, plan_model
 from kvtool.engine.kv_dtype import find_kv_dtype
-from kvtool.engine.make_cache import is_plain
-from kvtool.engine.model.served_model import ServedModel
+from kvtool.engine.model.configs.served_model import ServedModel
 
 _LENGTH = 32_768
 """Tokens of the requests by which a pool is measured, where nobody says how long they are."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Option, check_values, only
-from kvtool.config.run_options import Serving
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.run_options import Serving
+from kvtool.config.options.shown_options import Showing
 from kvtool.engine.config import DEFAULT_MODEL
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.errors import KvtoolError
@@ -88,8 +88,8 @@ class BenchCommand(Command):
     def _checked(self) -> BenchOptions:
         """What a flag may hold; before anything takes time."""
         from kvtool.engine.kv_dtype import find_kv_dtype
-        from kvtool.engine.model.find_runnable import find_runnable
-        from kvtool.engine.model.find_served import find_served
+        from kvtool.engine.model.configs.find_runnable import find_runnable
+        from kvtool.engine.model.configs.find_served import find_served
         from kvtool.measure.bench.bench_result import BenchOptions
 
         check_values(self)
@@ -116,10 +116,10 @@ class BenchCommand(Command):
         """Time a server, print, and leave the calibration file; 0."""
         from contextlib import ExitStack
 
-        from kvtool.engine.model.geometry import find_geometry
+        from kvtool.engine.model.configs.geometry import find_geometry
         from kvtool.measure.servers.live_extra import need_live
         from kvtool.measure.servers.server_timing import ServerBenchRun, WantedCalibration
-        from kvtool.report.terminal.server_bench import print_server_bench
+        from kvtool.report.terminal.server_views.server_bench import print_server_bench
         from kvtool.text.files.atomic_file import AtomicFile
         from kvtool.text.terminal.streams import printing
 
@@ -175,7 +175,7 @@ class BenchCommand(Command):
             return Bench(options, _Stages(progress)).run()
 
     def _print(self, result: BenchResult) -> None:
-        from kvtool.report.terminal.bench import print_bench
+        from kvtool.report.terminal.server_views.bench import print_bench
 
         if self.showing.json:
             sys.stdout.write(result.document().to_json())

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
-from kvtool.config.judged_options import Judging
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.rule_flags import RuleFlags
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
-from kvtool.config.shown_options import Configured, Showing, Writing
+from kvtool.config.options.judged_options import Judging
+from kvtool.config.options.rule_flags import RuleFlags
+from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.options.shown_options import Configured, Showing, Writing
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:

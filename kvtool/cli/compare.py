@@ -11,7 +11,7 @@ from kvtool.cli.command import Command
 from kvtool.cli.report import RESULT
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.shown_options import Showing, Writing
+from kvtool.config.options.shown_options import Showing, Writing
 from kvtool.errors import KvtoolError
 from kvtool.text.quantities import parse_duration
 from kvtool.text.terminal.streams import STDIN, check_piped
@@ -57,7 +57,7 @@ class CompareCommand(Command):
         """Compare two saved results; 0, or with `exit_code` 1 where a hit rate fell. KvtoolError for files that hold none."""
         check_piped("compare", [self.old, self.new])
         check_values(self)
-        from kvtool.measure.servers.looking import names_counters
+        from kvtool.measure.servers.metrics.counter_polling import names_counters
 
         if names_counters(self.old):
             return self._beside_server()
@@ -68,7 +68,7 @@ class CompareCommand(Command):
             )
         if self.old == self.new == STDIN:
             raise KvtoolError("only one of the two can be standard input", hint="give the other one's file")
-        from kvtool.report.comparison_formats import FORMATTERS
+        from kvtool.report.formats.comparison_formats import FORMATTERS
         from kvtool.report.outputs import check_outputs, write_texts
 
         formats = tuple(FORMATTERS)
@@ -99,8 +99,8 @@ class CompareCommand(Command):
         if self.before is not None and self.window is not None:
             raise KvtoolError("--before and --window both say where the counting begins", hint="give one of them")
         from kvtool.gate.predicted_and_served import beside_server
-        from kvtool.measure.servers.looking import looking
-        from kvtool.report.terminal.beside_server import print_beside
+        from kvtool.measure.servers.metrics.counter_polling import looking
+        from kvtool.report.terminal.server_views.beside_server import print_beside
         from kvtool.results.files import load_result
         from kvtool.text.terminal.streams import printing
 

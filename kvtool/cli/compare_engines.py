@@ -8,9 +8,9 @@ from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.rule_flags import RuleFlags
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
-from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.options.rule_flags import RuleFlags
+from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.options.shown_options import Configured, Showing
 from kvtool.text.terminal.streams import check_piped
 
 
@@ -47,12 +47,12 @@ class CompareEnginesCommand(Command):
         check_piped("compare-engines", self.inputs)
         from kvtool.config.asked_run import RunOptions
         from kvtool.config.loading import read_config
-        from kvtool.lint.sources import refuse_templates
+        from kvtool.lint.lint_inputs import refuse_templates
         from kvtool.profiler.engines.side_by_side import EngineComparison
         from kvtool.profiler.opening import open_workload
-        from kvtool.report.engine_formats import FORMATTERS
+        from kvtool.report.formats.engine_formats import FORMATTERS
         from kvtool.report.outputs import check_outputs, write_texts
-        from kvtool.report.terminal.engine_table import print_engine_table
+        from kvtool.report.terminal.plan_views.engine_table import print_engine_table
         from kvtool.report.write_options import WriteOptions
         from kvtool.text.terminal.console import DEFAULT_WIDTH
         from kvtool.text.terminal.streams import printing

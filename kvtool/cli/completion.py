@@ -66,7 +66,7 @@ def _completer(values: Values) -> Callable[[Any, Any, str], list[Any]]:
 
 
 def _models() -> list[tuple[str, str]]:
-    from kvtool.engine.model.find_served import preset_sources
+    from kvtool.engine.model.configs.find_served import preset_sources
 
     return list(preset_sources().items())
 
@@ -106,8 +106,8 @@ def _providers() -> list[tuple[str, str]]:
 
 
 def _log_formats() -> list[tuple[str, str]]:
-    from kvtool.workload.logs.known_formats import RECORD_FORMATS
-    from kvtool.workload.logs.plain import TEXT_FORMAT
+    from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
+    from kvtool.workload.logs.records.known_formats import RECORD_FORMATS
 
     return [*((each.name, each.shape) for each in RECORD_FORMATS), (TEXT_FORMAT, "a file is a prompt")]
 

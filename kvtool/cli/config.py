@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Origins, only
-from kvtool.config.rule_flags import RuleFlags
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
-from kvtool.config.shown_options import Configured, Showing, Writing
+from kvtool.config.options.rule_flags import RuleFlags
+from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.options.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Option, made, only
-from kvtool.config.run_options import Measuring
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.run_options import Measuring
+from kvtool.config.options.shown_options import Showing
 from kvtool.errors import KvtoolError
 
 EXAMPLES = "workloads"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.run_options import Reading, Rendering, Serving
-from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.options.run_options import Reading, Rendering, Serving
+from kvtool.config.options.shown_options import Configured, Showing
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.text.terminal.streams import check_piped
@@ -111,7 +111,7 @@ def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: boo
         return diff.document().model_copy(update=_ids(sides, tokens, ("a", "b")))
 
     def shown(console: Console) -> None:
-        from kvtool.report.terminal.diff import print_diff, print_tokens
+        from kvtool.report.terminal.prompt_diffs.diff import print_diff, print_tokens
 
         print_diff(console, diff, next_command=not tokens)
         if tokens and diff.first is not None:
@@ -122,7 +122,7 @@ def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: boo
 
 def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
     from kvtool.diff.matrix import diff_many
-    from kvtool.report.terminal.diff_matrix import letters
+    from kvtool.report.terminal.prompt_diffs.diff_matrix import letters
 
     diff = diff_many(sides, block_size, tokenizer=renderer.tokenizer.name)
 
@@ -130,8 +130,8 @@ def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bo
         return diff.model_copy(update=_ids(sides, tokens, tuple(map(letters, range(len(sides))))))
 
     def shown(console: Console) -> None:
-        from kvtool.report.terminal.diff import print_tokens
-        from kvtool.report.terminal.diff_matrix import print_many
+        from kvtool.report.terminal.prompt_diffs.diff import print_tokens
+        from kvtool.report.terminal.prompt_diffs.diff_matrix import print_many
 
         print_many(console, diff)
         if tokens:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.shown_options import Showing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class ExplainCommand(Command):
 
         found = [find_entry(self.code)] if self.code is not None else list(entries())
         if self.showing.json:
-            from kvtool.diagnose.explained import explained
+            from kvtool.diagnose.explain_document import explained
 
             sys.stdout.write(explained(found).to_json())
             return 0

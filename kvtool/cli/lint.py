@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.cli.optimize import parse_tiers
-from kvtool.config.lint_options import Probing, Selecting, Walking
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Reading, Rendering, Serving
-from kvtool.config.shown_options import Configured, Showing, Writing
+from kvtool.config.options.lint_options import Probing, Selecting, Walking
+from kvtool.config.options.run_options import Reading, Rendering, Serving
+from kvtool.config.options.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError, all_in_one
 from kvtool.text.terminal.streams import STDIN, check_piped
 
 if TYPE_CHECKING:
     from kvtool.config.asked_run import RunOptions
     from kvtool.config.loading import ConfigFile
-    from kvtool.lint.fixing import Fixes
-    from kvtool.lint.lint_result import LintResult
-    from kvtool.lint.project import Project
+    from kvtool.lint.findings.file_fixes import Fixes
+    from kvtool.lint.findings.lint_result import LintResult
+    from kvtool.lint.folders.folder_files import Project
     from kvtool.report.outputs import OutputFile
 
 
@@ -128,7 +128,7 @@ class LintCommand(Command):
             inputs = (file.workloads if file is not None else []) or ["."]
         inputs, walked = self._walked(inputs, file)
         if self.templates:
-            from kvtool.lint.sources import without_documents
+            from kvtool.lint.lint_inputs import without_documents
 
             inputs = without_documents(inputs)
         options = RunOptions(
@@ -142,7 +142,7 @@ class LintCommand(Command):
 
     def _walked(self, inputs: Sequence[str], file: ConfigFile | None) -> tuple[list[str], Project]:
         """The inputs with the files of folders in their place, and all that the folders brought together."""
-        from kvtool.lint.project import Project, project_files, walk_rules
+        from kvtool.lint.folders.folder_files import Project, project_files, walk_rules
 
         found: dict[str, None] = {}
         walked = Project()
@@ -188,7 +188,7 @@ class LintCommand(Command):
 
     def _fixes(self, options: RunOptions, selecting: Selecting) -> Fixes:
         """What --fix would do: in workloads by running them again, then in templates that none of them reads."""
-        from kvtool.lint.fixing import fix_templates, fix_workloads
+        from kvtool.lint.findings.file_fixes import fix_templates, fix_workloads
         from kvtool.lint.linting import selection
         from kvtool.text.tokens.tokenizer import Tokenizers
 
@@ -224,7 +224,7 @@ class LintCommand(Command):
     def _written(self, fixes: Fixes, result: LintResult, options: RunOptions, selecting: Selecting) -> LintResult:
         """The findings that are left once the files are written."""
         from kvtool.lint.linting import lint
-        from kvtool.lint.probe import GROUP as PROBE
+        from kvtool.lint.probe.probing import GROUP as PROBE
         from kvtool.profiler.optimize.write_edits import undo_command, write_edits
         from kvtool.results.documents.lint import Fixed
 

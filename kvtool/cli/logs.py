@@ -8,8 +8,8 @@ from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Reading
-from kvtool.config.shown_options import Configured, Showing, Writing
+from kvtool.config.options.run_options import Reading
+from kvtool.config.options.shown_options import Configured, Showing, Writing
 from kvtool.errors import all_in_one
 from kvtool.text.terminal.streams import check_piped
 
@@ -42,7 +42,7 @@ class LogsCommand(Command):
         from kvtool.config.loading import read_config
         from kvtool.report.terminal.logs import print_logs
         from kvtool.text.terminal.streams import printing
-        from kvtool.workload.logs.input_files import find_inputs
+        from kvtool.workload.logs.files.input_files import find_inputs
         from kvtool.workload.logs.logs import LogOptions, LogSource
         from kvtool.workload.logs.overview import overview_of
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.rule_flags import RuleFlags
-from kvtool.config.run_options import Caching, Reading, Rendering, Serving, Tracing
-from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.options.rule_flags import RuleFlags
+from kvtool.config.options.run_options import Caching, Reading, Rendering, Serving, Tracing
+from kvtool.config.options.shown_options import Configured, Showing
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.streams import check_piped
@@ -66,7 +66,7 @@ class OptimizeCommand(Command):
 
         check_piped("optimize", self.inputs)
         from kvtool.config.asked_run import RunOptions
-        from kvtool.lint.sources import refuse_templates
+        from kvtool.lint.lint_inputs import refuse_templates
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.optimize.log_order import write_in_order

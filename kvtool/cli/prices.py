@@ -8,8 +8,8 @@ from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.pricing_options import Pricing
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.pricing_options import Pricing
+from kvtool.config.options.shown_options import Showing
 from kvtool.errors import KvtoolError
 
 

@@ -8,12 +8,21 @@ from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
-from kvtool.config.judged_options import Limits
 from kvtool.config.option import Argument, Option, check_values, only, option_fields, walk
-from kvtool.config.pricing_options import Pricing
-from kvtool.config.rule_flags import RuleFlags
-from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
-from kvtool.config.shown_options import Configured, Showing, Writing
+from kvtool.config.options.judged_options import Limits
+from kvtool.config.options.pricing_options import Pricing
+from kvtool.config.options.rule_flags import RuleFlags
+from kvtool.config.options.run_options import (
+    Caching,
+    Measuring,
+    Mirroring,
+    Predicting,
+    Reading,
+    Rendering,
+    Serving,
+    Tracing,
+)
+from kvtool.config.options.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES, By
 from kvtool.text.terminal.streams import check_piped
@@ -67,10 +76,10 @@ class ProfileCommand(Command):
         from kvtool.accounting.event_writer import EventWriter
         from kvtool.accounting.metrics import prometheus_text
         from kvtool.gate.profiled import asked_baseline, judge
-        from kvtool.lint.sources import refuse_templates
+        from kvtool.lint.lint_inputs import refuse_templates
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.profiler import ReportOptions
-        from kvtool.profiler.server_run import asked_server
+        from kvtool.profiler.reported.server_run import asked_server
         from kvtool.report.outputs import need_views
         from kvtool.results.verdict_of import verdict_on
         from kvtool.text.files.atomic_file import AtomicFile

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving
+from kvtool.config.options.shown_options import Showing
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ReplayCommand(Command):
             if self.showing.json:
                 sys.stdout.write(document.to_json())
             else:
-                from kvtool.report.terminal.replay import print_replay
+                from kvtool.report.terminal.server_views.replay import print_replay
 
                 print_replay(self.showing.console(), document)
         return self._exit_code(document)
@@ -146,9 +146,9 @@ class ReplayCommand(Command):
         from kvtool.measure.servers.record_folder import RecordFolder
         from kvtool.measure.servers.server_address import server_address
         from kvtool.profiler.opening import open_workload
-        from kvtool.profiler.reconcile.asks import asked_of
         from kvtool.profiler.reconcile.live_run import LiveOptions, LiveRun, facts_of
         from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
+        from kvtool.profiler.reconcile.recorded_prompts import asked_of
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         if self.showing.offline:

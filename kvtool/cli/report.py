@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, only
-from kvtool.config.shown_options import Showing, Writing
+from kvtool.config.options.shown_options import Showing, Writing
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class ReportCommand(Command):
 
     def _what_if(self, document: WhatIfDocument, outputs: list[OutputFile]) -> int:
         """The same of what `kvtool what-if` found; KvtoolError for a format that it has not."""
+        from kvtool.report.formats.what_if_formats import FORMATTERS, write_what_if
         from kvtool.report.outputs import parse_output
-        from kvtool.report.terminal.what_if import print_what_if
-        from kvtool.report.what_if_formats import FORMATTERS, write_what_if
+        from kvtool.report.terminal.plan_views.what_if import print_what_if
         from kvtool.text.terminal.console import DEFAULT_WIDTH
         from kvtool.text.terminal.streams import printing
 
@@ -82,7 +82,7 @@ class ReportCommand(Command):
 
     def _show(self, result: CheckResult) -> None:
         if self.showing.json:
-            from kvtool.report.json_document import write
+            from kvtool.report.formats.json_document import write
             from kvtool.report.write_options import WriteOptions
 
             sys.stdout.write(write(result, WriteOptions()))

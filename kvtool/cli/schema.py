@@ -8,7 +8,7 @@ from typing import Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, only
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.shown_options import Showing
 
 
 @dataclass(frozen=True, kw_only=True)

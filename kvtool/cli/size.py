@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Reading, Serving
-from kvtool.config.shown_options import Configured, Showing
+from kvtool.config.options.run_options import Reading, Serving
+from kvtool.config.options.shown_options import Configured, Showing
 from kvtool.engine.config import DEFAULT_MODEL, DEFAULT_UTILIZATION, EngineConfig
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.errors import KvtoolError
@@ -60,9 +60,9 @@ class SizeCommand(Command):
         """Print what the model leaves for its KV cache on each accelerator."""
         from kvtool.accounting.model_room import model_room
         from kvtool.engine.groups.model_plan import ServeOptions
-        from kvtool.engine.model.find_served import find_served
+        from kvtool.engine.model.configs.find_served import find_served
         from kvtool.engine.prediction.latency import ACCELERATORS, find_accelerator
-        from kvtool.report.terminal.size import print_size
+        from kvtool.report.terminal.plan_views.size import print_size
         from kvtool.text.terminal.streams import printing
 
         if self.model is not None and self.named is not None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.run_options import Reading, Rendering, Serving, Tracing
-from kvtool.config.shown_options import Configured, Showing
-from kvtool.config.spread_options import Spreading
+from kvtool.config.options.run_options import Reading, Rendering, Serving, Tracing
+from kvtool.config.options.shown_options import Configured, Showing
+from kvtool.config.options.spread_options import Spreading
 from kvtool.errors import KvtoolError, all_in_one
 from kvtool.results.choices import TraceFormat
 from kvtool.text.terminal.streams import check_piped

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.shown_options import Showing
-from kvtool.config.watch_options import WatchOptions
+from kvtool.config.options.shown_options import Showing
+from kvtool.config.options.watch_options import WatchOptions
 from kvtool.errors import KvtoolError
 from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
-    from kvtool.measure.servers.counters import Scrape
-    from kvtool.measure.servers.heard_events import Heard
-    from kvtool.measure.servers.watching import Watching
+    from kvtool.measure.servers.kv_events.recorded_events import Heard
+    from kvtool.measure.servers.metrics.counters import Scrape
+    from kvtool.measure.servers.metrics.watching import Watching
     from kvtool.results.documents.watched import WatchDocument
 
 _LONGEST_WAIT = 60.0
@@ -48,7 +48,7 @@ class WatchCommand(Command):
     def run(self) -> int:
         """Look until it is enough; 0, also after Ctrl-C, which is how it ends."""
         check_values(self)
-        from kvtool.measure.servers.looking import looking
+        from kvtool.measure.servers.metrics.counter_polling import looking
         from kvtool.measure.servers.server_address import is_url
 
         with looking(self.source, what="kvtool watch") as look, self._heard() as heard:
@@ -56,7 +56,7 @@ class WatchCommand(Command):
         return 0
 
     def _watch(self, look: Callable[[], Scrape], looks: int | None, heard: Heard | None) -> None:
-        from kvtool.measure.servers.watching import Watching
+        from kvtool.measure.servers.metrics.watching import Watching
 
         watching = Watching(look(), window=parse_duration(self.looks.window))
         shown = self._document(watching, heard)
@@ -80,7 +80,7 @@ class WatchCommand(Command):
         if self.kv_events is None:
             yield None
             return
-        from kvtool.measure.servers.heard_events import Heard, publishers
+        from kvtool.measure.servers.kv_events.recorded_events import Heard, publishers
 
         with Heard(publishers(self.source, self.kv_events)) as heard:
             yield heard
@@ -103,7 +103,7 @@ class WatchCommand(Command):
             time.sleep(min(error.retry_after or 0.0, _LONGEST_WAIT))
 
     def _document(self, watching: Watching, heard: Heard | None) -> WatchDocument:
-        from kvtool.measure.servers.watch_document import watch_document
+        from kvtool.measure.servers.metrics.watch_document import watch_document
 
         events = None if heard is None else heard.sums()
         return watch_document(watching, source=self.source, at=time.time(), events=events)
@@ -111,7 +111,7 @@ class WatchCommand(Command):
     @contextmanager
     def _view(self, *, alone: bool) -> Iterator[Callable[[WatchDocument], None]]:
         """Shows one look after the other: on a page of the terminal's, or in lines; one `alone` is what the sums are."""
-        from kvtool.report.terminal.watch import print_watched, watched_line
+        from kvtool.report.terminal.server_views.watch import print_watched, watched_line
         from kvtool.results.model import dump_line
         from kvtool.text.terminal.console import put
         from kvtool.text.terminal.screen import Screen
@@ -137,7 +137,7 @@ class WatchCommand(Command):
         """At the end; those of JSON stand in its last line."""
         if self.showing.json:
             return
-        from kvtool.report.terminal.watch import print_watched
+        from kvtool.report.terminal.server_views.watch import print_watched
         from kvtool.text.terminal.streams import printing
 
         with printing():

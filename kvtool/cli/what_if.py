@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from kvtool.cli.command import Command
-from kvtool.config.clock_options import Clocking
 from kvtool.config.option import Argument, Option, check_values, only
-from kvtool.config.routing_options import Routed
-from kvtool.config.rule_flags import RuleFlags
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
-from kvtool.config.shown_options import Configured, Showing
-from kvtool.config.spread_options import Spreading
-from kvtool.config.sweep_options import Sweeping, check_together
-from kvtool.config.tier_options import Splitting, Tiering
+from kvtool.config.options.clock_options import Clocking
+from kvtool.config.options.routing_options import Routed
+from kvtool.config.options.rule_flags import RuleFlags
+from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.options.shown_options import Configured, Showing
+from kvtool.config.options.spread_options import Spreading
+from kvtool.config.options.sweep_options import Sweeping, check_together
+from kvtool.config.options.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis
 from kvtool.text.comma_list import comma_list
@@ -77,8 +77,8 @@ class WhatIfCommand(Command):
         """Count and print; KvtoolError for what cannot be read or does not go together."""
         check_values(self)
         check_piped("what-if", self.inputs)
+        from kvtool.report.formats.what_if_formats import FORMATTERS, write_what_if
         from kvtool.report.outputs import check_outputs
-        from kvtool.report.what_if_formats import FORMATTERS, write_what_if
         from kvtool.text.terminal.console import DEFAULT_WIDTH
         from kvtool.text.terminal.streams import printing
 
@@ -95,7 +95,7 @@ class WhatIfCommand(Command):
             if self.showing.json:
                 sys.stdout.write(document.to_json())
             elif not any(output.to_stdout for output in outputs):
-                from kvtool.report.terminal.what_if import print_what_if
+                from kvtool.report.terminal.plan_views.what_if import print_what_if
 
                 print_what_if(self.showing.console(), document)
         return 0

@@ -9,9 +9,18 @@ from dataclasses import dataclass, field, replace
 from kvtool.config.layers import EXCLUDES
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import check_values
-from kvtool.config.pricing_options import Pricing
-from kvtool.config.rule_flags import RuleFlags
-from kvtool.config.run_options import Caching, Measuring, Mirroring, Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.options.pricing_options import Pricing
+from kvtool.config.options.rule_flags import RuleFlags
+from kvtool.config.options.run_options import (
+    Caching,
+    Measuring,
+    Mirroring,
+    Predicting,
+    Reading,
+    Rendering,
+    Serving,
+    Tracing,
+)
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES
 from kvtool.workload.yaml.schema import EngineOptions

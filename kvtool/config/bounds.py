@@ -114,19 +114,19 @@ def device(flag: str, value: str) -> None:
 def log_map(flag: str, value: str) -> None:
     """Names and paths of what a record has."""
     del flag  # the message names it
-    from kvtool.workload.logs.mapped_records import mapped_format
+    from kvtool.workload.logs.records.mapped_records import mapped_format
 
     mapped_format(value)
 
 
 def field(flag: str, value: str) -> None:
     """A path to one field."""
-    from kvtool.workload.logs.mapped_records import way_of
+    from kvtool.workload.logs.records.mapped_records import way_of
 
     way_of(value, flag)
 
 
 def fields(flag: str, value: str) -> None:
-    from kvtool.workload.logs.field_paths import parse_fields
+    from kvtool.workload.logs.groups.field_paths import parse_fields
 
     parse_fields(value, flag)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kvtool.config.judged_options import Judging
-from kvtool.config.lint_options import Selecting, Walking
 from kvtool.config.option import Option, OptionField, Table, Value, keyed
-from kvtool.config.rule_flags import RuleFlags
-from kvtool.config.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
-from kvtool.config.shown_options import Showing, Writing
+from kvtool.config.options.judged_options import Judging
+from kvtool.config.options.lint_options import Selecting, Walking
+from kvtool.config.options.rule_flags import RuleFlags
+from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
+from kvtool.config.options.shown_options import Showing, Writing
 
 T = TypeVar("T")
 _CONCERNS = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import Option, walk
-from kvtool.config.rule_flags import RuleFlags
+from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import SIZES, Rules
 from kvtool.text.quantities import Capacity, parse_capacity

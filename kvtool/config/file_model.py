@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from kvtool.config.bounds import fields
-from kvtool.config.clock_options import parse_objectives
 from kvtool.config.declared import default_of
-from kvtool.config.lint_options import ERROR_ON
+from kvtool.config.options.clock_options import parse_objectives
+from kvtool.config.options.lint_options import ERROR_ON
 from kvtool.errors import KvtoolError
 from kvtool.results import choices
 from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str, fail
@@ -79,7 +79,7 @@ class CheckOptions(SpecModel):
 def _as_way(value: object) -> str:
     """A path to a field, as `--map` takes it."""
     text = as_str(value)
-    from kvtool.workload.logs.mapped_records import way_of
+    from kvtool.workload.logs.records.mapped_records import way_of
 
     try:
         way_of(text)

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from kvtool.config.file_model import Config, EngineOptions
 from kvtool.config.find import NAME, PYPROJECT, find_config, from_here
-from kvtool.config.lint_options import Selecting
-from kvtool.config.shown_options import Configured
+from kvtool.config.options.lint_options import Selecting
+from kvtool.config.options.shown_options import Configured
 from kvtool.diagnose import codes
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.file_patterns import is_pattern, literal_start, matching

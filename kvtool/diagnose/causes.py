@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
-from kvtool.diagnose.chains import Chain, Chains
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
@@ -14,12 +13,13 @@ from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.known_places import KnownPlaces
-from kvtool.diagnose.naming import Named, Namer
-from kvtool.diagnose.seen_pair import LineExcerpt, SeenPair, seen_pair
+from kvtool.diagnose.example_pair import LineExcerpt, SeenPair, seen_pair
+from kvtool.diagnose.gap_names import Named, Namer
+from kvtool.diagnose.slot_combinations import Chain, Chains
 from kvtool.diagnose.slots import Slot, content_part
-from kvtool.diagnose.spelled import spelled
-from kvtool.diagnose.values import Resolved, SlotValues
+from kvtool.diagnose.values.log_slots import KnownPlaces
+from kvtool.diagnose.values.slot_values import Resolved, SlotValues
+from kvtool.diagnose.visible_characters import spelled
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import RequestName, Turn

@@ -12,7 +12,7 @@ from kvtool.diagnose.codes.kv142 import KV142
 from kvtool.diagnose.codes.kv143 import KV143
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import content_part
-from kvtool.diagnose.spelled import NOTHING
+from kvtool.diagnose.visible_characters import NOTHING
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
 from kvtool.text.terminal.console import sanitize

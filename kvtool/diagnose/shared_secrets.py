@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from kvtool.engine.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.hashing import NATIVE, BlockHash
 from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.jobs import Job

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from kvtool.diagnose.classify import DETECTORS, classify, value_span
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.detectors import Form
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.frames import Frame
-from kvtool.diagnose.names import kind_of_name
-from kvtool.diagnose.plain_signs import plain_signs
+from kvtool.diagnose.values.ascii_digits import plain_signs
+from kvtool.diagnose.values.classify import DETECTORS, classify, value_span
+from kvtool.diagnose.values.detectors import Form
+from kvtool.diagnose.values.value_frames import Frame
+from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.text.traced import Origin, Traced
 
 WHOLE_LINE = "line"

@@ -8,9 +8,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from kvtool.diff.diff_texts import DiffTexts, Range, Region, Unit, moved_ranges
-from kvtool.fixes.asked import cue_begin
-from kvtool.fixes.movable_unit import ALL_OF_IT, Movable, movable_unit
-from kvtool.fixes.parted_text import parted_at, units_last
+from kvtool.fixes.moves.movable_unit import ALL_OF_IT, Movable, movable_unit
+from kvtool.fixes.moves.question_text import cue_begin
+from kvtool.fixes.moves.split_text import parted_at, units_last
 from kvtool.text.traced import Traced
 
 

@@ -10,8 +10,8 @@ from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv122 import KV122
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.grown_value import value_around
-from kvtool.diagnose.cosmetic import cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.invisible_differences import cosmetic
 from kvtool.diff.diff_texts import DiffTexts, Range, Region, excerpts
 from kvtool.results.documents.diff import FirstDifference, Lost, NamedDifference, Side, SideBlocks, Spot, Trial, TwoDiff
 from kvtool.results.documents.parts import Blocks

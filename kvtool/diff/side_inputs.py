@@ -18,14 +18,14 @@ from kvtool.text.files.json_stream import RawRecord, parse, read_records
 from kvtool.text.files.text_files import check_file, decode, read_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.logs.input_files import find_inputs, is_folder
-from kvtool.workload.logs.known_formats import format_named
-from kvtool.workload.logs.log_file import read_raw, records_of
+from kvtool.workload.logs.files.input_files import find_inputs, is_folder
+from kvtool.workload.logs.files.log_file import read_raw, records_of
+from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
 from kvtool.workload.logs.logs import default_group
-from kvtool.workload.logs.plain import PLAIN_SUFFIXES, TEXT_FORMAT
-from kvtool.workload.logs.reading import Turns
-from kvtool.workload.logs.record import Dialogue, Where
-from kvtool.workload.logs.record_format import RecordFormat
+from kvtool.workload.logs.records.known_formats import format_named
+from kvtool.workload.logs.records.record import Dialogue, Where
+from kvtool.workload.logs.records.record_format import RecordFormat
+from kvtool.workload.logs.records.record_readings import Turns
 from kvtool.workload.turn import Turn
 
 RECORD_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj")

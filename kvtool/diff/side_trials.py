@@ -12,14 +12,14 @@ from kvtool.diagnose.codes.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.kv113 import KV113
 from kvtool.diagnose.codes.kv114 import KV114
 from kvtool.diagnose.compare.change import Change
-from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, normalized
+from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, normalized
 from kvtool.diff.diff_texts import DiffTexts, Unit
 from kvtool.diff.moved_units import MovedPair, moved_last, moved_units, taken_out
 from kvtool.diff.prompts import PromptDiff, reusable
-from kvtool.fixes.canonical import sort_keys, sort_tools
-from kvtool.fixes.movable_unit import Movable
-from kvtool.fixes.one_form import COSMETIC_KINDS, OneForm
-from kvtool.fixes.permute import ExampleMessages, ItemOrder
+from kvtool.fixes.forms.canonical import sort_keys, sort_tools
+from kvtool.fixes.forms.text_form import COSMETIC_KINDS, OneForm
+from kvtool.fixes.moves.movable_unit import Movable
+from kvtool.fixes.orders.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.turn_texts import texts_of, with_texts
 from kvtool.results.documents.diff import Trial
 from kvtool.text.align import common_prefix

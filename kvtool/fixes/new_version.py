@@ -13,8 +13,8 @@ from kvtool.diagnose.codes.kv105 import KV105
 from kvtool.diagnose.codes.kv107 import OPTIONAL
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
-from kvtool.diagnose.labels import MODEL
-from kvtool.diagnose.values import VERSION
+from kvtool.diagnose.values.labels import MODEL
+from kvtool.diagnose.values.slot_values import VERSION
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.text.structure.sentences import is_sentence
 from kvtool.workload.turn import Turn

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kvtool.diagnose.classify import DETECTORS
 from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.codes.kv111 import KV111
 from kvtool.diagnose.codes.kv112 import KV112
@@ -21,12 +20,13 @@ from kvtool.diagnose.codes.kv141 import KV141
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.compare.tools import is_tool, tool_name
 from kvtool.diagnose.compare.units import common_prefix
-from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
-from kvtool.diagnose.plain_signs import plain_signs
+from kvtool.diagnose.invisible_differences import NORMALIZERS, normalized
+from kvtool.diagnose.values.ascii_digits import plain_signs
+from kvtool.diagnose.values.classify import DETECTORS
 from kvtool.fixes.fix import Fix
-from kvtool.fixes.json_form import WRITE_JSON
-from kvtool.fixes.move_target import places_of
-from kvtool.fixes.one_delimiter import DELIMITER
+from kvtool.fixes.forms.json_form import WRITE_JSON
+from kvtool.fixes.forms.stable_delimiter import DELIMITER
+from kvtool.fixes.moves.move_target import places_of
 from kvtool.fixes.turn_texts import lines_with_places, texts_of
 from kvtool.text.json_text import json_in
 from kvtool.text.message import Message, role_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvtool.text.message import role_of
-from kvtool.text.rearranged import Cursor
+from kvtool.text.reordered import Cursor
 from kvtool.text.traced import Mark, Traced, concat
 from kvtool.workload.turn import Turn
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.file_model import CheckOptions, WorkloadGate
-from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP, Judging
 from kvtool.config.loading import ConfigFile
+from kvtool.config.options.judged_options import BASELINE_FILE, DEFAULT_DROP, Judging
 from kvtool.errors import KvtoolError, Place
 from kvtool.gate.clock_demands import ClockDemands, clock_demands
 from kvtool.gate.demand import Locate
@@ -18,7 +18,7 @@ from kvtool.gate.flag_values import parsed_flag
 from kvtool.gate.opened import ALONE, in_order
 from kvtool.results.show_text import ShowText
 from kvtool.text.quantities import parse_limit, parse_threshold
-from kvtool.workload.logs.input_files import matched
+from kvtool.workload.logs.files.input_files import matched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

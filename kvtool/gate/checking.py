@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kvtool.config.lint_options import Selecting
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.lint_options import Selecting
+from kvtool.config.options.shown_options import Showing
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
 from kvtool.gate.check_plan import CheckPlan
@@ -19,9 +19,9 @@ from kvtool.gate.facts import Facts, Scope, SeenFinding, facts_of
 from kvtool.gate.opened import CheckedWorkload, Problems, open_all
 from kvtool.gate.recording import entry_of
 from kvtool.gate.updating import update_baseline
+from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.linting import lint
-from kvtool.lint.sources import TextInput
-from kvtool.lint.traffic import not_ignored
+from kvtool.lint.traffic_findings import not_ignored
 from kvtool.profiler.document import saved_report
 from kvtool.profiler.patches import patches_of
 from kvtool.profiler.profiler import ReportOptions

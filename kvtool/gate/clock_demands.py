@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kvtool.config.clock_options import parse_objectives
 from kvtool.config.file_model import CheckOptions
-from kvtool.config.judged_options import Judging
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import check_values
+from kvtool.config.options.clock_options import parse_objectives
+from kvtool.config.options.judged_options import Judging
 from kvtool.engine.fleet.fleet_figures import Slo
 from kvtool.errors import KvtoolError, Place
 from kvtool.gate.demand import Demand

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kvtool.config.judged_options import BASELINE_FILE, DEFAULT_DROP
+from kvtool.config.options.judged_options import BASELINE_FILE, DEFAULT_DROP
 from kvtool.diagnose.codes.kv402 import KV402
 from kvtool.diagnose.codes.kv406 import KV406
 from kvtool.gate.baseline import RecordedSums, Value, WorkloadSums

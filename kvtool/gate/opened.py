@@ -12,11 +12,11 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError, ProblemsError, all_in_one, as_error
-from kvtool.lint.sources import TEMPLATE_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs
+from kvtool.lint.lint_inputs import TEMPLATE_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizers
-from kvtool.workload.logs.plain import PLAIN_SUFFIXES
+from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 from kvtool.workload.yaml.validate import did_you_mean
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvtool.config.judged_options import DEFAULT_DROP, Limits
+from kvtool.config.options.judged_options import DEFAULT_DROP, Limits
 from kvtool.errors import KvtoolError
 from kvtool.gate.collect import flag_demands, workload_demands
 from kvtool.gate.demand import held

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kvtool.config.find import NAME
 from kvtool.config.loading import ConfigFile
-from kvtool.config.run_options import Reading
+from kvtool.config.options.run_options import Reading
 from kvtool.errors import KvtoolError, Place
 from kvtool.fixes.edits.apply import write_files
 from kvtool.gate.evaluate import exact, rate

@@ -10,27 +10,27 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
-from kvtool.config.lint_options import Probing, Selecting
 from kvtool.config.option import check_values
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.lint_options import Probing, Selecting
+from kvtool.config.options.shown_options import Showing
 from kvtool.diagnose.codes import codes, entry_of, similar_code
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import EXIT_USAGE, KvtoolError, ProblemsError, as_error
-from kvtool.lint.finder import Finder, asked_engine
-from kvtool.lint.ignore_marks import Ignore
-from kvtool.lint.ignores import apply_ignores, ignore_findings
-from kvtool.lint.judged_text import JudgedText
-from kvtool.lint.lint_cache import LintCache, cache_folder, file_hash
-from kvtool.lint.lint_jobs import judge_all
-from kvtool.lint.lint_result import LintResult
-from kvtool.lint.one_finding import told_at_templates
-from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
+from kvtool.lint.evidence.volatile_calls import CODES as STATIC_CODES
+from kvtool.lint.file_findings import Finder, asked_engine
+from kvtool.lint.findings.file_result import JudgedText
+from kvtool.lint.findings.ignore_comments import Ignore
+from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
+from kvtool.lint.findings.lint_result import LintResult
+from kvtool.lint.findings.merged_findings import told_at_templates
+from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
+from kvtool.lint.folders.lint_jobs import judge_all
+from kvtool.lint.folders.unused_texts import without_unused
+from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.replaced_marks import with_marks
-from kvtool.lint.sources import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
-from kvtool.lint.traffic import Traffic, run_traffic, traffic_ignores
-from kvtool.lint.unused_texts import without_unused
-from kvtool.lint.volatile import CODES as STATIC_CODES
+from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvtool.lint.sources import DATA, TextInput
+from kvtool.lint.lint_inputs import DATA, TextInput
 
 _REPLACED = re.compile(r"\.replace\(\s{0,200}([\"'])([^\"'\\\n]{3,60})\1\s{0,80},\s{0,200}+(?![fFrR]?[\"'])")
 _MARK = re.compile(

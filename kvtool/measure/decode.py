@@ -11,10 +11,10 @@ from statistics import median
 
 import numpy as np
 
+from kvtool.engine.blocks.hashing import BlockHash, extend_hashes
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.hashing import BlockHash, extend_hashes
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request

@@ -8,8 +8,8 @@ import torch
 
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import find_kv_dtype
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.weights import free_memory
 from kvtool.engine.prediction.sizing import bytes_per_block, estimated_activations
 

@@ -16,9 +16,9 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels, device_name, find_device
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner, OnLogits, attention_shortfall, shares_by_default
 from kvtool.engine.model.weights import load_model
 from kvtool.engine.request import Request

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kvtool.accounting.ledger.compared_there import ComparedHere, ComparedThere, ToldComparison
+from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ComparedThere, ToldComparison
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.turn import Turn

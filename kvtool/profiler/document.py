@@ -9,10 +9,10 @@ from kvtool.accounting.ledger.sums import SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import quantiles
-from kvtool.profiler.money_told import MoneyTold
+from kvtool.profiler.fix_gains import GroupCauses
 from kvtool.profiler.passes import PassResult
 from kvtool.profiler.quotes import quoted
-from kvtool.profiler.unlock import GroupCauses
+from kvtool.profiler.reported.money_parts import MoneyTold
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
 from kvtool.results.report import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.config.asked_run import RunOptions, said_options
 from kvtool.config.layers import merged
-from kvtool.config.pricing_options import amount_of, share_of
+from kvtool.config.options.pricing_options import amount_of, share_of
 from kvtool.diagnose import codes
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
@@ -30,9 +30,9 @@ from kvtool.workload.yaml.schema import EngineOptions
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.advice.advisor import Advice
-    from kvtool.profiler.beside_events import BesideEvents
     from kvtool.profiler.optimize.optimizer import Optimized
     from kvtool.profiler.passes import PassResult
+    from kvtool.profiler.reported.beside_events import BesideEvents
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 
@@ -107,7 +107,7 @@ class Opened:
         from kvtool.measure.servers.live_extra import need_live
 
         need_live("--kv-events")
-        from kvtool.profiler.beside_events import BesideEvents
+        from kvtool.profiler.reported.beside_events import BesideEvents
 
         return BesideEvents(path)
 

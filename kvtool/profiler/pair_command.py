@@ -11,7 +11,7 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.results.finding import ExamplePair, Snippet
 from kvtool.text.files.compressed import uncompressed
 from kvtool.text.terminal.streams import STDIN
-from kvtool.workload.logs.plain import PLAIN_SUFFIXES, TEXT_FORMAT
+from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
 from kvtool.workload.turn import RequestName
 
 _NUMBERED = re.compile(r":\d{1,9}$")

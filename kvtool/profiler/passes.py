@@ -28,8 +28,8 @@ from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import CombinedFixes
+from kvtool.profiler.cause_sample import Looks
 from kvtool.profiler.compared_ahead import ComparedAhead
-from kvtool.profiler.looks import Looks
 from kvtool.profiler.samples import SampleBook
 from kvtool.results.choices import By
 from kvtool.results.report import RequestRead, RequestRow
@@ -54,8 +54,8 @@ from kvtool.workload.turn import Conversation, Output, Source, Turn
 if TYPE_CHECKING:
     from kvtool.accounting.caches.provider_cache import ProviderCache
     from kvtool.accounting.prices.money_book import MoneyBook
-    from kvtool.profiler.beside_events import BesideEvents
-    from kvtool.profiler.server_reads import ServerReads
+    from kvtool.profiler.reported.beside_events import BesideEvents
+    from kvtool.profiler.reported.server_reads import ServerReads
     from kvtool.profiler.trace_run import TraceRun
 
 _FAILED = 400
@@ -525,7 +525,7 @@ class Pass:
             if job.turn.call.usage is None or job.turn.call.usage.cached is None:
                 self._untold += 1
                 return False
-            from kvtool.profiler.server_reads import ServerReads
+            from kvtool.profiler.reported.server_reads import ServerReads
 
             reads = self.result.reads = ServerReads(whole=not self._untold)
         return reads.add(job, hit, entry.reachable, entry.known)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
 from kvtool.accounting.plan import Plan
 from kvtool.config.asked_run import RunOptions, of_engine
-from kvtool.config.cache_options import asked_rules, described_rules, rule_note
 from kvtool.config.engine_rules import asked_choice, asked_rule_set, described_engine, engine_notes
-from kvtool.config.served_options import ServedOptions
+from kvtool.config.options.cache_options import asked_rules, described_rules, rule_note
+from kvtool.config.options.served_options import ServedOptions
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
@@ -23,9 +23,9 @@ from kvtool.engine.config import (
 )
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.model.find_runnable import is_runnable
-from kvtool.engine.model.geometry import Geometry, find_geometry
-from kvtool.engine.model.presets import model_path
+from kvtool.engine.model.configs.find_runnable import is_runnable
+from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.presets import model_path
 from kvtool.engine.prediction.accelerators import BATCH_LIMITS_SOURCE, BatchLimits, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
@@ -67,7 +67,7 @@ class PlannedRun:
         rules = asked_rules(options, asked, lambda: _first_turn(source)) if own else None
         timed = rules is not None and rules.ttl is not None
         if own and rules is None and isinstance(source, LogSource):
-            from kvtool.profiler.hosted_log import hosted_log
+            from kvtool.profiler.reported.hosted_log import hosted_log
 
             found = hosted_log(options, asked, source)
             if found is not None:
@@ -151,7 +151,7 @@ class PlannedRun:
             )
             return None
         from kvtool.accounting.served_cache import ServedCache
-        from kvtool.engine.model.find_served import find_served
+        from kvtool.engine.model.configs.find_served import find_served
 
         caching = self.options.serving.enable_prefix_caching
         try:
@@ -248,7 +248,7 @@ class PlannedRun:
         if rules != "llamacpp":
             return {}
         if (named := self._named_model()) is not None:
-            from kvtool.engine.model.find_served import find_served
+            from kvtool.engine.model.configs.find_served import find_served
             from kvtool.engine.rules.llama_cpp_model import llama_cpp_facts
 
             return llama_cpp_facts(find_served(named), self.kv_dtype)
@@ -397,7 +397,7 @@ class PlannedRun:
             return []
         from kvtool.accounting.served_cache import ServedCache
         from kvtool.engine.groups.model_plan import ServeOptions
-        from kvtool.engine.model.find_served import find_served
+        from kvtool.engine.model.configs.find_served import find_served
 
         try:
             served = ServedCache.of(find_served(self.model), ServeOptions())

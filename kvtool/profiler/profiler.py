@@ -14,10 +14,10 @@ from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
-from kvtool.diagnose.cost import by_cost
+from kvtool.diagnose.finding_cost import by_cost
 from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
-from kvtool.engine.chain_numbers import TraceNumbers
+from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
@@ -25,17 +25,17 @@ from kvtool.fixes.fix import ALL_TIERS, Fix, Tier, combined
 from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.cause_sample import one_in
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
+from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.left_out import left_out
-from kvtool.profiler.looks import one_in
-from kvtool.profiler.money_told import MoneyTold
-from kvtool.profiler.nothing_hidden import check_nothing_hidden, with_the_rest
+from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.pair_command import PairCommand
-from kvtool.profiler.part import LogPart, can_be_parted
 from kvtool.profiler.passes import Hits, Pass, PassResult
+from kvtool.profiler.reported.money_parts import MoneyTold
 from kvtool.profiler.sticky_sessions import sticky_told
-from kvtool.profiler.unlock import group_causes
+from kvtool.profiler.unexplained_losses import check_nothing_hidden, with_the_rest
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
 from kvtool.results.money import GpuMoney
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from kvtool.fixes.edits.edit import FileEdit
     from kvtool.profiler.advice.advisor import Advice
     from kvtool.profiler.advice.lookahead import Lookahead
-    from kvtool.profiler.advice.tell import Teller
-    from kvtool.profiler.beside_events import BesideEvents
+    from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.optimizer import Optimized
-    from kvtool.profiler.server_reads import ServerReads
+    from kvtool.profiler.reported.beside_events import BesideEvents
+    from kvtool.profiler.reported.server_reads import ServerReads
     from kvtool.workload.yaml.yaml_source import YamlSource
 
     PlanEdits = Callable[[PassResult, Advice], tuple[Optimized, Advice]]
@@ -237,7 +237,7 @@ class Profiler:
         reads = None if result.reads is None else self._read_there(result, result.reads)
         if result.money is None and self._gpu_hour is None:
             return reads or MoneyTold()
-        from kvtool.profiler.money_report import FixedRun, money_told
+        from kvtool.profiler.reported.money_report import FixedRun, money_told
 
         gpu = None
         if self._gpu_hour is not None:
@@ -246,7 +246,7 @@ class Profiler:
             gpu = GpuMoney(hour=str(self._gpu_hour), saved_seconds=seconds, saved=format(saved, "f"))
         marks = fixed = None
         if result.money is not None and result.money.known:
-            from kvtool.profiler.mark_trials import MarkTrials
+            from kvtool.profiler.reported.mark_trials import MarkTrials
 
             def again(fixes: Sequence[Fix]) -> PassResult:
                 return self._account("pricing the fixes", self.plan, fixes=fixes, money=True)
@@ -263,7 +263,7 @@ class Profiler:
 
     def _read_there(self, result: PassResult, reads: ServerReads) -> MoneyTold:
         """What servers reported beside what the engine read, request by request."""
-        from kvtool.profiler.server_told import server_told
+        from kvtool.profiler.reported.server_reported import server_told
 
         told, notes = server_told(result, reads, self.plan)
         self.told += notes
@@ -325,7 +325,7 @@ class Profiler:
         findings = self._run_findings(result, groups)
         findings += observable_findings(result.observable.observed(), path=self.path, group=groups[0].name)
         if self.wanted.advice and not result.partial:
-            from kvtool.profiler.advice.tell import Teller, one_of_each
+            from kvtool.profiler.advice.trial_findings import Teller, one_of_each
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller)
@@ -355,7 +355,7 @@ class Profiler:
         )
         apart = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         if self.wanted.advice and apart and not result.partial and len(result.observable.tenants) > 1:
-            from kvtool.profiler.isolating import isolation_of
+            from kvtool.profiler.reported.isolation_cost import isolation_of
 
             again = partial(self._account, "keeping tenants apart", plan, money=True)
             isolation = isolation_of(result, lambda fixes: again(fixes=fixes), locate=self.locate)
@@ -368,7 +368,7 @@ class Profiler:
 
     def _kinder_hits(self) -> list[tuple[str, Hits]]:
         """What requests that run together hit where a limit of the engine is lifted, by the fate that this explains."""
-        from kvtool.accounting.caches.kinder_configs import full_attention, kinder_configs
+        from kvtool.accounting.caches.relaxed_configs import full_attention, kinder_configs
 
         plan = self.plan
         found: list[tuple[str, Hits]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvtool.diagnose.meant_line import MeantLine, meant_line, redacted_line
+from kvtool.diagnose.finding_line import MeantLine, meant_line, redacted_line
 from kvtool.results.finding import ExamplePair, Finding, Snippet
 from kvtool.results.show_text import ShowText
 

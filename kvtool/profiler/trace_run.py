@@ -8,8 +8,8 @@ from kvtool.accounting.decode_traffic import ConversationWindows
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.server import ServeChain
-from kvtool.engine.chain_numbers import TraceNumbers
-from kvtool.engine.fits import most_tokens
+from kvtool.engine.blocks.chain_numbers import TraceNumbers
+from kvtool.engine.impossible_requests import most_tokens
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.workload.call import NO_CALL
 from kvtool.workload.kept_trace import KeptTrace

@@ -141,7 +141,7 @@ def check_outputs(
 
 def _files_of(path: str, *, allow_outside: bool) -> list[str]:
     """The files that a workload names; none where it cannot be read, which is told when it is."""
-    from kvtool.lint.sources import WORKLOAD_SUFFIXES
+    from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES
     from kvtool.text.files.text_files import read_text
 
     if not path.lower().endswith(WORKLOAD_SUFFIXES):

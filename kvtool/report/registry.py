@@ -31,15 +31,17 @@ class Format:
 FORMATS = {
     each.name: each
     for each in (
-        Format("json", "everything, for a program", "kvtool.report.json_document", (".json",), views=True),
-        Format("markdown", "a comment on a pull request", "kvtool.report.markdown", (".md", ".markdown")),
-        Format("github", "annotations of GitHub Actions, and its step summary", "kvtool.report.github"),
-        Format("junit", "test results, for any CI", "kvtool.report.junit", (".xml",)),
-        Format("sarif", "SARIF 2.1.0, for code scanning", "kvtool.report.sarif", (".sarif", ".sarif.json")),
-        Format("gitlab", "GitLab's code quality report", "kvtool.report.gitlab"),
+        Format("json", "everything, for a program", "kvtool.report.formats.json_document", (".json",), views=True),
+        Format("markdown", "a comment on a pull request", "kvtool.report.formats.markdown", (".md", ".markdown")),
+        Format("github", "annotations of GitHub Actions, and its step summary", "kvtool.report.formats.github"),
+        Format("junit", "test results, for any CI", "kvtool.report.formats.junit", (".xml",)),
+        Format("sarif", "SARIF 2.1.0, for code scanning", "kvtool.report.formats.sarif", (".sarif", ".sarif.json")),
+        Format("gitlab", "GitLab's code quality report", "kvtool.report.formats.gitlab"),
         Format("html", "a report to send around: one file", "kvtool.report.html", (".html", ".htm"), views=True),
-        Format("csv", "a row for each group, for spreadsheets", "kvtool.report.csv_table", (".csv",)),
-        Format("svg", "the terminal report as a picture", "kvtool.report.svg", (".svg",), views=True),
-        Format("text", "the terminal report without colour", "kvtool.report.text_format", (".txt",), views=True),
+        Format("csv", "a row for each group, for spreadsheets", "kvtool.report.formats.csv_table", (".csv",)),
+        Format("svg", "the terminal report as a picture", "kvtool.report.formats.svg", (".svg",), views=True),
+        Format(
+            "text", "the terminal report without colour", "kvtool.report.formats.text_format", (".txt",), views=True
+        ),
     )
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from kvtool.text.rearranged import rearranged
+from kvtool.text.reordered import rearranged
 
 _START = re.compile(r"[{\[](?=[ \t\r\n]*+[\"{\[])")
 _SPACE = re.compile(r"[ \t\r\n]*+")

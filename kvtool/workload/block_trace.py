@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.chain_numbers import TraceNumbers
-from kvtool.engine.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.chain_numbers import TraceNumbers
+from kvtool.engine.blocks.hashing import NATIVE, BlockHash
 
 if TYPE_CHECKING:
     from kvtool.errors import Place

@@ -11,7 +11,7 @@ from kvtool.text.files.text_files import Overlay
 from kvtool.workload.logs.logs import LogOptions, LogSource, default_group
 
 if TYPE_CHECKING:
-    from kvtool.workload.logs.grouping import ByFile
+    from kvtool.workload.logs.groups.grouping import ByFile
     from kvtool.workload.yaml.fields import KnownCodes
     from kvtool.workload.yaml.yaml_source import YamlSource
 
@@ -54,9 +54,9 @@ def open_inputs(
             codes=codes,
             allow_outside=allow_outside,
         )
-    from kvtool.workload.logs.found_grouping import FILE, FOLDER
-    from kvtool.workload.logs.grouping import ByFile
-    from kvtool.workload.logs.input_files import find_inputs
+    from kvtool.workload.logs.files.input_files import find_inputs
+    from kvtool.workload.logs.groups.found_grouping import FILE, FOLDER
+    from kvtool.workload.logs.groups.grouping import ByFile
 
     files = find_inputs(paths, log_format=options.format)
     by_folder = len(files.paths) > _MOST_FILE_GROUPS
@@ -70,8 +70,8 @@ def open_inputs(
 def divide(source: LogSource, group_by: str | None, by_file: ByFile | None = None) -> None:
     """Group the requests of logs as was asked for or else as their first ones suggest; `by_file` is for those that nothing else
     divides. KvtoolError for fields that are not there."""
-    from kvtool.workload.logs.found_grouping import GroupSample
-    from kvtool.workload.logs.grouping import BY_FILE
+    from kvtool.workload.logs.groups.found_grouping import GroupSample
+    from kvtool.workload.logs.groups.grouping import BY_FILE
 
     sample = GroupSample(group_by)
     limit = source.options.limit

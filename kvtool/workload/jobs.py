@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvtool.engine.chain_numbers import Chain, TraceNumbers
-from kvtool.engine.hashing import BlockHash, hash_ids
+from kvtool.engine.blocks.chain_numbers import Chain, TraceNumbers
+from kvtool.engine.blocks.hashing import BlockHash, hash_ids
 from kvtool.engine.request import Request
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.call import CUT_OFF

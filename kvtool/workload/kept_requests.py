@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kvtool.engine.chain_numbers import Chain
+from kvtool.engine.blocks.chain_numbers import Chain
 from kvtool.workload.turn import Conversation, Recorded, Turn
 
 MOST_BYTES = 128 << 20

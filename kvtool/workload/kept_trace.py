@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator
 from math import isnan
 
-from kvtool.engine.chain_numbers import Chain, number_runs
+from kvtool.engine.blocks.chain_numbers import Chain, number_runs
 from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.turn import Conversation, HashedPrompt, Recorded, Turn
 

@@ -10,13 +10,13 @@ import orjson
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import is_message, parse
-from kvtool.workload.logs.log_file import LogEntry
+from kvtool.workload.logs.files.log_file import LogEntry
+from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP
 from kvtool.workload.logs.log_pass import PassState
 from kvtool.workload.logs.logs import MEMORY_FORMAT, LogOptions, LogSource
-from kvtool.workload.logs.plain import PLAIN_GROUP
-from kvtool.workload.logs.reading import LeftOut
-from kvtool.workload.logs.record import RecordError, Where
-from kvtool.workload.logs.records import read_record
+from kvtool.workload.logs.records.record import RecordError, Where
+from kvtool.workload.logs.records.record_readings import LeftOut
+from kvtool.workload.logs.records.records import read_record
 
 MEMORY = "<prompts>"
 """What stands for a path in places: `<prompts>:4:1` is the fourth prompt."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.chain_numbers import Chain
+from kvtool.engine.blocks.chain_numbers import Chain
 from kvtool.errors import Place
 from kvtool.text.message import Message
 from kvtool.text.traced import Traced

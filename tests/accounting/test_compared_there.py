@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import donors
 from kvtool.accounting.ledger.alignment import DonorAlignment, Seen
-from kvtool.accounting.ledger.compared_there import ComparedHere, ComparedThere
+from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ComparedThere
 from kvtool.accounting.ledger.comparer import Comparer
 from kvtool.accounting.prefix_tree import Ids, RadixTree
 from kvtool.text.tokens.prompt import Prompt

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
 from kvtool.accounting.plan import Plan
 from kvtool.engine.attention.decode_planner import DecodePlanner
+from kvtool.engine.blocks.hashing import hash_ids
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.hashing import hash_ids
-from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner

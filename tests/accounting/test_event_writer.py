@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.event_writer import EventWriter, event_fields
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
+from kvtool.engine.blocks.hashing import BlockHash, Lora, hash_ids
+from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.config import EngineConfig, HashAlgorithm
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.engine.groups.kv_group import KVGroup
-from kvtool.engine.hashing import BlockHash, Lora, hash_ids
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
-from kvtool.engine.vllm_hashing import VllmHasher, event_hash
 from kvtool.errors import KvtoolError
 
 BLOCK = 4

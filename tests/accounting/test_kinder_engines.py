@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.accounting.caches.kinder_configs import full_attention, kinder_configs
+from kvtool.accounting.caches.relaxed_configs import full_attention, kinder_configs
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.served_cache import ServedCache
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.groups.model_plan import ServeOptions
 from kvtool.engine.groups.planner import Speculation
-from kvtool.engine.model.find_served import find_served
+from kvtool.engine.model.configs.find_served import find_served
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker

@@ -14,7 +14,7 @@ from kvtool.accounting.ledger.fates import FATES
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.results.choices import Rules

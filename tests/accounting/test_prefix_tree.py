@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.prefix_tree import RadixTree
 from kvtool.accounting.token_store import TokenStore
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.caches.providers import PROVIDERS, Provider, find_provider
 from kvtool.cli.app import run
-from kvtool.config.cache_options import RuleOptions, cache_rules, rule_note
+from kvtool.config.options.cache_options import RuleOptions, cache_rules, rule_note
 from kvtool.errors import KvtoolError
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced

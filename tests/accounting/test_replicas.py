@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.caches.replicas import Router, TimedLru
-from kvtool.config.cache_options import RuleOptions, cache_rules
-from kvtool.engine.hashing import BlockHash
+from kvtool.config.options.cache_options import RuleOptions, cache_rules
+from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Routing
 from kvtool.workload.jobs import JobMaker

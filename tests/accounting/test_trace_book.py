@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.sums import Booked
 from kvtool.accounting.views.collector import ViewBook
-from kvtool.engine.chain_numbers import TraceNumbers
+from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.results.choices import By
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import HashedPrompt, Turn

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
-from kvtool.config.cache_options import RuleOptions, cache_rules, seconds_of
+from kvtool.config.options.cache_options import RuleOptions, cache_rules, seconds_of
 from kvtool.errors import KvtoolError
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn

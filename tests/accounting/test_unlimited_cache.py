@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.caches.unlimited import SeenPrefixes, UnlimitedCache
 from kvtool.accounting.ledger.ledger import Ledger
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler

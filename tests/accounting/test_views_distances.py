@@ -13,7 +13,7 @@ from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.views.distance_counts import DistanceCounts
 from kvtool.accounting.views.fenwick import Fenwick
 from kvtool.accounting.views.stack_distances import StackDistances
-from kvtool.engine.hashing import BlockHash, hash_ids
+from kvtool.engine.blocks.hashing import BlockHash, hash_ids
 
 chains = st.lists(st.integers(0, 2), max_size=7)
 asked = st.integers(0, 7)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.views.timeline import MOST_BINS, MOST_GROUPS, TimelineBook
-from kvtool.report.terminal.sparkline import hit_rates, sparkline
+from kvtool.report.terminal.profile_blocks.sparkline import hit_rates, sparkline
 from kvtool.results.views import TimeBin, Timeline
 
 requests = st.lists(

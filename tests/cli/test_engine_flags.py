@@ -16,14 +16,14 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer as Backend
 
 from kvtool.cli.app import run
+from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.kv_dtype import KV_CACHE_DTYPES
 from kvtool.engine.model.checkpoint import SINGLE_FILE
-from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.model.parameter_shapes import parameter_shapes
 from kvtool.engine.model.weights import DTYPES
 from kvtool.engine.step import EngineStep
-from kvtool.engine.vllm_hashing import VllmHasher, event_hash
 from kvtool.measure.measure_options import MODEL_DTYPES
 from kvtool.profiler.profiler import Profiler
 from kvtool.text.terminal.console import cell_width

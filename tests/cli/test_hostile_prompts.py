@@ -18,12 +18,12 @@ import pytest
 from kvtool.accounting.plan import Plan
 from kvtool.cli.diff import DiffCommand
 from kvtool.config.option import made
-from kvtool.diagnose.classify import classify_in, value_span
 from kvtool.diagnose.compare.order import shuffled
-from kvtool.diagnose.detectors import DETECTORS
-from kvtool.diagnose.plain_signs import plain_signs
+from kvtool.diagnose.values.ascii_digits import plain_signs
+from kvtool.diagnose.values.classify import classify_in, value_span
+from kvtool.diagnose.values.detectors import DETECTORS
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.report import Report

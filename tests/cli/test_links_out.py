@@ -11,7 +11,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.errors import KvtoolError
-from kvtool.lint.python_package import PythonFiles
+from kvtool.lint.python.package import PythonFiles
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.checkout_links import open_folder, write_target
 from kvtool.text.files.part_file import PartFile

@@ -17,13 +17,13 @@ code = run(sys.argv[1:])
 print(code, *sorted(name for name in sys.modules if name.startswith("kvtool.")), file=sys.stderr)
 """
 _OF_LOGS = (
-    "known_formats",
-    "chat_records",
-    "records",
-    "log_file",
-    "input_files",
-    "grouping",
-    "found_grouping",
+    "records.known_formats",
+    "records.chat_records",
+    "records.records",
+    "files.log_file",
+    "files.input_files",
+    "groups.grouping",
+    "groups.found_grouping",
     "survey",
 )
 _OF_MONEY = (
@@ -32,12 +32,12 @@ _OF_MONEY = (
     "kvtool.accounting.caches.provider",
     "kvtool.accounting.caches.dated_rules",
     "kvtool.accounting.servers.rules_server",
-    "kvtool.profiler.hosted_log",
-    "kvtool.profiler.money_report",
-    "kvtool.profiler.isolating",
-    "kvtool.report.money_lines",
-    "kvtool.report.terminal.money_block",
-    "kvtool.report.terminal.isolation",
+    "kvtool.profiler.reported.hosted_log",
+    "kvtool.profiler.reported.money_report",
+    "kvtool.profiler.reported.isolation_cost",
+    "kvtool.report.words.money_lines",
+    "kvtool.report.terminal.profile_blocks.money_block",
+    "kvtool.report.terminal.profile_blocks.isolation",
 )
 _OF_ADVICE = ("kvtool.fixes.", "kvtool.profiler.advice.")
 _WITHOUT_ADVICE = {"kvtool.fixes.fix", "kvtool.profiler.advice.trials"}
@@ -47,7 +47,7 @@ _OF_WORKLOADS = (
     "kvtool.workload.yaml.groups",
     "kvtool.text.files.yaml_composer",
     "kvtool.lint.formats",
-    "kvtool.lint.templates",
+    "kvtool.lint.template_files",
 )
 """With PyYAML, and what finds prompts in files of frameworks."""
 _WORKLOAD = """\
@@ -98,8 +98,10 @@ def test_a_run_without_advice_loads_no_fixes(tmp_path: Path, name: str) -> None:
 def test_a_log_that_names_no_hosted_model_loads_no_prices(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text(_CHAT * 3)
     loaded = _loaded(tmp_path, "profile", "log.jsonl")
-    assert "kvtool.workload.logs.known_formats" in loaded
-    assert not {name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.money_lines"))}
+    assert "kvtool.workload.logs.records.known_formats" in loaded
+    assert not {
+        name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.words.money_lines"))
+    }
 
 
 @pytest.mark.parametrize("advice", ["--advice", "--no-advice"])

@@ -317,7 +317,7 @@ def test_a_server_names_only_ports_of_its_own_host(
     host: str, endpoints: dict[str, str], listened: list[int], told: int
 ) -> None:
     pytest.importorskip("msgspec")
-    from kvtool.measure.servers.event_listener import event_sources
+    from kvtool.measure.servers.kv_events.event_listener import event_sources
     from kvtool.measure.servers.server_address import server_address
 
     class Connection:

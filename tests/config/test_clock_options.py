@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from kvtool.config.clock_options import Clocking
 from kvtool.config.option import check_values
+from kvtool.config.options.clock_options import Clocking
 from kvtool.engine.fleet.fleet_figures import DEFAULT_SHARE, Slo
 from kvtool.errors import KvtoolError
 

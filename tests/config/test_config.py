@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvtool.cli.app import run
 from kvtool.config.find import find_config
 from kvtool.config.loading import MAX_BYTES, ConfigFile, load_config, read_config
-from kvtool.config.shown_options import Configured
+from kvtool.config.options.shown_options import Configured
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.text.files.toml_places import MAX_DEPTH, TomlPlaces
 from tests.files import write

@@ -583,7 +583,7 @@ def test_config_says_no_value_that_the_code_does_not_have(
         "replicas",
     ):
         assert shown[f"engine.{name}"] == told[name]
-    from kvtool.config.judged_options import DEFAULT_DROP
+    from kvtool.config.options.judged_options import DEFAULT_DROP
 
     assert shown["check.max_drop"] == DEFAULT_DROP
     from kvtool.engine.config import DEFAULT_UTILIZATION

@@ -9,7 +9,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.config.file_model import LogFields
-from kvtool.workload.logs.mapped_records import NAMES
+from kvtool.workload.logs.records.mapped_records import NAMES
 from tests.files import write
 
 RECORD = {

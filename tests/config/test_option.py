@@ -16,7 +16,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.declared import default_of, in_table
 from kvtool.config.file_model import CheckOptions, Config, LintOptions
 from kvtool.config.option import Argument, Option, check_values, made, only, walk
-from kvtool.config.run_options import Reading, Serving
+from kvtool.config.options.run_options import Reading, Serving
 from kvtool.errors import KvtoolError
 from kvtool.workload.yaml.schema import EngineOptions
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from kvtool.config.pricing_options import amount_of, share_of
+from kvtool.config.options.pricing_options import amount_of, share_of
 from kvtool.errors import KvtoolError
 
 

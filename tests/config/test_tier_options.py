@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from kvtool.config.tier_options import amounts, one_amount
+from kvtool.config.options.tier_options import amounts, one_amount
 from kvtool.errors import KvtoolError
 from kvtool.text.quantities import parse_bandwidth
 

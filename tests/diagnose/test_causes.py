@@ -21,17 +21,17 @@ from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import CauseBook, SlotCause
-from kvtool.diagnose.chains import MOST_CHAINS, Chains
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.findings import is_candidate, is_declared_stable
+from kvtool.diagnose.slot_combinations import MOST_CHAINS, Chains
 from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
+from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
-from kvtool.profiler.unlock import group_causes
-from kvtool.report.terminal.unlock import told
+from kvtool.report.terminal.profile_blocks.fix_gains import told
 from kvtool.results.finding import Finding
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress

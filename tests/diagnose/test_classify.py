@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from kvtool.diagnose.dates.spoken import SpokenForm, _compiled
 from kvtool.diagnose.dates.spoken_languages import LANGUAGES
 
-from kvtool.diagnose import classify as module
-from kvtool.diagnose.classify import DETECTORS, classify, classify_in, value_span
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, first_word, normalized
 from kvtool.diagnose.dates.date_form import DateForm
-from kvtool.diagnose.detectors import YEAR
-from kvtool.diagnose.plain_signs import plain_signs
+from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, first_word, normalized
+from kvtool.diagnose.values import classify as module
+from kvtool.diagnose.values.ascii_digits import plain_signs
+from kvtool.diagnose.values.classify import DETECTORS, classify, classify_in, value_span
+from kvtool.diagnose.values.detectors import YEAR
 
 CASES = {
     "timestamp_iso": [

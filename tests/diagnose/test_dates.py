@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.diagnose.classify import classify, classify_in
 from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.diagnose.dates.calendar_words import calendar_words
 from kvtool.diagnose.dates.written import written_in
-from kvtool.diagnose.plain_signs import plain_signs
-from kvtool.fixes.coarsen import coarsened
+from kvtool.diagnose.values.ascii_digits import plain_signs
+from kvtool.diagnose.values.classify import classify, classify_in
+from kvtool.fixes.forms.coarsen import coarsened
 
 DIGITS = {
     "ar": "٠١٢٣٤٥٦٧٨٩",

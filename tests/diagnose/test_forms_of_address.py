@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.diagnose.labels import kind_beside, kind_of_label
+from kvtool.diagnose.values.labels import kind_beside, kind_of_label
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.diagnose.chains import MOST_CHAINS, Chains
-from kvtool.diagnose.classify import classify
-from kvtool.diagnose.layout import Layout
-from kvtool.diagnose.names import kind_of_name
+from kvtool.diagnose.prompt_layout import Layout
+from kvtool.diagnose.slot_combinations import MOST_CHAINS, Chains
 from kvtool.diagnose.slots import Slot, places_in_log, words_beside
-from kvtool.diagnose.values import MOST_EXAMPLES, SlotValues
+from kvtool.diagnose.values.classify import classify
+from kvtool.diagnose.values.slot_values import MOST_EXAMPLES, SlotValues
+from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
 

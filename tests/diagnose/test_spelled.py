@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.findings import _quoted
-from kvtool.diagnose.spelled import NOTHING, spelled
+from kvtool.diagnose.visible_characters import NOTHING, spelled
 
 
 @pytest.mark.parametrize(

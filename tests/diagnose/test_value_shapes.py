@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.diagnose.classify import classify
-from kvtool.diagnose.frames import Frame
-from kvtool.diagnose.labels import kind_beside, kind_of_label, kind_of_variable, label_before, shared_label
-from kvtool.diagnose.url_values import kind_in_urls
-from kvtool.diagnose.value_shapes import shape_of
-from kvtool.diagnose.values import SlotValues
+from kvtool.diagnose.values.classify import classify
+from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before, shared_label
+from kvtool.diagnose.values.slot_values import SlotValues
+from kvtool.diagnose.values.url_values import kind_in_urls
+from kvtool.diagnose.values.value_frames import Frame
+from kvtool.diagnose.values.value_shapes import shape_of
 
 ALPHABETS = (
     "0123456789abcdef",

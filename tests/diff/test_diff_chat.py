@@ -13,8 +13,8 @@ from kvtool.config.option import made
 from kvtool.diff.prompts import PromptDiff, reusable
 from kvtool.diff.side_inputs import InputSide, read_sides
 from kvtool.diff.sides import Rendered, diff_sides
-from kvtool.fixes.canonical import sort_tools
-from kvtool.report.terminal.diff import print_diff
+from kvtool.fixes.forms.canonical import sort_tools
+from kvtool.report.terminal.prompt_diffs.diff import print_diff
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.tokens.tokenizer import load_tokenizer

@@ -16,7 +16,7 @@ from kvtool.diff.matrix import common_trie, diff_many
 from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.sides import Rendered
 from kvtool.errors import KvtoolError
-from kvtool.report.terminal.diff_matrix import letters, print_many
+from kvtool.report.terminal.prompt_diffs.diff_matrix import letters, print_many
 from kvtool.results.documents.diff import ManyDiff
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.console import cell_width, make_console

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvtool.engine.block_tables import BlockTables
+from kvtool.engine.blocks.block_tables import BlockTables
 from kvtool.engine.request import Request
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
+from kvtool.engine.blocks.hashing import BlockHash, extend_hashes, hash_ids
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
-from kvtool.engine.hashing import BlockHash, extend_hashes, hash_ids
 from kvtool.engine.request import Request
 
 BLOCK = 4

@@ -16,9 +16,9 @@ from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.model import decode_graphs, model_runner
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decode_graphs import CudaRecorder, DecodeGraphs, Replay
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 from kvtool.kernels import torch_twins

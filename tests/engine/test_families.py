@@ -27,8 +27,8 @@ from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
+from kvtool.engine.model.configs.model_config import ARCHITECTURES
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.model_config import ARCHITECTURES
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.model.weights import load_model
 from kvtool.engine.request import Request

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.configs.model_config import ModelConfig
+from kvtool.engine.model.configs.rope_config import DefaultRope, LinearRope, YarnRope
 from kvtool.engine.model.parameter_shapes import check_names, parameter_count, parameter_shapes
-from kvtool.engine.model.rope_config import DefaultRope, LinearRope, YarnRope
 
 SIZES = {
     "hidden_size": 32,

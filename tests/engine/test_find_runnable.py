@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.find_runnable import find_runnable
-from kvtool.engine.model.find_served import find_served, preset_sources
-from kvtool.engine.model.model_config import ModelConfig
-from kvtool.engine.model.presets import PRESETS
+from kvtool.engine.model.configs.find_runnable import find_runnable
+from kvtool.engine.model.configs.find_served import find_served, preset_sources
+from kvtool.engine.model.configs.model_config import ModelConfig
+from kvtool.engine.model.configs.presets import PRESETS
 
 MAMBA = {
     "architectures": ["Qwen3NextForCausalLM"],

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.fits import all_fitting, check_fits
 from kvtool.engine.fleet.fleet_request import FleetRequest
+from kvtool.engine.impossible_requests import all_fitting, check_fits
 
 
 def passes(prompt: int, outputs: int, config: EngineConfig) -> bool:

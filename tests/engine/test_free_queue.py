@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.engine.blocks.free_queue import FreeQueue
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.free_queue import FreeQueue
 
 
 def test_blocks_are_taken_from_the_head_and_the_null_block_never() -> None:

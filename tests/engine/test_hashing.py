@@ -11,15 +11,15 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
+from kvtool.engine.blocks.hashing import NATIVE, BlockHash, BlockHasher, Lora, block_hasher, extend_hashes, hash_ids
+from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash, none_hash
 from kvtool.engine.config import EngineConfig, HashAlgorithm
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.hashing import NATIVE, BlockHash, BlockHasher, Lora, block_hasher, extend_hashes, hash_ids
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
-from kvtool.engine.vllm_hashing import VllmHasher, event_hash, none_hash
 
 ALGORITHMS: list[HashAlgorithm] = ["native", "sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
 CBOR: list[HashAlgorithm] = ["sha256_cbor", "xxhash_cbor"]

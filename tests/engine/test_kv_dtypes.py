@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import KV_CACHE_DTYPES, KV_DTYPES, find_kv_dtype
 from kvtool.engine.model import kv_store
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.kv_store import KVStore, storage_dtype
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.prediction.sizing import bytes_per_block
 from kvtool.engine.request import Request

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.find_served import find_served
-from kvtool.engine.model.layer_shapes import attention
+from kvtool.engine.model.configs.find_served import find_served
+from kvtool.engine.model.configs.layer_shapes import attention
 from kvtool.engine.rules.llama_cpp_model import llama_cpp_facts
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 

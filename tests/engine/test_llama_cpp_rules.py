@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtool.engine.blocks.hashing import Lora
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.hashing import Lora
 from kvtool.engine.rules.llama_cpp import LlamaCppAsked, LlamaCppCache
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length, moved_chunks

@@ -18,12 +18,12 @@ from kvtool.engine.attention.cpu_plan import CpuPlan
 from kvtool.engine.batch import Batch
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model import kv_store
+from kvtool.engine.model.configs.model_config import ModelConfig
+from kvtool.engine.model.configs.rope_config import DefaultRope
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.kv_store import KVStore
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.model.random_weights import RandomWeights
-from kvtool.engine.model.rope_config import DefaultRope
 from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Scheduled
 

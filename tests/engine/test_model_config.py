@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from transformers import AutoConfig
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.geometry import Geometry, find_geometry
-from kvtool.engine.model.json_object import JsonObject
-from kvtool.engine.model.model_config import ModelConfig
+from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.json_object import JsonObject
+from kvtool.engine.model.configs.model_config import ModelConfig
+from kvtool.engine.model.configs.presets import PRESETS, find_model
+from kvtool.engine.model.configs.rope_config import DefaultRope, Llama3Rope
 from kvtool.engine.model.parameter_shapes import parameter_shapes
-from kvtool.engine.model.presets import PRESETS, find_model
-from kvtool.engine.model.rope_config import DefaultRope, Llama3Rope
 
 # The files of these repositories, without the keys that no forward pass reads.
 LLAMA_31_8B = {
@@ -251,7 +251,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
 
 def test_presets_need_no_torch() -> None:
     """`kvtool size` and the accounting must stay quick to start."""
-    code = "import sys, kvtool.engine.model.geometry; assert not {'torch', 'transformers', 'numpy'} & set(sys.modules)"
+    code = "import sys, kvtool.engine.model.configs.geometry; assert not {'torch', 'transformers', 'numpy'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from kvtool.engine.model import products
+from kvtool.engine.model.configs.traits import Activation
 from kvtool.engine.model.layer_weights import DenseWeights
 from kvtool.engine.model.mlp import PackedMlp, PlainMlp, make_mlp
 from kvtool.engine.model.products import PackedWeight, PlainWeight, can_pack, make_product
-from kvtool.engine.model.traits import Activation
 from kvtool.kernels import torch_twins
 
 HIDDEN, INNER, ROWS = 24, 40, 56

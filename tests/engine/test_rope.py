@@ -12,9 +12,9 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.json_object import JsonObject
+from kvtool.engine.model.configs.json_object import JsonObject
+from kvtool.engine.model.configs.rope_config import DefaultRope, LinearRope, Llama3Rope, Rope, YarnRope, read_ropes
 from kvtool.engine.model.rope import Rotation, frequencies
-from kvtool.engine.model.rope_config import DefaultRope, LinearRope, Llama3Rope, Rope, YarnRope, read_ropes
 from kvtool.kernels.rotary import rotary
 
 POSITIONS = torch.tensor([0, 1, 2, 77, 4096, 8191, 8192, 40_000, 131_071])

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
+from kvtool.engine.blocks.extra_keys import Image
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared
-from kvtool.engine.extra_keys import Image
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler

@@ -9,15 +9,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.engine.cache import BlockManager
-from kvtool.engine.chain_numbers import TraceNumbers
+from kvtool.engine.blocks.cache import BlockManager
+from kvtool.engine.blocks.chain_numbers import TraceNumbers
+from kvtool.engine.blocks.hashing import hash_ids
+from kvtool.engine.blocks.sequential_pool import SequentialPool
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.hashing import hash_ids
 from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
-from kvtool.engine.sequential_pool import SequentialPool
 from kvtool.engine.stats import PrefixCacheStats
 
 BLOCK = 4

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.engine.replay_sglang import differences
+from kvtool.engine.recorded.replay_sglang import differences
 from tests.engine.sglang_cases import Case, random_case
 from tests.engine.sglang_queues import QUEUES
 

@@ -15,10 +15,10 @@ from safetensors.torch import save_file
 from kvtool.engine.batch import Batch
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.checkpoint import INDEX_FILE, SINGLE_FILE, Checkpoint
+from kvtool.engine.model.configs.geometry import Geometry
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.kv_store import KVStore
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.parameter_shapes import parameter_shapes
 from kvtool.engine.model.random_weights import RandomWeights
 from kvtool.engine.model.weights import free_memory, load_model

@@ -13,8 +13,8 @@ from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model import model_runner
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 

@@ -13,8 +13,8 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.asked import cue_begin, is_asked
-from kvtool.fixes.move_target import MoveTarget
+from kvtool.fixes.moves.move_target import MoveTarget
+from kvtool.fixes.moves.question_text import cue_begin, is_asked
 from kvtool.results.report import Report
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn

@@ -14,8 +14,8 @@ from kvtool.diagnose.slots import Slot
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import Fix, Transform
-from kvtool.fixes.move import move_targets
-from kvtool.fixes.move_target import MoveTarget
+from kvtool.fixes.moves.move import move_targets
+from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.text.files.text_files import read_source
 from kvtool.workload.drive import rewritten
 from kvtool.workload.inputs import open_inputs

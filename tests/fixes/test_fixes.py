@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.canonical import sort_keys, sort_tools
-from kvtool.fixes.coarsen import Step, coarsen_times, coarsened, drop_values
-from kvtool.fixes.move_target import MoveTarget
-from kvtool.fixes.one_form import COSMETIC_KINDS, OneForm
-from kvtool.fixes.tool_order import FirstSeenTools
+from kvtool.fixes.forms.canonical import sort_keys, sort_tools
+from kvtool.fixes.forms.coarsen import Step, coarsen_times, coarsened, drop_values
+from kvtool.fixes.forms.text_form import COSMETIC_KINDS, OneForm
+from kvtool.fixes.moves.move_target import MoveTarget
+from kvtool.fixes.orders.tool_order import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, edited, texts_of
 from kvtool.fixes.window import StrideWindow
 from kvtool.text.json_text import json_in, sorted_json
-from kvtool.text.rearranged import rearranged
+from kvtool.text.reordered import rearranged
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.slots import WHOLE_LINE, Slot
-from kvtool.fixes import held_units
-from kvtool.fixes.movable_unit import Movable
-from kvtool.fixes.move_target import MoveTarget
-from kvtool.fixes.parted_text import parted, units_held
+from kvtool.fixes.moves import unit_memo as held_units
+from kvtool.fixes.moves.movable_unit import Movable
+from kvtool.fixes.moves.move_target import MoveTarget
+from kvtool.fixes.moves.split_text import parted, units_held
 from kvtool.text.traced import Origin, Traced
 
 PIECES = [

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.fixes.json_form import on_one_line
-from kvtool.fixes.json_layout import OneLayout
+from kvtool.fixes.forms.json_form import on_one_line
+from kvtool.fixes.forms.json_layout import OneLayout
 from kvtool.workload.turn import Turn
 
 VALUES: st.SearchStrategy[Any] = st.recursive(

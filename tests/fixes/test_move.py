@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.slots import WHOLE_LINE, Slot
-from kvtool.fixes.move import destination, move_targets
-from kvtool.fixes.move_target import MoveTarget
+from kvtool.fixes.moves.move import destination, move_targets
+from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.text.traced import Origin, Traced, concat
-from kvtool.workload.logs.plain import read_prompt
+from kvtool.workload.logs.files.plain_text_files import read_prompt
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.fixes.one_form import OneForm
+from kvtool.fixes.forms.text_form import OneForm
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 

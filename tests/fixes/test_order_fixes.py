@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.fixes.block_order import BlockOrder
-from kvtool.fixes.blocks import blocks_of
-from kvtool.fixes.items import lines, paragraphs, tagged
-from kvtool.fixes.permute import ExampleMessages, GlobalOrder, ItemOrder
+from kvtool.fixes.orders.block_order import BlockOrder
+from kvtool.fixes.orders.blocks import blocks_of
+from kvtool.fixes.orders.items import lines, paragraphs, tagged
+from kvtool.fixes.orders.permute import ExampleMessages, GlobalOrder, ItemOrder
 from kvtool.fixes.turn_texts import texts_of
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn

@@ -19,11 +19,11 @@ from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.codes.kv141 import WINDOW
 from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.cosmetic import NORMALIZERS
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.slots import Slot, structural_slot
-from kvtool.fixes.dangling import dangling_references, role_changes
 from kvtool.fixes.fix import Fix, Tier
+from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.proofs import OTHER_TEXT_WARNING, ROLE_WARNING, check_proof
 from kvtool.fixes.propose import propose
 from kvtool.fixes.turn_texts import texts_of

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.fixes import request_order as module
-from kvtool.fixes.request_order import ReorderedSource, depth_first, reordered, request_order_fix
+from kvtool.fixes.orders import request_order as module
+from kvtool.fixes.orders.request_order import ReorderedSource, depth_first, reordered, request_order_fix
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.turn import Conversation, HashedPrompt, Ids, Recorded, Turn
 from kvtool.workload.yaml.sessions import Interleaved

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kvtool.engine.cache import BlockManager
+from kvtool.engine.blocks.cache import BlockManager
+from kvtool.engine.blocks.hashing import BlockHash, extend_hashes
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
-from kvtool.engine.hashing import BlockHash, extend_hashes
 from kvtool.engine.request import Request, Status
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import zstandard
 
-from kvtool.engine.model.family_defaults import DEFAULTS
-from kvtool.engine.model.served_presets import SERVED_PRESETS
+from kvtool.engine.model.configs.family_defaults import DEFAULTS
+from kvtool.engine.model.configs.served_presets import SERVED_PRESETS
 from tests.fuzz import commands, corpus, words
 from tests.fuzz.commands import RUN
 from tests.fuzz.forked import Job

@@ -146,7 +146,7 @@ def rooms(root: Path) -> dict[str, list[Path]]:
 
 
 def chosen(root: Path, seed: int, *, room: str | None = None, place: str | None = None) -> Iterator[Mutant]:
-    """Mutants in a random order, the rooms taking turns. `place` is a file, or a file and a line: `engine/cache.py:30`."""
+    """Mutants in a random order, the rooms taking turns. `place` is a file, or a file and a line: `engine/blocks/cache.py:30`."""
     rng = random.Random(seed)
     path, _, line = (place or "").partition(":")
     turns: list[list[Mutant]] = []

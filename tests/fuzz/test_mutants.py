@@ -68,23 +68,23 @@ def test_a_mutant_is_judged_by_the_tests_that_name_it_and_then_by_its_room(
     tmp_path: Path, codes: list[int | None], verdict: str
 ) -> None:
     for name, text in {
-        "engine/cache.py": "a = 1\n",
-        "tests/engine/test_a.py": "from kvtool.engine.cache import a",
+        "engine/blocks/cache.py": "a = 1\n",
+        "tests/engine/test_a.py": "from kvtool.engine.blocks.cache import a",
         "tests/engine/deep/test_b.py": "from kvtool.engine.cached import a",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     named, others = "tests/engine/test_a.py", "tests/engine/deep/test_b.py"
-    assert room_tests(tmp_path, "engine/cache.py") == [[named], [others]]
+    assert room_tests(tmp_path, "engine/blocks/cache.py") == [[named], [others]]
     seen: list[tuple[tuple[str, ...], str]] = []
 
     def run_tests(arguments: Sequence[str]) -> int | None:
-        seen.append((tuple(arguments), (tmp_path / "engine/cache.py").read_text()))
+        seen.append((tuple(arguments), (tmp_path / "engine/blocks/cache.py").read_text()))
         return codes[len(seen) - 1]
 
     (mutation,) = mutations(b"a = 1\n")
-    assert judged(tmp_path, Mutant("engine/cache.py", mutation), run_tests) == verdict
-    assert (tmp_path / "engine/cache.py").read_text() == "a = 1\n"
+    assert judged(tmp_path, Mutant("engine/blocks/cache.py", mutation), run_tests) == verdict
+    assert (tmp_path / "engine/blocks/cache.py").read_text() == "a = 1\n"
     assert seen[0] == ((named,), "a = 2\n")
     if codes[-1] is not None and codes[0]:
         assert seen[-1] == ((named, "--last-failed"), "a = 1\n")

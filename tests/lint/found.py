@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 from kvtool.config.asked_run import RunOptions
-from kvtool.lint.finder import Finder
+from kvtool.lint.file_findings import Finder
+from kvtool.lint.findings.template_findings import found_losses
+from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.skeleton import Node
-from kvtool.lint.sources import TextInput
-from kvtool.lint.static import found_losses
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
 

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from kvtool.lint.python_assigned import Assigned
-from kvtool.lint.python_templates import PythonPrompts
-from kvtool.lint.python_values import Value
-from kvtool.lint.work_budget import allow, work_left
+from kvtool.lint.python.assignments import Assigned
+from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.text_values import Value
+from kvtool.lint.python.work_budget import allow, work_left
 
 _NAMES = ("a", "b", "a.x", "a.y.z", "ab", "ab.x")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.lint.data_blocks import label_before, with_data
-from kvtool.lint.python_evidence import reads_as
-from kvtool.lint.templates import text_template
+from kvtool.lint.evidence.data_blocks import label_before, with_data
+from kvtool.lint.evidence.prompt_evidence import reads_as
+from kvtool.lint.template_files import text_template
 from kvtool.results.finding import Finding
 from tests.lint.found import made_findings, static_findings
 

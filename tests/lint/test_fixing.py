@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kvtool.lint.line_moves import movable, moved
+from kvtool.lint.findings.line_moves import movable, moved
 from kvtool.results.finding import Finding
 from tests.files import write
 

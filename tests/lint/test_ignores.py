@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.ignore_marks import Ignore
-from kvtool.lint.ignores import apply_ignores, ignore_findings, read_ignores
+from kvtool.lint.findings.ignore_comments import Ignore
+from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings, read_ignores
 from kvtool.results.finding import Finding
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.lint.python_package import PythonFiles
+from kvtool.lint.python.package import PythonFiles
 from tests.files import write
 
 

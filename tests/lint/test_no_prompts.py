@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from kvtool.config.asked_run import RunOptions
-from kvtool.lint.finder import Finder
-from kvtool.lint.project import WalkRules, project_files
-from kvtool.lint.python_evidence import Belief, Evidence, belief, call_says_example, name_says_example, speaks_of_models
-from kvtool.lint.python_templates import PythonPrompts
-from kvtool.lint.quoted_code import quoted_ranges
-from kvtool.lint.sources import sort_inputs
+from kvtool.lint.evidence.prompt_evidence import (
+    Belief,
+    Evidence,
+    belief,
+    call_says_example,
+    name_says_example,
+    speaks_of_models,
+)
+from kvtool.lint.evidence.quoted_code import quoted_ranges
+from kvtool.lint.file_findings import Finder
+from kvtool.lint.folders.folder_files import WalkRules, project_files
+from kvtool.lint.lint_inputs import sort_inputs
+from kvtool.lint.python.built_prompts import PythonPrompts
 from kvtool.results.finding import Finding
 from kvtool.text.files.ignored import PatternsAt
 from kvtool.text.tokens.tokenizer import load_tokenizer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.lint.templates import jinja_file, text_template
+from kvtool.lint.template_files import jinja_file, text_template
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings
 

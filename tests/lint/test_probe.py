@@ -15,9 +15,10 @@ from types import SimpleNamespace
 import pytest
 
 from kvtool.errors import KvtoolError
-from kvtool.lint import probe, probe_runner
-from kvtool.lint.probe import ProbeOptions, ProbeResult, probe_findings, run_probe
-from kvtool.lint.probe_runner import Circumstances, ProbeRunner
+from kvtool.lint.probe import probe_runner
+from kvtool.lint.probe import probing as probe
+from kvtool.lint.probe.probe_runner import Circumstances, ProbeRunner
+from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.report.terminal.probe import print_probe
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -214,7 +215,7 @@ def test_what_fails_with_a_circumstance_changed_is_not_an_error(folder, only):
 
 def test_a_command_without_python(folder, monkeypatch, only):
     Path("p.sh").write_text('echo "Now: $(date -u +%Y-%m-%dT%H:%M:%SZ)"\necho "in $PWD for $USER"\necho rules rules\n')
-    monkeypatch.setattr("kvtool.lint.probe_runner.shutil.which", lambda _: None)
+    monkeypatch.setattr("kvtool.lint.probe.probe_runner.shutil.which", lambda _: None)
     result = run_probe("sh p.sh")
     leaks = found(result)
     assert leaks["clock"] == [("KV101", 1)]

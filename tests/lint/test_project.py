@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from kvtool.lint.project import project_files
-from kvtool.lint.sources import DATA, sort_inputs
-from kvtool.lint.unnamed_texts import is_prompt_text
+from kvtool.lint.evidence.unnamed_prompts import is_prompt_text
+from kvtool.lint.folders.folder_files import project_files
+from kvtool.lint.lint_inputs import DATA, sort_inputs
 from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.python_file import python_text
-from kvtool.lint.sources import sort_inputs
+from kvtool.lint.lint_inputs import sort_inputs
+from kvtool.lint.python.source_encoding import python_text
 
 LINE = "PROMPT = 'Über {name}: é'\n"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.lint.python_templates import PythonPrompts
+from kvtool.lint.python.built_prompts import PythonPrompts
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings
 

@@ -11,11 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.lint import python_changes, python_expressions, python_program, python_values, work_budget
-from kvtool.lint.python_evidence import file_says_prompt, name_says_prompt, reads_as
-from kvtool.lint.python_package import PythonFiles
-from kvtool.lint.python_sources import sure_kind
-from kvtool.lint.python_templates import PythonPrompts
+from kvtool.lint.evidence.prompt_evidence import file_says_prompt, name_says_prompt, reads_as
+from kvtool.lint.evidence.value_precision import sure_kind
+from kvtool.lint.python import changed_values as python_changes
+from kvtool.lint.python import expressions as python_expressions
+from kvtool.lint.python import program as python_program
+from kvtool.lint.python import text_values as python_values
+from kvtool.lint.python import work_budget
+from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.package import PythonFiles
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings
 

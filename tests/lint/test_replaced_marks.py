@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kvtool.lint.skeleton import MARKED, Hole, leaves, style_of
-from kvtool.lint.templates import text_template
+from kvtool.lint.template_files import text_template
 from tests.files import write
 from tests.lint.found import made_findings
 

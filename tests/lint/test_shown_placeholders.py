@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvtool.lint import quoted_code
-from kvtool.lint.python_evidence import reads_as, reads_as_reply
-from kvtool.lint.quoted_code import is_quoted, quoted_ranges
+from kvtool.lint.evidence import quoted_code
+from kvtool.lint.evidence.prompt_evidence import reads_as, reads_as_reply
+from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import Hole, holes, placeholders
-from kvtool.lint.templates import text_template
+from kvtool.lint.template_files import text_template
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings
 

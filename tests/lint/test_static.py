@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.python_templates import PythonPrompts
+from kvtool.lint.evidence.volatile_calls import RANDOM
+from kvtool.lint.lint_inputs import sort_inputs
+from kvtool.lint.python.built_prompts import PythonPrompts
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, holes, placeholders, style_of
-from kvtool.lint.sources import sort_inputs
-from kvtool.lint.templates import jinja_file, text_template
-from kvtool.lint.volatile import RANDOM
+from kvtool.lint.template_files import jinja_file, text_template
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings
 

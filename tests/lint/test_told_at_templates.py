@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.lint.judged_text import JudgedText
-from kvtool.lint.python_changes import filling
+from kvtool.lint.findings.file_result import JudgedText
+from kvtool.lint.python.changed_values import filling
+from kvtool.lint.python.work_budget import allow
 from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
-from kvtool.lint.work_budget import allow
 from tests.files import write
 
 Lint = Callable[..., tuple[int, str, str]]

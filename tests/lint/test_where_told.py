@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kvtool.config.asked_run import RunOptions
-from kvtool.lint.finder import Finder
-from kvtool.lint.sources import TextInput
+from kvtool.lint.file_findings import Finder
+from kvtool.lint.lint_inputs import TextInput
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
 

@@ -13,8 +13,8 @@ import torch
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import ModelRunner, OnLogits
 from kvtool.engine.request import Request
 from kvtool.measure.audit import Audit, AuditResult, to_all

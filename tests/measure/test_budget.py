@@ -11,8 +11,8 @@ import pytest
 
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.measure import decode, local
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode
 from kvtool.measure.local import Measurement

@@ -14,9 +14,9 @@ import torch
 
 from kvtool.cli.app import run
 from kvtool.engine.config import DecodeMode, EngineConfig
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import KernelChoice
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.request import Request
 from kvtool.kernels import torch_twins
 from kvtool.measure import decode as measure_decode

@@ -15,13 +15,13 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.kv_event_files import read_event_file
-from kvtool.measure.servers.kv_events import StoredBlocks
-from kvtool.profiler.reconcile.asks import asked_of
+from kvtool.measure.servers.kv_events.event_batches import StoredBlocks
+from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
 from kvtool.profiler.reconcile.blinded_run import BlindedRun
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
+from kvtool.profiler.reconcile.recorded_prompts import asked_of
 from kvtool.profiler.reconcile.twin import Ask
 from kvtool.text.tokens.tokenizer import Tokenizers
 from tests.profiler.made_sessions import BLOCK, MadeSession, made_session

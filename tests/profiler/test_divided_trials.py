@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from kvtool.api import profile
-from kvtool.profiler import looks, passes, profiler
+from kvtool.profiler import cause_sample as looks
+from kvtool.profiler import passes, profiler
 from kvtool.workload.ahead import child
 from kvtool.workload.prepared import TokensTurn
 from kvtool.workload.turn import Turn

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from kvtool.measure.servers.kv_events import EventBatch, read_payload
+from kvtool.measure.servers.kv_events.event_batches import EventBatch, read_payload
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from tests.measure.servers.published import CLEARED, payload, stored
 

@@ -14,11 +14,11 @@ from kvtool.accounting.event_writer import event_fields
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import DEFAULT_ACCELERATOR, DEFAULT_MODEL, EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
-from kvtool.measure.servers.kv_events import ClearedBlocks, StoredBlocks, read_payload
+from kvtool.measure.servers.kv_events.event_batches import ClearedBlocks, StoredBlocks, read_payload
 from kvtool.profiler.reconcile import followed_steps
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.followed_steps import Followed, LedRequest, StepFollower, steps_of

@@ -14,8 +14,10 @@ import pytest
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.api import profile
-from kvtool.profiler import looks, part, profiler
-from kvtool.profiler.part import LogPart
+from kvtool.profiler import cause_sample as looks
+from kvtool.profiler import log_part as part
+from kvtool.profiler import profiler
+from kvtool.profiler.log_part import LogPart
 from kvtool.text.traced import Traced
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.turn import Turn

@@ -11,9 +11,9 @@ import pytest
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.looks import MOST_LOOKED_AT, Looks, one_in
+from kvtool.profiler.cause_sample import MOST_LOOKED_AT, Looks, one_in
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt

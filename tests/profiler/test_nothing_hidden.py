@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import CauseBook
-from kvtool.profiler import counted_once, nothing_hidden
-from kvtool.profiler.nothing_hidden import behind_differences, check_nothing_hidden, with_the_rest
+from kvtool.profiler import counted_once
+from kvtool.profiler import unexplained_losses as nothing_hidden
+from kvtool.profiler.unexplained_losses import behind_differences, check_nothing_hidden, with_the_rest
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
 from kvtool.workload.render import Renderer

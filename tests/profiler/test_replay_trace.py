@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.engine.hashing import NATIVE
+from kvtool.engine.blocks.hashing import NATIVE
 from tests.profiler.test_tracing import START, chats, trace, what_if, write
 
 FORMATS = ("mooncake", "bailian")

@@ -16,14 +16,14 @@ from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.api import profile
-from kvtool.engine.chain_numbers import TraceNumbers
+from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.profiler import profiler
 from kvtool.profiler.passes import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_trace import KeptTrace
-from kvtool.workload.logs.trace_block import TRACE_BLOCK
+from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Conversation, Source, Turn
 from tests.accounting.view_runs import BLOCK, LATENCY, Given, hashed, traces

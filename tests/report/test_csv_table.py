@@ -11,7 +11,7 @@ import pytest
 
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.cli.app import run
-from kvtool.report.csv_table import COLUMNS, write
+from kvtool.report.formats.csv_table import COLUMNS, write
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from tests.conftest import Command

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from kvtool.cli.app import run
 from kvtool.errors import KvtoolError, Place
-from kvtool.report.json_document import dump
+from kvtool.report.formats.json_document import dump
 from kvtool.report.registry import FORMATS
 from kvtool.report.terminal.errors import print_error
 from kvtool.report.terminal.marked_line import put_marked_line

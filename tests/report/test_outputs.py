@@ -185,7 +185,7 @@ def test_nothing_is_written_where_a_format_fails(
     def fail(_result: CheckResult, _options: WriteOptions) -> str:
         raise KvtoolError("no")
 
-    monkeypatch.setattr("kvtool.report.text_format.write", fail)
+    monkeypatch.setattr("kvtool.report.formats.text_format.write", fail)
     outputs = check_outputs([str(tmp_path / "a.json"), str(tmp_path / "a.txt")], [])
     with pytest.raises(KvtoolError):
         write_outputs(result, outputs, WriteOptions())

@@ -13,8 +13,8 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.measure.audit import AuditResult
+from kvtool.report.formats.svg import svg_of
 from kvtool.report.registry import FORMATS
-from kvtool.report.svg import svg_of
 from kvtool.report.terminal.profile import ShownProfile, print_profile
 from kvtool.results.files import load_result
 from kvtool.results.report import Report

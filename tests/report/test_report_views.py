@@ -15,10 +15,10 @@ import pytest
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.cli.app import run
-from kvtool.report.terminal.boundary import boundary_hint
-from kvtool.report.terminal.ledger_sums import costliest
 from kvtool.report.terminal.next_command import shorten_place
-from kvtool.report.terminal.unlock import print_causes
+from kvtool.report.terminal.profile_blocks.boundary import boundary_hint
+from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
+from kvtool.report.terminal.profile_blocks.ledger_sums import costliest
 from kvtool.results.report import Cause, SumRow, Unlock
 from kvtool.text.terminal.console import cell_width, make_console
 from tests import made_results

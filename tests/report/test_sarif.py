@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import jsonschema
 import pytest
 
-from kvtool.report.sarif import write
+from kvtool.report.formats.sarif import write
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from tests.made_results import (

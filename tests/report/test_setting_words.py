@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.report.setting_words import block_size_answer, ttl_answer
-from kvtool.report.what_if_words import answer
+from kvtool.report.words.setting_words import block_size_answer, ttl_answer
+from kvtool.report.words.what_if_words import answer
 from tests.report.what_if_documents import CASES, row
 
 

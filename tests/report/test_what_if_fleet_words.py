@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvtool.report.routing_words import routing_answer
-from kvtool.report.what_if_fleet_words import split_answer, tier_answer
+from kvtool.report.words.routing_words import routing_answer
+from kvtool.report.words.what_if_fleet_words import split_answer, tier_answer
 from kvtool.results.documents.what_if import SweepRow
 
 

@@ -11,7 +11,7 @@ import pytest
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.latency import Accelerator, LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner

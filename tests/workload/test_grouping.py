@@ -13,12 +13,12 @@ import pytest
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.inputs import open_inputs
-from kvtool.workload.logs import grouping as grouping_module
-from kvtool.workload.logs.field_paths import FieldPath, fields_of, parse_fields
-from kvtool.workload.logs.found_grouping import SAMPLE
-from kvtool.workload.logs.grouping import MOST_GROUPS, OTHER, ByFields, name_of_value
+from kvtool.workload.logs.groups import grouping as grouping_module
+from kvtool.workload.logs.groups.field_paths import FieldPath, fields_of, parse_fields
+from kvtool.workload.logs.groups.found_grouping import SAMPLE
+from kvtool.workload.logs.groups.grouping import MOST_GROUPS, OTHER, ByFields, name_of_value
 from kvtool.workload.logs.logs import LogOptions, LogSource
-from kvtool.workload.logs.prompt_forms import WHOLE, PromptForms
+from kvtool.workload.logs.records.prompt_forms import WHOLE, PromptForms
 from kvtool.workload.turn import Turn
 
 SERVICES = {
@@ -442,7 +442,7 @@ def test_scripts_without_spaces() -> None:
 
 
 def test_what_is_remembered_of_beginnings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvtool.workload.logs.prompt_forms._MOST_KEPT", 4)
+    monkeypatch.setattr("kvtool.workload.logs.records.prompt_forms._MOST_KEPT", 4)
     forms = PromptForms(WHOLE, 9)
     assert {forms.form_of(f"{SERVICES['billing']} {number}") for number in range(50)} == {0}
     assert len(forms._known) <= 4

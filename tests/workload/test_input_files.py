@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.logs import input_files
-from kvtool.workload.logs.input_files import InputFiles, PassedOver, find_inputs, matched
+from kvtool.workload.logs.files import input_files
+from kvtool.workload.logs.files.input_files import InputFiles, PassedOver, find_inputs, matched
 
 LINE = b'{"prompt": "a"}\n'
 FILES = {

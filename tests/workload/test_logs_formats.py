@@ -11,7 +11,7 @@ import pytest
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs.logs import LogOptions, LogSource
-from kvtool.workload.logs.record import seconds
+from kvtool.workload.logs.records.record import seconds
 from kvtool.workload.turn import HashedPrompt, Output, Turn
 
 _NO_ANSWER = Output("ok")

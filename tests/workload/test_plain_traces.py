@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.logs import log_file
+from kvtool.workload.logs.files import log_file
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.turn import Turn
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.workload.logs import log_file
-from kvtool.workload.logs.log_file import LogFile
+from kvtool.workload.logs.files import log_file
+from kvtool.workload.logs.files.log_file import LogFile
 from kvtool.workload.logs.survey import Survey
 
 

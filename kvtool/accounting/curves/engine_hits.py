@@ -14,9 +14,9 @@ import numpy as np
 
 from kvtool.accounting.policies.eviction_policy import EvictionPolicy, hits_of_each
 from kvtool.accounting.policies.optimum import optimal_hits_of_each
-from kvtool.engine.chain_numbers import ChainNumbers
+from kvtool.engine.blocks.chain_numbers import ChainNumbers
+from kvtool.engine.blocks.sequential_pool import SequentialPool
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.sequential_pool import SequentialPool
 from kvtool.engine.stats import PrefixCacheStats
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace, Numbers
 

@@ -21,7 +21,7 @@ from kvtool.accounting.ledger.traced_batch import TracedBatch, settle, traced_ru
 from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, RadixTree, with_answer
 from kvtool.accounting.token_store import TokenStore
-from kvtool.engine.chain_numbers import Chain, TraceNumbers
+from kvtool.engine.blocks.chain_numbers import Chain, TraceNumbers
 from kvtool.results.choices import By
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn

@@ -9,7 +9,7 @@ import numpy as np
 
 from kvtool.accounting.ledger.sums import Booked
 from kvtool.accounting.ledger.traced_batch import TracedBatch
-from kvtool.engine.chain_numbers import Chain, run_length
+from kvtool.engine.blocks.chain_numbers import Chain, run_length
 
 _TOGETHER = 1 << 16
 """Runs whose blocks are summed at a time."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from kvtool.accounting.counts import Counts
 from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
-from kvtool.engine.chain_numbers import Chain
+from kvtool.engine.blocks.chain_numbers import Chain
 
 _FIELDS = 9
 

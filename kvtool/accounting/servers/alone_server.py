@@ -15,10 +15,10 @@ from kvtool.accounting.servers.server import (
     ServerTraits,
     one_by_one,
 )
-from kvtool.engine.block_pool import BlockPool
-from kvtool.engine.chain_numbers import ChainNumbers
+from kvtool.engine.blocks.block_pool import BlockPool
+from kvtool.engine.blocks.chain_numbers import ChainNumbers
+from kvtool.engine.blocks.make_cache import make_cache
 from kvtool.engine.events import Event
-from kvtool.engine.make_cache import make_cache
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
 from kvtool.workload.drive import first_turns
@@ -26,7 +26,7 @@ from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation
 
 if TYPE_CHECKING:
-    from kvtool.accounting.caches.kinder_engines import KinderEngines
+    from kvtool.accounting.caches.relaxed_engines import KinderEngines
     from kvtool.accounting.ledger.ledger import LedgerEntry
 
 
@@ -45,7 +45,7 @@ class AloneServer:
         self.scheduler = Scheduler(plan.engine, self.cache)
         self._kinder: KinderEngines | None = None
         if ladder and plan.engine.plan is not None:
-            from kvtool.accounting.caches.kinder_engines import KinderEngines
+            from kvtool.accounting.caches.relaxed_engines import KinderEngines
 
             self._kinder = KinderEngines(plan.engine)
 

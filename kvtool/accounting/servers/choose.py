@@ -8,7 +8,7 @@ from kvtool.accounting.caches.unlimited import UnlimitedCache
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.alone_server import AloneServer
 from kvtool.accounting.servers.server import Server
-from kvtool.engine.chain_numbers import TraceNumbers
+from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.step import Runner
 from kvtool.workload.jobs import Job
 

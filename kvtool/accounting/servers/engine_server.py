@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.alone_server import engine_counts, served_by_engine
 from kvtool.accounting.servers.server import ByNumber, Requests, RunCounts, ServerTraits
-from kvtool.engine.chain_numbers import ChainNumbers
+from kvtool.engine.blocks.chain_numbers import ChainNumbers
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.engine import Engine
 from kvtool.engine.events import Event

@@ -9,9 +9,9 @@ from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.alone_server import served_by_engine
 from kvtool.accounting.servers.server import ByNumber, Requests, RunCounts, ServedRequest, ServerTraits, one_by_one
-from kvtool.engine.chain_numbers import Chain
+from kvtool.engine.blocks.chain_numbers import Chain
+from kvtool.engine.blocks.hashing import extend_hashes
 from kvtool.engine.events import Event
-from kvtool.engine.hashing import extend_hashes
 from kvtool.workload.drive import first_turns
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.alone_server import AloneServer, served_by_engine
 from kvtool.accounting.servers.server import ByNumber, Requests, RunCounts, ServeChain, ServedRequest, one_by_one
-from kvtool.engine.chain_numbers import Chain, TraceNumbers
+from kvtool.engine.blocks.chain_numbers import Chain, TraceNumbers
+from kvtool.engine.blocks.sequential_pool import SequentialPool
 from kvtool.engine.events import Event
-from kvtool.engine.sequential_pool import SequentialPool
 from kvtool.workload.drive import first_turns
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kvtool.engine.chain_numbers import Chain
+from kvtool.engine.blocks.chain_numbers import Chain
 from kvtool.engine.events import Event
 from kvtool.workload.drive import one_at_a_time
 from kvtool.workload.jobs import Job

@@ -102,7 +102,7 @@ def _size(path: Path) -> int:
 def configuration() -> Iterator[DoctorItem]:
     """The configuration file that commands here would read, and KVTOOL_* variables."""
     from kvtool.config.loading import read_config
-    from kvtool.config.shown_options import Configured
+    from kvtool.config.options.shown_options import Configured
 
     section = "Configuration"
     try:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.python_calls import PromptCall, prompt_calls
+from kvtool.lint.python.prompt_calls import PromptCall, prompt_calls
 from kvtool.text.files.text_files import decode
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.logs import LogOptions, LogSource

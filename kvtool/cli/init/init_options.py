@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.run_options import Rendering, Serving
-from kvtool.config.shown_options import Showing
+from kvtool.config.options.run_options import Rendering, Serving
+from kvtool.config.options.shown_options import Showing
 
 
 @dataclass(frozen=True, kw_only=True)

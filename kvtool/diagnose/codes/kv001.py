@@ -1,6 +1,6 @@
 """KV001: unused ignore.
 
-Found by `kvtool.lint.ignores.apply_ignores`, which knows what each comment silenced.
+Found by `kvtool.lint.findings.ignored_findings.apply_ignores`, which knows what each comment silenced.
 """
 
 from __future__ import annotations

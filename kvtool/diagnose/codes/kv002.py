@@ -1,6 +1,6 @@
 """KV002: ignore that names no known code.
 
-Found by `kvtool.lint.ignore_marks.parse_ignore`, as soon as the comment is read.
+Found by `kvtool.lint.findings.ignore_comments.parse_ignore`, as soon as the comment is read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """KV101: clock or date early in the prompt.
 
-Found by its form (`kvtool.diagnose.detectors.DETECTORS`), by the name of a variable
-(`kvtool.diagnose.names.kind_of_name`) or, without traffic, by the call that gives it (`kvtool.lint.volatile.called`).
+Found by its form (`kvtool.diagnose.values.detectors.DETECTORS`), by the name of a variable
+(`kvtool.diagnose.values.variable_names.kind_of_name`) or, without traffic, by the call that gives it
+(`kvtool.lint.evidence.volatile_calls.called`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """KV104: user, tenant, session or locale early.
 
-Found by its form (`kvtool.diagnose.detectors.DETECTORS`), by the name of a variable
-(`kvtool.diagnose.names.kind_of_name`), or by values that stay the same within a session
-(`kvtool.diagnose.values.SlotValues`).
+Found by its form (`kvtool.diagnose.values.detectors.DETECTORS`), by the name of a variable
+(`kvtool.diagnose.values.variable_names.kind_of_name`), or by values that stay the same within a session
+(`kvtool.diagnose.values.slot_values.SlotValues`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """KV105: counter, version, retry or step number.
 
-Found by values that go up in even steps (`kvtool.diagnose.values.Series`), by its form
-(`kvtool.diagnose.detectors.DETECTORS`) or by the name of a variable (`kvtool.diagnose.names.kind_of_name`).
+Found by values that go up in even steps (`kvtool.diagnose.values.slot_values.Series`), by its form
+(`kvtool.diagnose.values.detectors.DETECTORS`) or by the name of a variable (`kvtool.diagnose.values.variable_names.kind_of_name`).
 """
 
 from __future__ import annotations

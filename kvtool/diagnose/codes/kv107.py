@@ -1,7 +1,7 @@
 """KV107: A/B flag or conditional section.
 
 Found where one of two requests has text that the other lacks (`kvtool.diagnose.compare.turns.compare_turns`), or by
-the name of a variable (`kvtool.diagnose.names.kind_of_name`).
+the name of a variable (`kvtool.diagnose.values.variable_names.kind_of_name`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Found in the tools of two requests (`kvtool.diagnose.compare.tools.compare_tools`), in their texts
 (`kvtool.diagnose.compare.order.order_kind`) or, without traffic, in what has no order
-(`kvtool.lint.volatile.unordered`).
+(`kvtool.lint.evidence.volatile_calls.unordered`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """KV112: JSON key order.
 
 Found where values are equal with their keys sorted (`kvtool.diagnose.compare.json_forms.canonical`), or where
-`json.dumps` stands without `sort_keys` (`kvtool.lint.volatile.JSON_KEYS`).
+`json.dumps` stands without `sort_keys` (`kvtool.lint.evidence.volatile_calls.JSON_KEYS`).
 """
 
 from __future__ import annotations

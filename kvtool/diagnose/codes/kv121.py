@@ -1,6 +1,6 @@
 """KV121: whitespace, line ends, Unicode form or look-alike letters.
 
-Found by `kvtool.diagnose.cosmetic.cosmetic`, which also names the form that makes both texts equal.
+Found by `kvtool.diagnose.invisible_differences.cosmetic`, which also names the form that makes both texts equal.
 """
 
 from __future__ import annotations

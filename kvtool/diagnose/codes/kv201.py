@@ -1,7 +1,7 @@
 """KV201: volatile text before shared text.
 
-Found where text varies and nothing tells more of it: no form (`kvtool.diagnose.detectors.DETECTORS`), no name
-(`kvtool.diagnose.names.kind_of_name`).
+Found where text varies and nothing tells more of it: no form (`kvtool.diagnose.values.detectors.DETECTORS`), no name
+(`kvtool.diagnose.values.variable_names.kind_of_name`).
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ from kvtool.diagnose.compare.units import (
     same_end,
     units,
 )
-from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic
 from kvtool.text.align import EqualRun
 
 _MOST_CHANGES = 256

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvtool.diagnose.classify import DETECTORS, classify_in
 from kvtool.diagnose.codes.kv102 import KV102
 from kvtool.diagnose.codes.kv104 import KV104
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.labels import kind_of_label, label_before
+from kvtool.diagnose.values.classify import DETECTORS, classify_in
+from kvtool.diagnose.values.labels import kind_of_label, label_before
 
 _RANK = {key: rank for rank, key in enumerate(dict.fromkeys(kind.key for kind, _ in DETECTORS))}
 _WHOSE = (KV102.code, KV104.code)

@@ -22,8 +22,8 @@ from kvtool.diagnose.compare.history import NEVER
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
 from kvtool.diagnose.compare.tools import MAX_EXCERPT
 from kvtool.diagnose.compare.units import aligned, plain, same_end
-from kvtool.diagnose.cosmetic import NORMALIZERS, cosmetic, first_word
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, first_word
 from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
 

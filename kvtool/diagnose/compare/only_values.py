@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 
-from kvtool.diagnose.classify import classify_in
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.diagnose.compare.history import NEVER, history_start
 from kvtool.diagnose.compare.message_values import messages_differ_in_values
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
+from kvtool.diagnose.values.classify import classify_in
 from kvtool.text.json_text import may_hold_json
 from kvtool.workload.turn import Turn
 

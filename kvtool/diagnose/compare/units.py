@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kvtool.diagnose.compare.json_forms import canonical
-from kvtool.diagnose.cosmetic import NORMALIZERS, normalized
+from kvtool.diagnose.invisible_differences import NORMALIZERS, normalized
 from kvtool.text.align import EqualRun, align_items
 from kvtool.text.json_text import JsonAt, json_in
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from kvtool.lint.placeholders import placeholder, section, unnamed
+from kvtool.lint.evidence.placeholders import placeholder, section, unnamed
 from kvtool.lint.skeleton import Choice, Node, TemplatePlace
 from kvtool.lint.template_places import TemplatePlaces
 from kvtool.text.traced import Traced

@@ -22,7 +22,7 @@ from kvtool.lint.formats.prompty_files import read_prompty
 from kvtool.lint.formats.semantic_kernel_prompts import read_semantic_kernel
 from kvtool.lint.formats.toml_prompts import read_toml_prompts
 from kvtool.lint.skeleton import MARKED, Node
-from kvtool.lint.templates import jinja_template, traced_template
+from kvtool.lint.template_files import jinja_template, traced_template
 
 _YAML = (".yaml", ".yml")
 _DATA = (*_YAML, ".json")

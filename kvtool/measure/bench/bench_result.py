@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.measure.bench.calibration import Constants, Point
 from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.bench.cases import StepCase

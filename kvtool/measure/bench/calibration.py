@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.accelerators import Accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.results.documents.calibrated import Residuals

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.bench.calibration import Constants, Fitted, Point, residuals

@@ -14,11 +14,11 @@ import torch
 
 from kvtool.engine.config import DEFAULT_MODEL
 from kvtool.engine.kv_dtype import KVDtype, find_kv_dtype
+from kvtool.engine.model.configs.geometry import Geometry
+from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels, find_device
-from kvtool.engine.model.geometry import Geometry
 from kvtool.engine.model.kv_store import storage_dtype
-from kvtool.engine.model.model_config import ModelConfig
 from kvtool.engine.model.model_runner import shares_by_default
 from kvtool.engine.model.weights import DTYPES, free_memory, load_model
 from kvtool.engine.prediction.accelerators import Accelerator

@@ -12,7 +12,7 @@ from typing import cast
 import torch
 
 from kvtool.engine.model import weights
-from kvtool.engine.uncollected import uncollected
+from kvtool.engine.no_garbage_collection import uncollected
 
 Call = Callable[[], object]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.record import RecordError
-from kvtool.workload.logs.usage import usage_in_answer, without_counts
+from kvtool.workload.logs.records.record import RecordError
+from kvtool.workload.logs.records.usage import usage_in_answer, without_counts
 
 ANSWERED = 200
 _MOST_IDS = 1 << 22

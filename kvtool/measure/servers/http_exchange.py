@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError
 from kvtool.measure.servers.key_redaction import redact_keys, redact_keys_in
-from kvtool.measure.servers.said_values import said_json
 from kvtool.measure.servers.server_address import ServerAddress
+from kvtool.measure.servers.server_values import said_json
 
 if TYPE_CHECKING:
     from types import TracebackType

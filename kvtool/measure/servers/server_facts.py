@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers.cannot_follow import VLLM, not_followed, refused_for
-from kvtool.measure.servers.counters import Scrape, scrape_of
-from kvtool.measure.servers.exposition import MOST_BYTES, Exposition, parse_exposition, read_exposition
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError, page_text
-from kvtool.measure.servers.said_values import said_at, said_number, said_text, said_truth
+from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
+from kvtool.measure.servers.metrics.exposition import MOST_BYTES, Exposition, parse_exposition, read_exposition
+from kvtool.measure.servers.server_values import said_at, said_number, said_text, said_truth
+from kvtool.measure.servers.unsupported_settings import VLLM, not_followed, refused_for
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.text_files import read_text
 

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.measure.bench.calibration import Fitted, Point, fit
 from kvtool.measure.bench.calibration_file import DTYPE_BYTES, SERVER, Calibration

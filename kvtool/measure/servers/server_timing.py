@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from kvtool.engine.model.geometry import Geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.errors import KvtoolError
 from kvtool.measure.bench.calibration_file import Calibration
-from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.bench_prompts import HELD_OUT, bench_prompts
-from kvtool.measure.servers.counted_between import counted_between
 from kvtool.measure.servers.first_token import FirstTokenTimer
 from kvtool.measure.servers.http_exchange import ServerConnection
-from kvtool.measure.servers.looking import looking
+from kvtool.measure.servers.metrics import metric_names as names
+from kvtool.measure.servers.metrics.counted_between import counted_between
+from kvtool.measure.servers.metrics.counter_polling import looking
 from kvtool.measure.servers.server_address import server_address
 from kvtool.measure.servers.server_facts import ask_server
 from kvtool.measure.servers.server_fit import (

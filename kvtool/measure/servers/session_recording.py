@@ -13,7 +13,7 @@ from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.files.compressed import open_bytes, refuse_bomb
 from kvtool.text.files.json_stream import MAX_RECORD, NotJSONError, parse
 from kvtool.text.files.text_files import file_bytes
-from kvtool.workload.logs.told_calls import http_status
+from kvtool.workload.logs.records.call_fields import http_status
 
 REQUESTS = "requests.jsonl"
 EVENTS = "kv_events.jsonl"

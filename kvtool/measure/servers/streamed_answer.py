@@ -7,8 +7,8 @@ from typing import Any
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.key_redaction import redact_keys, redact_keys_in
 from kvtool.measure.servers.request_body import CHAT, RESPONSES
-from kvtool.measure.servers.said_values import said_json
-from kvtool.workload.logs.chat_records import answer_of
+from kvtool.measure.servers.server_values import said_json
+from kvtool.workload.logs.records.chat_records import answer_of
 from kvtool.workload.request_fields import MOST_ANSWERS
 
 MAX_ANSWER = 64 << 20

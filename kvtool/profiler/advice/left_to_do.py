@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.detectors import PART
+from kvtool.diagnose.values.detectors import PART
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.profiler.advice.advisor import StuckCause
 

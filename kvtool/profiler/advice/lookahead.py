@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvtool.profiler.advice.pile import Pile
+from kvtool.profiler.advice.combined_fixes import Pile
 from kvtool.profiler.advice.trials import Again, Chain, Trials, steady_first
 
 _WINS = 0.0025

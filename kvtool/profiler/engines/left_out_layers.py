@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.engine.model.find_served import find_served
+from kvtool.engine.model.configs.find_served import find_served
 
 
 def left_out_of(model: str | None, *, windows: bool) -> str | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from kvtool.accounting.caches.kinder_configs import kinder_configs
+from kvtool.accounting.caches.relaxed_configs import kinder_configs
 from kvtool.config.engine_rules import own_choice, rules_of_flags
-from kvtool.config.rule_flags import RuleFlags
+from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.rules.rule_set import AnyRuleSet, RuleChoice, Rung

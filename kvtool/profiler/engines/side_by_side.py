@@ -9,7 +9,7 @@ from dataclasses import fields
 from kvtool.accounting.caches.cache_rules import traced_error
 from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
-from kvtool.config.rule_flags import RuleFlags
+from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.engines.left_out_layers import left_out_of

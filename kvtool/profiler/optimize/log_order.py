@@ -11,7 +11,7 @@ from typing import IO
 
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
-from kvtool.fixes.request_order import ReorderedSource, request_order_fix
+from kvtool.fixes.orders.request_order import ReorderedSource, request_order_fix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.passes import PassResult
@@ -20,7 +20,7 @@ from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN
-from kvtool.workload.logs.input_files import find_inputs
+from kvtool.workload.logs.files.input_files import find_inputs
 from kvtool.workload.logs.logs import LogSource, locate
 
 _BOM = b"\xef\xbb\xbf"

@@ -19,8 +19,8 @@ from kvtool.profiler.profiler import ReportOptions
 from kvtool.text.files.text_files import read_source
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
+from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.logs.plain import PLAIN_SUFFIXES
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 Load = Callable[[Mapping[str, str]], YamlSource]

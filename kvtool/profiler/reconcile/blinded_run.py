@@ -16,7 +16,14 @@ import msgspec
 import numpy as np
 
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.kv_events import ClearedBlocks, EventBatch, KVEvent, RemovedBlocks, ServedHash, StoredBlocks
+from kvtool.measure.servers.kv_events.event_batches import (
+    ClearedBlocks,
+    EventBatch,
+    KVEvent,
+    RemovedBlocks,
+    ServedHash,
+    StoredBlocks,
+)
 from kvtool.measure.servers.request_body import COMPLETIONS
 from kvtool.profiler.reconcile.twin import Ask
 

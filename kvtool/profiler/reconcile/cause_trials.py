@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.profiler.reconcile.asks import AskedThere
 from kvtool.profiler.reconcile.evidence import RunEvidence
+from kvtool.profiler.reconcile.recorded_prompts import AskedThere
 from kvtool.profiler.reconcile.twin import Twin, TwinRun
 from kvtool.results.documents.reconciliation import Disagreement, ReplayCause
 from kvtool.text.terminal.numbers import plural

@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 
+from kvtool.engine.blocks.hashing import BlockHash
+from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
-from kvtool.engine.hashing import BlockHash
-from kvtool.engine.vllm_hashing import VllmHasher, event_hash
-from kvtool.measure.servers.kv_events import low_64
+from kvtool.measure.servers.kv_events.event_batches import low_64
 from kvtool.profiler.reconcile.event_trace import ContentNames, EventTrace
 from kvtool.results.documents.reconciliation import ComparedEvents
 

@@ -6,8 +6,7 @@ from array import array
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from kvtool.measure.servers.event_state import Break, SequenceCheck
-from kvtool.measure.servers.kv_events import (
+from kvtool.measure.servers.kv_events.event_batches import (
     MEDIUM,
     ClearedBlocks,
     EventBatch,
@@ -17,6 +16,7 @@ from kvtool.measure.servers.kv_events import (
     StoredBlocks,
     low_64,
 )
+from kvtool.measure.servers.kv_events.event_state import Break, SequenceCheck
 
 _LONGEST_CHAIN = 1 << 20
 

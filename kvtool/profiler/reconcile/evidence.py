@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kvtool.measure.servers import metric_names as names
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.profiler.reconcile.asks import AskedThere
+from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
+from kvtool.profiler.reconcile.recorded_prompts import AskedThere
 from kvtool.profiler.reconcile.twin import FOREIGN, Ask, TwinRun
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.turn import Ids

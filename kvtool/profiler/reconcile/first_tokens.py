@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from kvtool.measure.servers import metric_names as names
+from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.twin import TwinRun
 from kvtool.results.documents.reconciliation import FirstTokens

@@ -17,15 +17,15 @@ from math import inf
 
 import numpy as np
 
+from kvtool.engine.blocks.hashing import NATIVE, BlockHash
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.events import AllBlocksCleared, BlockStored, Event
-from kvtool.engine.hashing import NATIVE, BlockHash
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
-from kvtool.measure.servers.kv_events import ServedHash, StoredBlocks
+from kvtool.measure.servers.kv_events.event_batches import ServedHash, StoredBlocks
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.twin import Ask, TwinRun, request_of
 

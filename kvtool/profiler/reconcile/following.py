@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.measure.servers.kv_events import StoredBlocks
+from kvtool.measure.servers.kv_events.event_batches import StoredBlocks
 from kvtool.profiler.reconcile.evidence import RunEvidence
 from kvtool.profiler.reconcile.followed_steps import Followed, LedRequest, StepFollower, steps_of
 from kvtool.profiler.reconcile.twin import Twin

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kvtool.errors import KvtoolError, MessageRefusedError
-from kvtool.measure.servers import metric_names as names
-from kvtool.measure.servers.asking import empty_cache, has_tokens_to_read, tokens_read
-from kvtool.measure.servers.counted_between import Counted, counted_between
-from kvtool.measure.servers.counters import Scrape, scrape_of
-from kvtool.measure.servers.event_listener import EventListener, event_lines, event_sources
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
-from kvtool.measure.servers.kv_events import EventBatch
+from kvtool.measure.servers.kv_events.event_batches import EventBatch
+from kvtool.measure.servers.kv_events.event_listener import EventListener, event_lines, event_sources
+from kvtool.measure.servers.metrics import metric_names as names
+from kvtool.measure.servers.metrics.counted_between import Counted, counted_between
+from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
+from kvtool.measure.servers.metrics.exposition import MOST_BYTES, parse_exposition
 from kvtool.measure.servers.record_folder import RecordFolder
 from kvtool.measure.servers.request_body import SentAs, ToSend, to_send
 from kvtool.measure.servers.sender import Sender
@@ -27,11 +26,12 @@ from kvtool.measure.servers.sending import Sending, Sent, send_all
 from kvtool.measure.servers.server_address import ServerAddress
 from kvtool.measure.servers.server_facts import MOST_JSON, UNCOUNTED, ServerFacts, ask_server
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, WITHOUT_TEXT
+from kvtool.measure.servers.tokenize_and_reset import empty_cache, has_tokens_to_read, tokens_read
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.reconcile.asks import renderer_at
 from kvtool.profiler.reconcile.blinded_run import BlindedRun
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
+from kvtool.profiler.reconcile.recorded_prompts import renderer_at
 from kvtool.profiler.reconcile.twin import Ask
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress

@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 
 from kvtool.accounting.log_clock import moment_of
-from kvtool.measure.servers.counted_between import Counted, counted_between
-from kvtool.measure.servers.counters import scrape_of
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.exposition import read_exposition
-from kvtool.measure.servers.kv_event_files import read_event_file
+from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
+from kvtool.measure.servers.metrics.counted_between import Counted, counted_between
+from kvtool.measure.servers.metrics.counters import scrape_of
+from kvtool.measure.servers.metrics.exposition import read_exposition
 from kvtool.measure.servers.server_facts import ServerFacts, recorded_facts
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, Recording, most_at_once
 from kvtool.profiler.reconcile.event_trace import EventTrace

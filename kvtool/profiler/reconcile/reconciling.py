@@ -11,7 +11,6 @@ from kvtool.config.option import made
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.server_facts import ServerFacts
-from kvtool.profiler.reconcile.asks import AskedThere, asked_of
 from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
 from kvtool.profiler.reconcile.compared_events import compared, seeded
 from kvtool.profiler.reconcile.evidence import RunEvidence
@@ -20,6 +19,7 @@ from kvtool.profiler.reconcile.followed_steps import Followed
 from kvtool.profiler.reconcile.following import followed
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.only_reported import only_reported
+from kvtool.profiler.reconcile.recorded_prompts import AskedThere, asked_of
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
 from kvtool.results.documents.reconciliation import ComparedEvents, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural

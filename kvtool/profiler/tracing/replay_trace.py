@@ -10,7 +10,7 @@ import orjson
 import xxhash
 
 from kvtool.config.asked_run import RunOptions
-from kvtool.engine.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.hashing import NATIVE, BlockHash
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.what_if.planning_pass import BlockReading
@@ -20,10 +20,10 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.block_trace import CLOCKS_APART
 from kvtool.workload.jobs import Job
-from kvtool.workload.logs.input_files import find_inputs
+from kvtool.workload.logs.files.input_files import find_inputs
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.logs.trace_block import TRACE_BLOCK
-from kvtool.workload.logs.trace_records import BAILIAN_BLOCK
+from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
+from kvtool.workload.logs.records.trace_records import BAILIAN_BLOCK
 from kvtool.workload.turn import Output, Turn
 
 Name = BlockHash | bytes | int | tuple[int, int]

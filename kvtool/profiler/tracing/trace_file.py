@@ -17,8 +17,8 @@ from kvtool.version import __version__
 from kvtool.workload.block_files.block_file import BLOCKS, BlockFacts, BlockWriter, written_trace
 from kvtool.workload.block_files.block_row import made_row, named_row, refused_row
 from kvtool.workload.jobs import Job
+from kvtool.workload.logs.files.spool import reads_once
 from kvtool.workload.logs.logs import Apart, LogOptions, LogSource
-from kvtool.workload.logs.spool import reads_once
 from kvtool.workload.turn import Output, Turn
 
 _APART = 24

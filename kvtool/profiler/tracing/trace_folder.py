@@ -20,8 +20,8 @@ from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer_files import find_tokenizer
 from kvtool.workload.ahead.ahead import WORTH_IT
 from kvtool.workload.block_files.block_file import SUFFIX, NotWrittenError
-from kvtool.workload.logs.input_files import find_inputs, is_folder
-from kvtool.workload.logs.session_names import session_names
+from kvtool.workload.logs.files.input_files import find_inputs, is_folder
+from kvtool.workload.logs.groups.session_names import session_names
 from kvtool.workload.tasks.asked_tasks import AskedTasks
 from kvtool.workload.tasks.ray_pool import ClusterGoneError
 from kvtool.workload.tasks.task_map import Poisoned

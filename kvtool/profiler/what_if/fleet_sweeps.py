@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from kvtool.accounting.plan import Plan
-from kvtool.config.tier_options import Splitting, Tiering, amounts, one_amount
+from kvtool.config.options.tier_options import Splitting, Tiering, amounts, one_amount
 from kvtool.engine.fleet.fleet_figures import Slo
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.routers.asked_router import AskedRouter

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from kvtool.accounting.curves.engine_hits import BlockHits, best_hits, engine_hits, policy_hits
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.policies.known_policies import POLICIES
-from kvtool.engine.fits import all_fitting
 from kvtool.engine.fleet.tier_plan import TierPlan
+from kvtool.engine.impossible_requests import all_fitting
 from kvtool.results.choices import ChangeKind, Policy, Sure
 from kvtool.workload.block_trace import BlockTrace
 

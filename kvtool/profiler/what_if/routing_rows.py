@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from kvtool.accounting.policies.optimum import optimal_hits
-from kvtool.config.routing_options import Routed
+from kvtool.config.options.routing_options import Routed
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch

@@ -11,7 +11,7 @@ from kvtool.accounting.curves.lifetimes import lifetime_curve
 from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
 from kvtool.accounting.policies.eviction_policy import prefix_hits
 from kvtool.accounting.policies.known_policies import POLICIES
-from kvtool.config.sweep_options import Sweeping
+from kvtool.config.options.sweep_options import Sweeping
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened

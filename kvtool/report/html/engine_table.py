@@ -7,8 +7,8 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from kvtool.report.engine_words import STATUS, answer, evidence, heading, limits, loss_of, losses, row_name
 from kvtool.report.html.template_environment import template_environment
+from kvtool.report.words.engine_words import STATUS, answer, evidence, heading, limits, loss_of, losses, row_name
 from kvtool.results.documents.engine_table import EngineTable
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.runner_commands import blunt_xml

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
-from kvtool.diagnose.cost import by_cost
+from kvtool.diagnose.finding_cost import by_cost
 from kvtool.report.answer import needed_tiers
+from kvtool.report.html.charts.drawing import rectangle
 from kvtool.report.html.commands import shown_command
-from kvtool.report.html.drawing import rectangle
 from kvtool.report.html.fixes import before_after, before_after_keys
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.report.html.drawing import drawing, line, rectangle
+from kvtool.report.html.charts.drawing import drawing, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.results.finding import Rerun

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
-from kvtool.report.html.drawing import drawing, label, line, rectangle
+from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import arrows, element, share
 from kvtool.report.html.page_parts import Drawing, Figure, Key, Section, StatusWord, Table, TableColumn

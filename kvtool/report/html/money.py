@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvtool.report.html.page_parts import Section, Table, TableColumn
-from kvtool.report.money_lines import money_view
+from kvtool.report.words.money_lines import money_view
 from kvtool.results.report import Report
 
 

@@ -10,22 +10,22 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from kvtool.report.answer import answer_of, worst_finding
+from kvtool.report.html.charts.icicle import icicle_section
+from kvtool.report.html.charts.reuse import capacity_section, distance_section
+from kvtool.report.html.charts.rulers import rulers_section
+from kvtool.report.html.charts.timeline import timeline_section
+from kvtool.report.html.charts.waterfall import token_strip, waterfall
 from kvtool.report.html.commands import missing_views
 from kvtool.report.html.fates import paints
 from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards, tiers_of
 from kvtool.report.html.gates import checks_of, checks_table, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
-from kvtool.report.html.icicle import icicle_section
 from kvtool.report.html.money import money_section
 from kvtool.report.html.page_parts import Drawing, Key, Missing, Section, StatusWord
-from kvtool.report.html.reuse import capacity_section, distance_section
-from kvtool.report.html.rulers import rulers_section
 from kvtool.report.html.tables import boundaries_section, causes_section, config_section, sums_section, turns_section
 from kvtool.report.html.template_environment import template_environment
 from kvtool.report.html.tenants import tenants_section
-from kvtool.report.html.timeline import timeline_section
 from kvtool.report.html.times import memory_section, ttft_section
-from kvtool.report.html.waterfall import token_strip, waterfall
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report

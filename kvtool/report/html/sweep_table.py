@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvtool.report.html.page_parts import Table, TableColumn
-from kvtool.report.what_if_columns import columns, setting_of, settings
+from kvtool.report.words.what_if_columns import columns, setting_of, settings
 from kvtool.results.documents.what_if import SweepRow
 
 _MOST_ROWS = 200

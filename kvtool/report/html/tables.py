@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kvtool.report.html.drawing import drawing, line, rectangle
+from kvtool.report.html.charts.drawing import drawing, line, rectangle
+from kvtool.report.html.charts.waterfall import fate_shares
 from kvtool.report.html.fates import fate_name
 from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
-from kvtool.report.html.waterfall import fate_shares
 from kvtool.results.report import Boundary, Cause, Report, SumRow
 from kvtool.text.terminal.numbers import percent, plural
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvtool.report.html.page_parts import Section, Table, TableColumn
-from kvtool.report.isolation_lines import isolation_view
+from kvtool.report.words.isolation_lines import isolation_view
 from kvtool.results.report import Report
 
 

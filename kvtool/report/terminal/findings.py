@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.cost import cost_of
-from kvtool.diagnose.meant_line import MeantLine, meant_line, redacted_line
+from kvtool.diagnose.finding_cost import cost_of
+from kvtool.diagnose.finding_line import MeantLine, meant_line, redacted_line
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.terminal.shown_path import shown_path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvtool.lint.lint_result import LintResult
-from kvtool.lint.probe import GROUP as PROBE
+from kvtool.lint.findings.lint_result import LintResult
+from kvtool.lint.probe.probing import GROUP as PROBE
 from kvtool.report.terminal.findings import place_shown, put_finding_text
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.lint import Fixed

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from kvtool.config.option import Option, walk
-from kvtool.config.run_options import Measuring, Serving
-from kvtool.config.shown_options import Showing, Writing
+from kvtool.config.options.run_options import Measuring, Serving
+from kvtool.config.options.shown_options import Showing, Writing
 from kvtool.text.terminal.console import cell_width, sanitize
 
 _MARGIN = " " * 2

@@ -6,8 +6,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS
-from kvtool.lint.probe import FoundLeak, ProbeResult
-from kvtool.report.terminal.excerpt import print_excerpt
+from kvtool.lint.probe.probing import FoundLeak, ProbeResult
+from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
 from kvtool.text.terminal.console import ascii_only, at_right, cell_width, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
 

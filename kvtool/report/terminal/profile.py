@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtool.report.answer import answer_of
-from kvtool.report.terminal.answer_lines import print_answer
-from kvtool.report.terminal.boundary import print_boundaries
-from kvtool.report.terminal.engine_details import print_details
 from kvtool.report.terminal.findings import print_findings
-from kvtool.report.terminal.group_table import print_groups
-from kvtool.report.terminal.ledger_sums import print_sums
-from kvtool.report.terminal.reuse_lines import reuse_lines
-from kvtool.report.terminal.times import print_measured, print_predicted
-from kvtool.report.terminal.token_fates import print_fates
-from kvtool.report.terminal.turn_table import print_turns
-from kvtool.report.terminal.unlock import print_causes
+from kvtool.report.terminal.profile_blocks.answer_lines import print_answer
+from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
+from kvtool.report.terminal.profile_blocks.engine_details import print_details
+from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
+from kvtool.report.terminal.profile_blocks.group_table import print_groups
+from kvtool.report.terminal.profile_blocks.ledger_sums import print_sums
+from kvtool.report.terminal.profile_blocks.reuse_lines import reuse_lines
+from kvtool.report.terminal.profile_blocks.times import print_measured, print_predicted
+from kvtool.report.terminal.profile_blocks.token_fates import print_fates
+from kvtool.report.terminal.profile_blocks.turn_table import print_turns
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
@@ -70,15 +70,15 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
     if report.money is not None or report.reported is not None:
-        from kvtool.report.money_lines import money_view
-        from kvtool.report.terminal.money_block import print_money
+        from kvtool.report.terminal.profile_blocks.money_block import print_money
+        from kvtool.report.words.money_lines import money_view
 
         view = money_view(report)
         assert view is not None, "a report of money, or of what was reported"
         print_money(console, view, plain)
         put(console)
     if report.kv_events is not None:
-        from kvtool.report.terminal.reads_of_events import print_event_reads
+        from kvtool.report.terminal.profile_blocks.event_reads import print_event_reads
 
         print_event_reads(console, report.kv_events, plain)
         put(console)
@@ -91,7 +91,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
         put(console)
         print_sums(console, report.sums)
     if report.isolation is not None:
-        from kvtool.report.terminal.isolation import print_isolation
+        from kvtool.report.terminal.profile_blocks.isolation import print_isolation
 
         put(console)
         print_isolation(console, report.isolation, plain)

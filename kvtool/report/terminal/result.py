@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.engine.config import EngineConfig
-from kvtool.lint.lint_result import LintResult
-from kvtool.report.terminal.contradictions import check_report
+from kvtool.lint.findings.lint_result import LintResult
+from kvtool.report.terminal.profile_blocks.contradictions import check_report
 from kvtool.results.check import CheckResult
 from kvtool.results.documents.lint import LintInput
 from kvtool.results.report import Report

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from kvtool.engine.hashing import NATIVE
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 

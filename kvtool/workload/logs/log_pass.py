@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import NO_CALL, StoredContent
-from kvtool.workload.logs.by_arrival import ArrivalCounts
-from kvtool.workload.logs.reading import LeftOut, in_plural
+from kvtool.workload.logs.files.merged_by_arrival import ArrivalCounts
+from kvtool.workload.logs.records.record_readings import LeftOut, in_plural
 from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, not_followed
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
-    from kvtool.workload.logs.grouping import Division
+    from kvtool.workload.logs.groups.grouping import Division
+    from kvtool.workload.logs.groups.tenant_field import TenantField
     from kvtool.workload.logs.survey import Order
-    from kvtool.workload.logs.tenant_field import TenantField
 
 _MOST_ERRORS = 5
 """Files that are named in the head of a report."""

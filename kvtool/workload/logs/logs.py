@@ -21,21 +21,21 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.engine_requests import as_vllm_reads, engine_requests
-from kvtool.workload.logs.by_arrival import TimedLog, by_arrival
+from kvtool.workload.logs.files.merged_by_arrival import TimedLog, by_arrival
+from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
+from kvtool.workload.logs.files.spool import Spool, reads_once
+from kvtool.workload.logs.groups.session_names import session_names
 from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
-from kvtool.workload.logs.plain import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
-from kvtool.workload.logs.record import FIRST_DATE, Dialogue
-from kvtool.workload.logs.session_names import session_names
-from kvtool.workload.logs.spool import Spool, reads_once
-from kvtool.workload.logs.trace_block import TRACE_BLOCK
+from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
+from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 if TYPE_CHECKING:
-    from kvtool.workload.logs.grouping import Grouping
-    from kvtool.workload.logs.input_files import InputFiles
-    from kvtool.workload.logs.log_file import LogEntry, LogFile
+    from kvtool.workload.logs.files.input_files import InputFiles
+    from kvtool.workload.logs.files.log_file import LogEntry, LogFile
+    from kvtool.workload.logs.groups.grouping import Grouping
+    from kvtool.workload.logs.groups.tenant_field import TenantField
     from kvtool.workload.logs.source_survey import SourceSurvey
-    from kvtool.workload.logs.tenant_field import TenantField
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 MEMORY_FORMAT = "values"
@@ -89,9 +89,9 @@ class LogSource:
     ) -> None:
         """`group` names the group of a file, which `grouping` divides further, or otherwise (None: by file); `keep_going`: a file
         that cannot be read does not hide the others; `apart`: there are more files, which are read by others."""
-        from kvtool.workload.logs.grouping import BY_FILE
-        from kvtool.workload.logs.input_files import InputFiles
-        from kvtool.workload.logs.known_formats import format_named
+        from kvtool.workload.logs.files.input_files import InputFiles
+        from kvtool.workload.logs.groups.grouping import BY_FILE
+        from kvtool.workload.logs.records.known_formats import format_named
 
         if options.trace_block_size < 1:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
@@ -206,7 +206,7 @@ class LogSource:
     def _tenants(self) -> TenantField | None:
         if self.options.tenant is None:
             return None
-        from kvtool.workload.logs.tenant_field import TenantField
+        from kvtool.workload.logs.groups.tenant_field import TenantField
 
         return TenantField(self.options.tenant)
 
@@ -350,7 +350,7 @@ class LogSource:
         self, number: int, ordinals: Iterator[int], state: PassState, *, values: bool
     ) -> Iterator[LogEntry | KvtoolError]:
         """The records of a file; an error ends it, and is kept or raised."""
-        from kvtool.workload.logs.log_file import LogEntry
+        from kvtool.workload.logs.files.log_file import LogEntry
 
         path = self._paths[number]
         try:
@@ -388,7 +388,7 @@ class LogSource:
         self.formats[path] = self._new_formats[path] = formats
 
     def _opener(self, path: str, ordinals: Iterator[int], *, values: bool) -> Callable[[], LogFile]:
-        from kvtool.workload.logs.log_file import LogFile
+        from kvtool.workload.logs.files.log_file import LogFile
 
         return partial(
             LogFile,
@@ -442,7 +442,7 @@ class LogSource:
     def _is_log(self, path: str) -> bool:
         """Whether a file that is a prompt by its name is a log by what is in it."""
         if path not in self._text_logs:
-            from kvtool.workload.logs.file_kinds import kind_of
+            from kvtool.workload.logs.files.file_kinds import kind_of
 
             try:
                 with open_bytes(self._spool.file(path), path) as reader:

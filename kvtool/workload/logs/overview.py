@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from kvtool.results.documents.log_contents import LogExample, LogRow, LogsDocument
 from kvtool.text.terminal.numbers import plural
+from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
 from kvtool.workload.logs.log_pass import repeated_notes
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.logs.plain import TEXT_FORMAT
-from kvtool.workload.logs.reading import sort_of
-from kvtool.workload.logs.told_rows import Pseudonyms, row_of, tool_names
+from kvtool.workload.logs.records.record_readings import sort_of
+from kvtool.workload.logs.records.request_rows import Pseudonyms, row_of, tool_names
 from kvtool.workload.turn import Turn
 
 _MOST_MODELS = 50

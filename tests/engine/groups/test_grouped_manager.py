@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kvtool.engine.blocks.extra_keys import Image
+from kvtool.engine.blocks.make_cache import make_cache
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.extra_keys import Image
 from kvtool.engine.groups.grouped_manager import GroupedManager
 from kvtool.engine.groups.kv_group import CachePlan, KVGroup
-from kvtool.engine.make_cache import make_cache
 from kvtool.engine.replay import Replay
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner

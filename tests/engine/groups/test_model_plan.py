@@ -12,13 +12,13 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.model_plan import ModelPlan, ServeOptions, plan_model
 from kvtool.engine.groups.planner import Speculation
-from kvtool.engine.model.find_served import find_served, preset_sources
-from kvtool.engine.model.geometry import Geometry
-from kvtool.engine.model.layer_shapes import AttentionLayerShape
-from kvtool.engine.model.presets import PRESETS
-from kvtool.engine.model.served_config import served_of
-from kvtool.engine.model.served_model import ServedModel
-from kvtool.engine.model.served_presets import SERVED_PRESETS
+from kvtool.engine.model.configs.find_served import find_served, preset_sources
+from kvtool.engine.model.configs.geometry import Geometry
+from kvtool.engine.model.configs.layer_shapes import AttentionLayerShape
+from kvtool.engine.model.configs.presets import PRESETS
+from kvtool.engine.model.configs.served_config import served_of
+from kvtool.engine.model.configs.served_model import ServedModel
+from kvtool.engine.model.configs.served_presets import SERVED_PRESETS
 
 SIZES = Path(__file__).resolve().parents[4] / "shared" / "oracle" / "vllm-0.33-hybrid" / "sizing_hybrid.json"
 ROWS: list[dict[str, Any]] = json.loads(SIZES.read_text(encoding="utf-8"))["rows"] if SIZES.exists() else []

@@ -13,9 +13,9 @@ import pytest
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.model_plan import ServeOptions, plan_model
-from kvtool.engine.model.family_defaults import DEFAULTS
-from kvtool.engine.model.find_served import find_served
-from kvtool.engine.model.served_presets import SERVED_PRESETS
+from kvtool.engine.model.configs.family_defaults import DEFAULTS
+from kvtool.engine.model.configs.find_served import find_served
+from kvtool.engine.model.configs.served_presets import SERVED_PRESETS
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",

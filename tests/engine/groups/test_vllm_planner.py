@@ -17,9 +17,9 @@ from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.model_plan import ServeOptions, plan_model
 from kvtool.engine.groups.planner import Speculation, plan_cache
 from kvtool.engine.groups.recorded_plan import recorded_layers, recorded_options
-from kvtool.engine.model.geometry import Geometry
-from kvtool.engine.model.layer_shapes import attention, delta_net, kimi_delta, latent, mamba2
-from kvtool.engine.model.served_model import ServedModel
+from kvtool.engine.model.configs.geometry import Geometry
+from kvtool.engine.model.configs.layer_shapes import attention, delta_net, kimi_delta, latent, mamba2
+from kvtool.engine.model.configs.served_model import ServedModel
 
 if not os.environ.get("VLLM_SCHEDULER"):
     pytest.skip("a vLLM whose planner can be imported is needed: $VLLM_SCHEDULER", allow_module_level=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import zmq
 
-from kvtool.measure.servers.event_subscriber import EventSource
+from kvtool.measure.servers.kv_events.event_subscriber import EventSource
 
 LONG = 60.0
 """Seconds; no test waits that long, as each ends with what it waits for."""

@@ -15,7 +15,7 @@ import msgspec
 from kvtool.accounting.event_writer import event_fields
 from kvtool.config.asked_run import RunOptions
 from kvtool.engine.events import Event
-from kvtool.measure.servers.event_reuse import AskedPrompt
+from kvtool.measure.servers.kv_events.event_reuse import AskedPrompt
 from kvtool.profiler.opening import open_workload
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker

@@ -14,12 +14,12 @@ pytest.importorskip("msgspec")
 import zmq
 
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers import event_listener, event_subscriber
-from kvtool.measure.servers.event_listener import EventListener
-from kvtool.measure.servers.event_state import RankStates
-from kvtool.measure.servers.event_subscriber import EventSource, EventSubscriber
-from kvtool.measure.servers.kv_events import MAX_PAYLOAD, EventBatch
-from kvtool.measure.servers.zmtp import Connection
+from kvtool.measure.servers.kv_events import event_listener, event_subscriber
+from kvtool.measure.servers.kv_events.event_batches import MAX_PAYLOAD, EventBatch
+from kvtool.measure.servers.kv_events.event_listener import EventListener
+from kvtool.measure.servers.kv_events.event_state import RankStates
+from kvtool.measure.servers.kv_events.event_subscriber import EventSource, EventSubscriber
+from kvtool.measure.servers.kv_events.zmtp import Connection
 from tests.measure.servers.fake_publisher import LONG, FakePublisher
 from tests.measure.servers.published import CLEARED, payload, removed, stored
 

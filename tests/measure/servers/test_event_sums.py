@@ -4,10 +4,10 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from kvtool.measure.servers import event_sums
-from kvtool.measure.servers.event_sums import EventCounter, EventSums
-from kvtool.measure.servers.kv_event_files import read_event_file
-from kvtool.measure.servers.kv_events import read_payload
+from kvtool.measure.servers.kv_events import event_sums
+from kvtool.measure.servers.kv_events.event_batches import read_payload
+from kvtool.measure.servers.kv_events.event_sums import EventCounter, EventSums
+from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
 from tests.measure.servers.published import CLEARED, RECORDINGS, payload, removed, stored
 
 SIZE = 4

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers.exposition import MOST_BYTES, parse_exposition, read_exposition
+from kvtool.measure.servers.metrics.exposition import MOST_BYTES, parse_exposition, read_exposition
 
 for _needed in ("httpx", "prometheus_client"):
     pytest.importorskip(_needed, reason="the extra `live` is not installed")

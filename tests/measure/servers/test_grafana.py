@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvtool.accounting.metrics import Metrics, prometheus_text
-from kvtool.measure.servers.exposition import parse_exposition, read_exposition
+from kvtool.measure.servers.metrics.exposition import parse_exposition, read_exposition
 from tests.measure.servers.recordings import recording
 
 for _needed in ("httpx", "prometheus_client"):

@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 
 from kvtool.accounting.event_writer import EventWriter
+from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
-from kvtool.engine.vllm_hashing import VllmHasher, event_hash
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers import kv_event_files, kv_events
-from kvtool.measure.servers.kv_event_files import read_event_file
-from kvtool.measure.servers.kv_events import (
+from kvtool.measure.servers.kv_events import event_batches as kv_events
+from kvtool.measure.servers.kv_events import kv_event_files
+from kvtool.measure.servers.kv_events.event_batches import (
     MAX_PAYLOAD,
     MOST_PROBLEMS,
     ClearedBlocks,
@@ -28,6 +28,7 @@ from kvtool.measure.servers.kv_events import (
     low_64,
     read_payload,
 )
+from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
 from tests.measure.servers.published import CLEARED, as_rows, payload, removed, stored, write_recorded
 
 SECRET = "hunter2-secret"

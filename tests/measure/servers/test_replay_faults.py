@@ -24,7 +24,7 @@ pytest.importorskip("msgspec", reason="needs the extra `live`")
 import msgspec
 
 from kvtool.measure.servers.http_exchange import Answered
-from kvtool.measure.servers.kv_events import MAX_PAYLOAD, StoredBlocks
+from kvtool.measure.servers.kv_events.event_batches import MAX_PAYLOAD, StoredBlocks
 from kvtool.measure.servers.request_body import SentAs
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.server_address import server_address

@@ -21,9 +21,9 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
-from kvtool.measure.servers.asking import has_tokens_to_read
 from kvtool.measure.servers.request_body import SentAs, to_send
 from kvtool.measure.servers.streamed_answer import BrokenAnswerError, StreamedAnswer, WholeAnswer
+from kvtool.measure.servers.tokenize_and_reset import has_tokens_to_read
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 from tests.measure.servers.fake_vllm import KEY, FakeHandler, fake_vllm, sent, wait_for

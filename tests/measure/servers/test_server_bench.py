@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.measure.bench.calibration_file import load_calibration
 from kvtool.measure.servers.bench_prompts import bench_prompts
 from kvtool.measure.servers.first_token import FirstTokenTimer

@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 
-from kvtool.measure.servers import metric_names as names
-from kvtool.measure.servers.counters import Scrape, scrape_of
-from kvtool.measure.servers.exposition import parse_exposition
-from kvtool.measure.servers.watch_document import watch_document
-from kvtool.measure.servers.watching import Watching
+from kvtool.measure.servers.metrics import metric_names as names
+from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
+from kvtool.measure.servers.metrics.exposition import parse_exposition
+from kvtool.measure.servers.metrics.watch_document import watch_document
+from kvtool.measure.servers.metrics.watching import Watching
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 
 START = CREATED + 1000

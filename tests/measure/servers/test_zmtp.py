@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.measure.servers.zmtp import FrameReader, ProtocolError, ReceivedMessage
+from kvtool.measure.servers.kv_events.zmtp import FrameReader, ProtocolError, ReceivedMessage
 
 MOST = 100
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)

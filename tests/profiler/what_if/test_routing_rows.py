@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.accounting.policies.optimum import optimal_hits
-from kvtool.config.routing_options import Routed
+from kvtool.config.options.routing_options import Routed
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.fleet_request import FleetRequest
-from kvtool.engine.model.geometry import find_geometry
+from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
 from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
-from kvtool.report.routing_words import routing_answer
+from kvtool.report.words.routing_words import routing_answer
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.tasks.asked_tasks import AskedTasks

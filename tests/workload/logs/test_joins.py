@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from kvtool.workload.logs.joins import Joins, Key, Place
-from kvtool.workload.logs.record import Record
+from kvtool.workload.logs.records.joined_records import Joins, Key, Place
+from kvtool.workload.logs.records.record import Record
 
 _MB = 1 << 20
 

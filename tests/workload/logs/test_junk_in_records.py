@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kvtool.workload.logs.joins import Joins
-from kvtool.workload.logs.reading import FoundCall
-from kvtool.workload.logs.record import RecordError, Where
-from kvtool.workload.logs.records import look_at, read_record
+from kvtool.workload.logs.records.joined_records import Joins
+from kvtool.workload.logs.records.record import RecordError, Where
+from kvtool.workload.logs.records.record_readings import FoundCall
+from kvtool.workload.logs.records.records import look_at, read_record
 from tests.workload.logs.log_lines import chat
 from tests.workload.logs.test_log_rules import responses
 from tests.workload.logs.test_trace_exports import GENAI, INDEXED, MESSAGES, OPENINFERENCE, VERCEL, langfuse, otlp, span

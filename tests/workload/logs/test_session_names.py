@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.workload.logs.groups.session_names import session_names
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.logs.session_names import session_names
 
 TALK = [
     {"role": "user", "content": "hi"},

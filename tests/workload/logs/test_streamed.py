@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.workload.logs.streamed import answer_in
+from kvtool.workload.logs.records.streamed_answers import answer_in
 from tests.workload.logs.reading_made import Read, lines, refusal
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "a"}]}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.workload.logs.field_paths import FieldPath
-from kvtool.workload.logs.input_files import find_inputs
+from kvtool.workload.logs.files.input_files import find_inputs
+from kvtool.workload.logs.groups.field_paths import FieldPath
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from tests.files import write
 

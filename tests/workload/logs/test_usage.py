@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.record import RecordError
-from kvtool.workload.logs.usage import usage_in_answer
+from kvtool.workload.logs.records.record import RecordError
+from kvtool.workload.logs.records.usage import usage_in_answer
 
 _LLAMA_TIMINGS = {"cache_n": 81, "prompt_n": 1, "prompt_ms": 0.3, "predicted_n": 4}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.around_call import Around, body
-from kvtool.workload.logs.chat_records import answer_of
-from kvtool.workload.logs.not_answered import FAILED, has_failed
-from kvtool.workload.logs.reading import LeftOut, Reading, Several, collected
-from kvtool.workload.logs.record import Record, kind, seconds
-from kvtool.workload.logs.streamed import answer_in
-from kvtool.workload.logs.told_calls import names_of, usage_in
+from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_fields import names_of, usage_in
+from kvtool.workload.logs.records.chat_records import answer_of
+from kvtool.workload.logs.records.failed_calls import FAILED, has_failed
+from kvtool.workload.logs.records.record import Record, kind, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several, collected
+from kvtool.workload.logs.records.streamed_answers import answer_in
 
 _OTHER = LeftOut("other request")
 _WARM_UP = LeftOut("warm-up request")

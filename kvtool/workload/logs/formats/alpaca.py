@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvtool.workload.logs.reading import Turns
-from kvtool.workload.logs.record import Record
-from kvtool.workload.logs.told_calls import call_of
+from kvtool.workload.logs.records.call_fields import call_of
+from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_readings import Turns
 
 
 def read(record: Record) -> Turns:

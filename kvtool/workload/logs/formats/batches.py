@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from kvtool.workload.call import NO_CALL, Usage
-from kvtool.workload.logs.around_call import Around, body
-from kvtool.workload.logs.chat_records import answer_of
 from kvtool.workload.logs.formats import gemini
-from kvtool.workload.logs.joins import Key
-from kvtool.workload.logs.not_answered import FAILED, left_out_of
-from kvtool.workload.logs.reading import LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, RecordError, seconds
-from kvtool.workload.logs.streamed import answer_in
-from kvtool.workload.logs.told_calls import names_of, usage_in
+from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_fields import names_of, usage_in
+from kvtool.workload.logs.records.chat_records import answer_of
+from kvtool.workload.logs.records.failed_calls import FAILED, left_out_of
+from kvtool.workload.logs.records.joined_records import Key
+from kvtool.workload.logs.records.record import Record, RecordError, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
+from kvtool.workload.logs.records.streamed_answers import answer_in
 
 Fields = dict[str, Any]
 

@@ -9,13 +9,13 @@ import re
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around, body
-from kvtool.workload.logs.not_answered import FAILED
-from kvtool.workload.logs.reading import LeftOut, Reading
-from kvtool.workload.logs.record import Record, seconds
-from kvtool.workload.logs.streamed import answer_in
-from kvtool.workload.logs.told_calls import TENANTS, names_of
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_fields import TENANTS, names_of
+from kvtool.workload.logs.records.failed_calls import FAILED
+from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading
+from kvtool.workload.logs.records.streamed_answers import answer_in
+from kvtool.workload.logs.records.usage import usage_of
 
 Fields = dict[str, Any]
 

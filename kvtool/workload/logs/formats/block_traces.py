@@ -12,8 +12,8 @@ from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.block_files.block_file import SUFFIX, BlockFacts, block_schema, need_parquet
 from kvtool.workload.block_files.block_row import BlockRow
 from kvtool.workload.call import NO_CALL, Call
-from kvtool.workload.logs.reading import FoundCall, Reading
-from kvtool.workload.logs.record import Record
+from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_readings import FoundCall, Reading
 from kvtool.workload.turn import HashedPrompt, RequestName, Turn
 
 _ROWS = 1024

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kvtool.text.bounded_number import whole_number
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around, call_from
-from kvtool.workload.logs.reading import FoundCall, LeftOut
-from kvtool.workload.logs.record import Record, seconds
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
+from kvtool.workload.logs.records.usage import usage_of
 
 _SESSIONS = ("session_id", "conversation_id", "thread_id", "sessionId")
 _TENANTS = ("user_id", "tenant_id", "user", "customer_id")

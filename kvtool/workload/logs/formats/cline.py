@@ -11,11 +11,11 @@ import orjson
 from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.files.json_stream import MAX_RECORD
 from kvtool.text.message import Message
-from kvtool.workload.logs.chat_records import messages_of, requests_of
-from kvtool.workload.logs.reading import Reading, Several, Turns
-from kvtool.workload.logs.record import Record, parsed_text
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.whole_prompts import NO_SYSTEM
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.chat_records import messages_of, requests_of
+from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
+from kvtool.workload.logs.records.record import Record, parsed_text
+from kvtool.workload.logs.records.record_readings import Reading, Several, Turns
 from kvtool.workload.turn import Turn
 
 _SHOWN = "ui_messages.json"

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.logs.around_call import Around
-from kvtool.workload.logs.chat_records import requests_of
-from kvtool.workload.logs.reading import Reading
-from kvtool.workload.logs.record import Record, kind, text_of
-from kvtool.workload.logs.told_calls import answer_object
-from kvtool.workload.logs.whole_prompts import kind_of_part
+from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_fields import answer_object
+from kvtool.workload.logs.records.chat_records import requests_of
+from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
+from kvtool.workload.logs.records.record import Record, kind, text_of
+from kvtool.workload.logs.records.record_readings import Reading
 
 Fields = dict[str, Any]
 

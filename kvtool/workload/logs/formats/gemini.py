@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.logs.around_call import Around
-from kvtool.workload.logs.chat_records import requests_of
 from kvtool.workload.logs.formats import gemini_caches
-from kvtool.workload.logs.not_answered import FAILED
-from kvtool.workload.logs.reading import LeftOut, Reading
-from kvtool.workload.logs.record import Record, kind, text_of
-from kvtool.workload.logs.told_calls import answer_object, names_of
-from kvtool.workload.logs.whole_prompts import kind_of_part
+from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_fields import answer_object, names_of
+from kvtool.workload.logs.records.chat_records import requests_of
+from kvtool.workload.logs.records.failed_calls import FAILED
+from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
+from kvtool.workload.logs.records.record import Record, kind, text_of
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading
 
 Fields = dict[str, Any]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.workload.call import StoredContent
-from kvtool.workload.logs.reading import LeftOut, Several
-from kvtool.workload.logs.record import Record, seconds
-from kvtool.workload.logs.told_calls import answer_object, names_of
+from kvtool.workload.logs.records.call_fields import answer_object, names_of
+from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Several
 
 Fields = dict[str, Any]
 

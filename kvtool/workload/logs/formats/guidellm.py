@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around, body
-from kvtool.workload.logs.not_answered import FAILED
-from kvtool.workload.logs.reading import LeftOut, Reading, Several, collected
-from kvtool.workload.logs.record import Record, object_of, seconds
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.usage import check_usage, count_of
+from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.failed_calls import FAILED
+from kvtool.workload.logs.records.record import Record, object_of, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several, collected
+from kvtool.workload.logs.records.usage import check_usage, count_of
 
 Fields = dict[str, Any]
 

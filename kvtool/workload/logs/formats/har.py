@@ -9,13 +9,13 @@ from typing import Any
 
 from kvtool.text.bounded_number import finite_number
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around, body
-from kvtool.workload.logs.chat_records import answer_of
-from kvtool.workload.logs.not_answered import FAILED, left_out_of
-from kvtool.workload.logs.reading import LeftOut, Reading, Several, collected
-from kvtool.workload.logs.record import Record, kind, object_of, parsed_text, seconds
-from kvtool.workload.logs.streamed import answer_in
-from kvtool.workload.logs.told_calls import http_status, names_of, usage_in
+from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_fields import http_status, names_of, usage_in
+from kvtool.workload.logs.records.chat_records import answer_of
+from kvtool.workload.logs.records.failed_calls import FAILED, left_out_of
+from kvtool.workload.logs.records.record import Record, kind, object_of, parsed_text, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several, collected
+from kvtool.workload.logs.records.streamed_answers import answer_in
 
 Fields = dict[str, Any]
 

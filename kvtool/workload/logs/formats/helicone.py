@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kvtool.workload.logs.around_call import Around, body
-from kvtool.workload.logs.not_answered import left_out_of
-from kvtool.workload.logs.reading import LeftOut, Reading
-from kvtool.workload.logs.record import Record, seconds
-from kvtool.workload.logs.told_calls import answer_object, names_of, usage_in
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_fields import answer_object, names_of, usage_in
+from kvtool.workload.logs.records.failed_calls import left_out_of
+from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading
+from kvtool.workload.logs.records.usage import usage_of
 
 _SESSIONS = ("helicone-session-id", "session-id", "session_id")
 _TENANTS = ("helicone-user-id", "user-id", "user_id")

@@ -18,14 +18,14 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import MAX_RECORD, NotJSONError, RawRecord, parse
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around
-from kvtool.workload.logs.chat_records import message_at, requests_of
-from kvtool.workload.logs.made_calls import found_call
-from kvtool.workload.logs.not_answered import CACHED, FAILED
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, kind, seconds, text_of
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.usage import check_usage, count_of
+from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.chat_records import message_at, requests_of
+from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
+from kvtool.workload.logs.records.made_calls import found_call
+from kvtool.workload.logs.records.record import Record, kind, seconds, text_of
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _PREFIXES = ("tc://", "attachment://")
 _DEEPEST = 40

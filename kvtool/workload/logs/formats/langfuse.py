@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around, call_from
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Several
-from kvtool.workload.logs.record import Record, parsed_text, seconds
-from kvtool.workload.logs.told_calls import decimal_of, names_of
-from kvtool.workload.logs.usage import count_of
+from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_fields import decimal_of, names_of
+from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
+from kvtool.workload.logs.records.usage import count_of
 
 _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))
 _MODELS = ("model", "providedModelName", "provided_model_name", "model_name", "internalModel")

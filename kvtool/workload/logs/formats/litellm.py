@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.around_call import Around, call_from
-from kvtool.workload.logs.not_answered import left_out_of
-from kvtool.workload.logs.reading import FoundCall, LeftOut
-from kvtool.workload.logs.record import Record, parsed_text, seconds
-from kvtool.workload.logs.told_calls import decimal_of, names_of
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_fields import decimal_of, names_of
+from kvtool.workload.logs.records.failed_calls import left_out_of
+from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
+from kvtool.workload.logs.records.usage import usage_of
 
 _WITHOUT = LeftOut(
     "call without a prompt", hint="set store_prompts_in_spend_logs: true in general_settings of the proxy"

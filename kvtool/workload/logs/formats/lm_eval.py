@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.around_call import Around
-from kvtool.workload.logs.made_calls import found_at
-from kvtool.workload.logs.reading import FoundCall, Reading, Several
-from kvtool.workload.logs.record import Record
-from kvtool.workload.logs.told_calls import names_of
+from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.made_calls import found_at
+from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_readings import FoundCall, Reading, Several
 
 
 def read(record: Record) -> Reading:

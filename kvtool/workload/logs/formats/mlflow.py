@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.around_call import Around, call_from
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Several
-from kvtool.workload.logs.record import Record, parsed_text, seconds
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
+from kvtool.workload.logs.records.usage import usage_of
 
 _CALLS = frozenset(("CHAT_MODEL", "LLM"))
 _KINDS = frozenset(

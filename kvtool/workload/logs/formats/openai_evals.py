@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.around_call import Around
-from kvtool.workload.logs.made_calls import found_at
-from kvtool.workload.logs.reading import LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, Where, seconds
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.made_calls import found_at
+from kvtool.workload.logs.records.record import Record, Where, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
+from kvtool.workload.logs.records.usage import usage_of
 
 _CALLS = ("sampling", "cond_logp", "pick_option")
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from kvtool.workload.logs.formats.otel_calls import call_of_span, kind_of_span
 from kvtool.workload.logs.formats.otel_spans import Span, printed_span, spans_of
-from kvtool.workload.logs.joins import Key
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Several
-from kvtool.workload.logs.record import Record
+from kvtool.workload.logs.records.joined_records import Key
+from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
 
 _EVENT, _DETAILS, _MODEL, _HOLDS = "otel event", "otel details", "otel model span", "otel span around a model span"
 _MESSAGES = frozenset(f"gen_ai.{name}.message" for name in ("system", "user", "assistant", "tool"))
@@ -72,7 +72,7 @@ def _read(record: Record, span: Span) -> FoundCall | LeftOut | None:
             return LeftOut("span whose call is in an event")
         found = call_of_span(record, span, _events(joins.find(_EVENT, identity), identity))
     if found is None and joins is None:  # it may be joined with its events, and keeps its place until then
-        from kvtool.workload.logs.around_call import Around, prompt
+        from kvtool.workload.logs.records.call_context import Around, prompt
 
         return prompt(record, "", Around(time=span.start, identity=identity))
     return found or (LeftOut("failed") if span.failed else _WITHOUT)

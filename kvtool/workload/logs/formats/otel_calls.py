@@ -8,13 +8,13 @@ from typing import Any
 from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around, prompt, request
 from kvtool.workload.logs.formats.otel_spans import Attributes, Span, lists_in
-from kvtool.workload.logs.message_forms import as_messages, as_tools, system_messages
-from kvtool.workload.logs.reading import FoundCall, LeftOut
-from kvtool.workload.logs.record import Record, parsed_text
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.usage import count_of
+from kvtool.workload.logs.records.call_context import Around, prompt, request
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.message_forms import as_messages, as_tools, system_messages
+from kvtool.workload.logs.records.record import Record, parsed_text
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
+from kvtool.workload.logs.records.usage import count_of
 
 _OPERATIONS = {
     "embeddings": "embedding",

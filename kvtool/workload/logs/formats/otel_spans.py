@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvtool.text.bounded_number import json_number, whole_number
-from kvtool.workload.logs.record import seconds
+from kvtool.workload.logs.records.record import seconds
 
 _MOST_POSITION = 1_000_000
 _FAILED = (2, "2", "ERROR", "STATUS_CODE_ERROR", "Error", "error")

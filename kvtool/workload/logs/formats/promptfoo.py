@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around
-from kvtool.workload.logs.made_calls import found_at
-from kvtool.workload.logs.not_answered import CACHED, FAILED
-from kvtool.workload.logs.reading import FoundCall, LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, parsed_text, seconds
-from kvtool.workload.logs.told_calls import names_of, usage_in
-from kvtool.workload.logs.usage import count_of
+from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_fields import names_of, usage_in
+from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
+from kvtool.workload.logs.records.made_calls import found_at
+from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.records.usage import count_of
 
 _TRIES = 2
 _NO_MODEL = frozenset(("echo", "file", "exec", "python", "javascript", "http", "https", "websocket"))

@@ -9,7 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 from kvtool.text.files.json_stream import MAX_RECORD
-from kvtool.workload.logs.record import seconds
+from kvtool.workload.logs.records.record import seconds
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FULL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")

@@ -12,16 +12,16 @@ from typing import Any
 
 from kvtool.text.bounded_number import finite_number
 from kvtool.text.files.json_stream import RawRecord
-from kvtool.workload.logs.around_call import Around
 from kvtool.workload.logs.formats.python_reprs import integers_of, items_at, number_of, string_at, string_of
 from kvtool.workload.logs.formats.server_lines import LogClock, front_of, has_line, lines_of
-from kvtool.workload.logs.joins import Key
-from kvtool.workload.logs.not_answered import FAILED
-from kvtool.workload.logs.reading import LeftOut, Reading, Several
-from kvtool.workload.logs.record import Record, object_of, parsed_text, seconds
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.usage import usage_of
-from kvtool.workload.logs.whole_prompts import CUT
+from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.failed_calls import FAILED
+from kvtool.workload.logs.records.incomplete_prompts import CUT
+from kvtool.workload.logs.records.joined_records import Key
+from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
+from kvtool.workload.logs.records.usage import usage_of
 
 Fields = dict[str, Any]
 
@@ -107,7 +107,7 @@ def read(record: Record) -> Reading:
 
 
 def _prompt(record: Record, asked: Fields) -> Reading:
-    from kvtool.workload.logs.prompt_records import prompts
+    from kvtool.workload.logs.records.prompt_records import prompts
 
     name = "text" if asked.get("text") is not None else "input_ids"
     value = asked[name]

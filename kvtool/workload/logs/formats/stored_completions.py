@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from kvtool.workload.logs.chat_records import chat_at
-from kvtool.workload.logs.reading import Reading
-from kvtool.workload.logs.record import Record
+from kvtool.workload.logs.records.chat_records import chat_at
+from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_readings import Reading
 
 _ANSWERS = frozenset(("chat.completion", "text_completion", "chat.completion.chunk"))
 _ASKED = ("messages", "request_messages", "input_messages")

@@ -10,7 +10,7 @@ from typing import Any
 
 from kvtool.text.bounded_number import json_number
 from kvtool.workload.logs.formats.python_reprs import literal
-from kvtool.workload.logs.record import parsed_text
+from kvtool.workload.logs.records.record import parsed_text
 
 Fields = dict[str, Any]
 

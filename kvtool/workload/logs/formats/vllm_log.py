@@ -12,8 +12,8 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs.formats.python_reprs import integers_of, string_at
 from kvtool.workload.logs.formats.server_lines import LogClock, ServerLine, front_of, has_line, lines_of
-from kvtool.workload.logs.reading import LeftOut, Reading
-from kvtool.workload.logs.record import Record
+from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading
 
 NO_PROMPT = LeftOut("request without its prompt")
 _BEGINS = re.compile(
@@ -73,7 +73,7 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
 
 def read(record: Record) -> Reading:
     """The request of a line."""
-    from kvtool.workload.logs.prompt_records import prompts
+    from kvtool.workload.logs.records.prompt_records import prompts
 
     return prompts(record) if record.fields.get("prompt") else NO_PROMPT
 

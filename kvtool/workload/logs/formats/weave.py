@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.around_call import Around, call_from
-from kvtool.workload.logs.joins import Key
-from kvtool.workload.logs.reading import FoundCall, LeftOut
-from kvtool.workload.logs.record import Record, seconds
-from kvtool.workload.logs.told_calls import names_of
-from kvtool.workload.logs.usage import usage_of
+from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.joined_records import Key
+from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
+from kvtool.workload.logs.records.usage import usage_of
 
 _HOLDS = "weave call around a model call"
 _LIBRARY = re.compile(

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs.formats import sglang_log, vllm_log
 from kvtool.workload.logs.formats.server_lines import LogClock, front_of, lines_of
-from kvtool.workload.logs.reading import LeftOut
-from kvtool.workload.logs.record import Record, parsed_text
+from kvtool.workload.logs.records.record import Record, parsed_text
+from kvtool.workload.logs.records.record_readings import LeftOut
 
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?:: | |$)")
 _DOCKER_LINE = re.compile(r'\s*\{"log": ?"')
@@ -126,7 +126,7 @@ def is_other(fields: dict[str, Any]) -> bool:
     inside = parsed_text(text)
     if not isinstance(inside, dict):
         return True
-    from kvtool.workload.logs.records import is_known
+    from kvtool.workload.logs.records.records import is_known
 
     return not any(isinstance(value, dict | list) for value in inside.values()) and not is_known(inside)
 
@@ -148,7 +148,7 @@ def _form(lines: list[str]) -> Unwrap | None:
     if first.lstrip().startswith("{"):
         cut = len(lines) == 1 and _DOCKER_LINE.match(first) is not None  # of a long line only the beginning was seen
         return _docker if cut or _docker(first) is not None else None
-    from kvtool.workload.logs.records import is_known
+    from kvtool.workload.logs.records.records import is_known
 
     for line in lines:
         if (found := _logger(line)) is not None and is_known(parsed_text(found.text)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvtool.workload.logs.whole_prompts import NO_SYSTEM
+from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
 from tests.workload.logs.formats.agent_rows import lines, refusal, rows, said
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kvtool.workload.logs.formats import claude_code
-from kvtool.workload.logs.record import Record, Where
-from kvtool.workload.logs.whole_prompts import LOST, NO_SYSTEM
+from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM
+from kvtool.workload.logs.records.record import Record, Where
 from tests.workload.logs.formats.agent_rows import lines, refusal, rows, said
 
 _SESSION = "5d1c"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kvtool.workload.logs.whole_prompts import NO_SYSTEM, NO_TOOLS
+from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
 from tests.workload.logs.formats.agent_rows import lines, refusal, rows, said
 
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtool.workload.logs.files.input_files import find_inputs
 from kvtool.workload.logs.formats.table_rows import record_of
-from kvtool.workload.logs.input_files import find_inputs
 from tests.workload.logs.reading_made import Read, refusal
 
 MESSAGES = [{"role": "system", "content": "S"}, {"role": "user", "content": 'a, "b"\nc;d'}]

@@ -1,0 +1,1 @@
+"""What models are made of: config.json files, presets, layers and counts of weights."""

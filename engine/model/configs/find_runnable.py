@@ -1,0 +1,38 @@
+"""Finding a model to compute with; of many more models kvtool plans and accounts for the cache."""
+
+from __future__ import annotations
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.model.configs.find_served import find_served
+from kvtool.engine.model.configs.model_config import ModelConfig
+from kvtool.engine.model.configs.presets import config_file, find_model
+
+_HINT = "profile --dry-run needs no forward pass"
+
+
+def find_runnable(name: str) -> ModelConfig:
+    """A model by what `find_model` takes; EngineError where it has no forward pass, even if it is one to account for."""
+    try:
+        return find_model(name)
+    except EngineError as error:
+        try:
+            served = find_served(name)
+        except EngineError:
+            raise error from None
+        if config_file(name) is None:
+            raise EngineError(
+                f"{served.name} is a preset for accounting only: it has no forward pass",
+                hint=f"{_HINT}; a folder with the model's config.json may have one",
+            ) from error
+        raise EngineError(
+            f"{error.message}: the model is for accounting only", hint="; ".join(filter(None, [error.hint, _HINT]))
+        ) from error
+
+
+def is_runnable(name: str) -> bool:
+    """Whether `find_runnable` finds it."""
+    try:
+        find_runnable(name)
+    except EngineError:
+        return False
+    return True

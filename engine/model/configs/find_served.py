@@ -1,0 +1,55 @@
+"""Finding a model as it is served: by the name of a preset, its repository, a folder or a config.json."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.model.configs.geometry import Geometry
+from kvtool.engine.model.configs.model_config import CONFIG_FILE
+from kvtool.engine.model.configs.presets import PRESETS, config_file, plain_preset, preset_key
+from kvtool.engine.model.configs.served_model import ServedModel, plain_model
+
+# What reads config.json is imported where it is needed: commands that start with a plain preset are to start soon.
+
+
+def preset_sources() -> dict[str, str]:
+    """Every preset with the repository that has its figures."""
+    from kvtool.engine.model.configs.served_presets import SERVED_PRESETS
+
+    own = {name: config.source for name, config in PRESETS.items()}
+    return own | {_preset_name(repository): repository for repository in SERVED_PRESETS}
+
+
+def _preset_name(repository: str) -> str:
+    from kvtool.engine.model.configs.served_presets import PRESET_NAMES
+
+    return PRESET_NAMES.get(repository, preset_key(repository))
+
+
+def find_served(name: str) -> ServedModel:
+    """A model by its folder or config.json, by the name of a preset, or by the id of its repository."""
+    if (file := config_file(name)) is not None:
+        from kvtool.engine.model.configs.served_config import read_served_model
+
+        return read_served_model(file, file.absolute().parent.name)
+    if (plain := plain_preset(name)) is not None:
+        return plain_model(Geometry.of(plain), plain.source)
+    return _served_preset(name)
+
+
+def _served_preset(name: str) -> ServedModel:
+    from kvtool.engine.model.configs.served_config import served_of
+    from kvtool.engine.model.configs.served_presets import SERVED_PRESETS, SHORT_NAMES
+
+    key = preset_key(name)
+    key = SHORT_NAMES.get(key, key)
+    for repository, config in SERVED_PRESETS.items():
+        if key in (_preset_name(repository), preset_key(repository)):
+            return served_of(config, _preset_name(repository), repository)
+    known = preset_sources()
+    close = get_close_matches(key, [*known, *SHORT_NAMES], n=1)
+    raise EngineError(
+        f"unknown model `{ascii(name[:80])[1:-1]}`" + (f"; did you mean {close[0]}?" if close else ""),
+        hint=f"one of {', '.join(known)}, or a folder with a {CONFIG_FILE}",
+    )

@@ -1,0 +1,1 @@
+"""The options that there are, each declared once with its default, its bounds and its help."""

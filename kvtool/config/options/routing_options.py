@@ -1,0 +1,75 @@
+"""The options of fleets: replicas behind routers, for rows with a clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kvtool.config.option import Option
+from kvtool.config.options.cache_options import MOST_REPLICAS
+from kvtool.engine.fleet.fleet_router import RouterView
+from kvtool.errors import KvtoolError
+from kvtool.text.comma_list import comma_list
+from kvtool.text.quantities import whole_number
+
+
+def replica_counts(flag: str, text: str) -> list[int]:
+    """Of `4`, `2,4,8` or `2..8`, in order and each once; KvtoolError for what is no number of replicas."""
+    counts: set[int] = set()
+    for part in comma_list(text):
+        first, dots, last = part.partition("..")
+        low, high = _count(flag, first, part), _count(flag, last if dots else first, part)
+        if low > high:
+            raise KvtoolError(f"{flag}: {part[:40]!a} goes down", hint=f"{flag} {high}..{low}")
+        counts.update(range(low, high + 1))
+    if not counts:
+        raise KvtoolError(f"{flag}: no number is given", hint=f"{flag} 4, 2,4,8 or 2..8")
+    return sorted(counts)
+
+
+def _count(flag: str, text: str, part: str) -> int:
+    count = whole_number(text.strip(), 1, MOST_REPLICAS)
+    if count is None:
+        raise KvtoolError(
+            f"{flag}: {part[:40]!a} is no number of replicas, which is from 1 to {MOST_REPLICAS:,}",
+            hint=f"{flag} 4, 2,4,8 or 2..8",
+        )
+    return count
+
+
+def replicas(flag: str, value: str) -> None:
+    """Refuse what `replica_counts` refuses."""
+    replica_counts(flag, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routed:
+    """Replicas behind routers."""
+
+    routing: Annotated[
+        str | None,
+        Option(
+            "Routers to try, or NAME:SETTING=VALUE; one alone is that of the table. [default: those that suit]",
+            "NAME,...",
+        ),
+    ] = None
+    replicas: Annotated[
+        str | None,
+        Option(
+            "Replicas; several of them for --sweep replicas: 4, or 2..8. [default: 4, and 1 in the table]",
+            "N,...",
+            check=replicas,
+        ),
+    ] = None
+    router_view: Annotated[
+        RouterView | None,
+        Option("What routers know of caches: all (events), or what they sent there. [default: each its own]"),
+    ] = None
+
+    def names(self) -> list[str]:
+        """Of routers, with their settings; empty where none is said."""
+        return comma_list((self.routing or "").lower())
+
+    def counts(self) -> list[int]:
+        """Of replicas, in order; empty where none is said."""
+        return [] if self.replicas is None else replica_counts("--replicas", self.replicas)

@@ -1,0 +1,128 @@
+"""The options of one sweep, and which others go with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, get_args
+
+from kvtool.config import bounds
+from kvtool.config.option import Option, walk
+from kvtool.errors import KvtoolError
+from kvtool.results.choices import Axis, Policy
+from kvtool.text.comma_list import comma_list
+from kvtool.text.quantities import whole_number
+
+if TYPE_CHECKING:
+    from kvtool.config.options.clock_options import Clocking
+    from kvtool.config.options.routing_options import Routed
+    from kvtool.config.options.tier_options import Splitting, Tiering
+
+_MOST = 10**12
+_FLEETS: tuple[Axis, ...] = ("tier", "routing", "replicas", "pd")
+_AXES: dict[str, tuple[Axis, ...]] = {
+    "policies": ("policy",),
+    "ttls": ("ttl",),
+    "block_sizes": ("block-size",),
+    "capacities": ("capacity", "policy", "block-size"),
+}
+"""The axes that a list of values is for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweeping:
+    """What is swept, and the values that are tried."""
+
+    sweep: Annotated[Axis | None, Option("Change this alone, as a curve.")] = None
+    capacities: Annotated[str | None, Option("Blocks to try. [default: spread over what there is]", "N,...")] = None
+    policies: Annotated[
+        str | None,
+        Option(
+            "lru, fifo, lfu, sieve, s3fifo, arc; of sglang lru, lfu, slru, priority; and opt, the bound. [default: all]",
+            "NAME,...",
+        ),
+    ] = None
+    ttls: Annotated[str | None, Option("Times to live to try: 30s,5m,1h.", "TIME,...")] = None
+    block_sizes: Annotated[str | None, Option("Multiples of the block to try.", "N,...")] = None
+    sample: Annotated[
+        float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.sample)
+    ] = 1.0
+
+    @property
+    def axis(self) -> Axis | None:
+        """What is swept, which capacities or a sample say by themselves; None: the table."""
+        return self.sweep or ("capacity" if self.capacities is not None or self.sample < 1 else None)
+
+    def found_policies(self) -> list[Policy]:
+        """Those that are named; KvtoolError for one that there is not."""
+        policies: list[Policy] = []
+        for name in comma_list((self.policies or "").lower()):
+            found = next((each for each in get_args(Policy) if each == name.replace("-", "")), None)
+            if found is None:
+                raise KvtoolError(
+                    f"--policies: no policy {name[:40]!a} is known", hint=f"one of {', '.join(get_args(Policy))}"
+                )
+            policies.append(found)
+        return policies
+
+    def found_ttls(self) -> list[float]:
+        """In seconds; KvtoolError for what is no time."""
+        from kvtool.text.quantities import parse_duration
+
+        try:
+            return [parse_duration(text) for text in comma_list((self.ttls or "").lower())]
+        except ValueError as error:
+            raise KvtoolError(f"--ttls: {error}") from error
+
+    def found_capacities(self) -> list[int]:
+        """In blocks; KvtoolError for what is no number of them."""
+        return _numbers("--capacities", self.capacities, 0)
+
+    def found_block_sizes(self) -> list[int]:
+        """In tokens; KvtoolError for what is no number of them."""
+        return _numbers("--block-sizes", self.block_sizes, 1)
+
+
+def check_together(
+    sweeping: Sweeping,
+    *,
+    tiering: Tiering,
+    splitting: Splitting,
+    routed: Routed,
+    clocking: Clocking,
+    fixed: str | None,
+) -> None:
+    """KvtoolError for an option that is not for the axis that is swept, or not for the table."""
+    axis = sweeping.axis
+    concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
+        (tiering, ("tier",)),
+        (splitting, ("pd",)),
+        (routed, (*_FLEETS, None)),
+        (clocking, (*_FLEETS, None)),
+    ]
+    said: list[tuple[str, bool, tuple[Axis | None, ...]]] = [
+        (name, getattr(sweeping, name) is not None, axes) for name, axes in _AXES.items()
+    ]
+    for concern, axes in concerns:
+        said += [(each.name, getattr(concern, each.name) != each.default, axes) for each in walk(type(concern))]
+    for name, given, axes in said:
+        if given and axis not in axes:
+            flag = f"--{name.replace('_', '-')}"
+            named = " or ".join(each for each in axes if each is not None)
+            raise KvtoolError(
+                f"{flag} is for {'the table and ' if None in axes else ''}--sweep {named}, not {axis or 'the table'}",
+                hint=f"leave {flag} out" if axis is not None else f"--sweep {axes[0]}",
+            )
+    if sweeping.sample < 1 and axis != "capacity":
+        raise KvtoolError("--sample is for --sweep capacity", hint="leave --sample out")
+    if fixed is not None and axis is not None:
+        raise KvtoolError("--fixed is for the table", hint="leave --sweep out")
+
+
+def _numbers(flag: str, text: str | None, least: int) -> list[int]:
+    found = []
+    for part in comma_list((text or "").lower()):
+        number = whole_number(part.replace("_", ""), least, _MOST)
+        if number is None:
+            raise KvtoolError(f"{flag}: {part[:40]!a} is not a number of at least {least}", hint=f"{flag} 1000,10000")
+        found.append(number)
+    return found

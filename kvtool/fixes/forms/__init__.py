@@ -1,0 +1,1 @@
+"""Fixes that write one text in one form for all requests."""

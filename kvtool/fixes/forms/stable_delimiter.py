@@ -1,0 +1,101 @@
+"""Marks that are drawn anew for each request and stand around what a user wrote: one mark for all requests (tier P3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.kv105 import KV105
+from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
+from kvtool.fixes.turn_texts import edited, map_texts, texts_of
+from kvtool.text.structure.sentences import words_in
+from kvtool.text.traced import Traced
+from kvtool.workload.turn import Turn
+
+DELIMITER = "delimiter"
+"""The kind of a fix whose trial holds the mark of all requests at that of the first."""
+ONE_DELIMITER = (
+    "use one delimiter for all requests, written into the prompt: it stands around text and in what is said of it"
+)
+IT_IS_KNOWN = "who knows the delimiter can write it: take it out of what users send"
+
+_CODES = (KV102.code, KV105.code, KV201.code)
+_LOOKED_AT = 8
+_WORD = re.compile(r"[^\W_]{4,64}")
+_MOST_WORDS = 3
+"""Words beside a mark on the line of nothing else: `<<<END OF TEXT 4f9a>>>`."""
+_LONGEST = 80
+_AROUND = 2
+_WITHIN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OneDelimiter:
+    """Writes the mark of the first request in place of that of each."""
+
+    target: MoveTarget
+    mark: str
+
+    @classmethod
+    def learn(cls, cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> OneDelimiter | None:
+        """None where most of a few requests do not have the cause's value above and below a text, and in a sentence."""
+        if cause.kind.code not in _CODES or cause.structural:
+            return None
+        looked = samples[:_LOOKED_AT]
+        marks = [mark for turn in looked if (mark := _mark_of(turn, target)) is not None]
+        if len(looked) < _AROUND or 2 * len(marks) <= len(looked) or len(set(marks)) < _AROUND:
+            return None
+        return cls(target, marks[0])
+
+    def __call__(self, turn: Turn) -> Turn:
+        mark = _mark_of(turn, self.target)
+        if mark is None or mark == self.mark:
+            return turn
+
+        def change(text: str) -> str:
+            edits = [(at, at + len(mark), self.mark) for at in _places(str.__str__(text), mark)]
+            return edited(text, edits) if edits else text
+
+        return map_texts(turn, change)
+
+
+def _mark_of(turn: Turn, target: MoveTarget) -> str | None:
+    """The word of the target's value that stands alone on two lines or more, and on another one with what is said of it."""
+    texts = [Traced(at.text) for at in texts_of(turn)]
+    words: dict[str, None] = {}
+    for text in texts:
+        for place in places_at(text, target):
+            start, stop = value_in(text, *place, target)
+            value = str.__getitem__(text, slice(start, stop))
+            words.update(dict.fromkeys(_WORD.findall(value) if len(value) <= _LONGEST else ()))
+    for word in words:
+        alone = said = 0
+        for text in texts:
+            for line in _lines_with(str.__str__(text), word):
+                bare = len(line) <= _LONGEST and words_in(line.replace(word, " ")) <= _MOST_WORDS
+                alone += bare
+                said += not bare
+        if alone >= _AROUND and said >= _WITHIN:
+            return word
+    return None
+
+
+def _lines_with(text: str, word: str) -> Iterator[str]:
+    last = -1
+    for at in _places(text, word):
+        start = text.rfind("\n", 0, at) + 1
+        if start != last:
+            last = start
+            end = text.find("\n", at)
+            yield text[start : end if end >= 0 else len(text)].strip()
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + len(word))

@@ -1,0 +1,1 @@
+"""Fixes that move text after what is shared, in whole units."""

@@ -1,0 +1,153 @@
+"""References that a move leaves dangling: "the date above", "the following list", "see below"."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+
+from kvtool.fixes.moves.reference_words import BACK, FIRST_PLACE, FORWARD, GOES_WITH
+from kvtool.fixes.turn_texts import TextAt, texts_of
+from kvtool.workload.turn import Turn
+
+_NEAR = 3
+"""Lines that are not blank before what was moved, in which something may announce it."""
+_SHORT = 10
+_MOST_CHARS = 400_000
+_MOST_LINES = 5000
+_MOST_FOUND = 8
+_LONGEST_LINE = 4000
+_LONGEST_PHRASE = 48
+
+
+def refers_back(text: str) -> bool:
+    """Whether a text speaks of something above it."""
+    return BACK.search(text[:_MOST_CHARS]) is not None
+
+
+def refers_forward(text: str) -> bool:
+    """Whether a text speaks of something below it."""
+    return FORWARD.search(text[:_MOST_CHARS]) is not None
+
+
+def goes_with_previous(sentence: str) -> bool:
+    """Whether a sentence says nothing without the one before it."""
+    return GOES_WITH.match(sentence) is not None
+
+
+def dangling_references(before: Turn, after: Turn) -> list[str]:
+    """What may refer to text that stands elsewhere now, in words; of the prompt only the phrase itself is quoted.
+
+    Looked at are the moved lines, the three lines before the place that they left, and the text that they jumped over.
+    """
+    old, new = _lines(before), _lines(after)
+    moved = _moved(old, new)
+    found: dict[str, None] = {}
+    for start, stop, landed in moved:
+        # Two stretches changed places; where both are short, nobody can say which of them was moved.
+        low, middle, high = (start, stop, max(landed, stop)) if landed > start else (landed, start, stop)
+        for line in old[low:middle]:
+            for phrase in _phrases(FORWARD, line):
+                found[f"“{phrase}” stands in text that moved, and something else follows it now"] = None
+            for phrase in _phrases(BACK, line) if low == start or middle - low <= _SHORT else ():
+                found[f"“{phrase}” stands in text that moved, and something else is before it now"] = None
+            if goes_with_previous(line) and line == next(iter(old[low:middle])) and start == low:
+                found[f"“{_begin(line)}” begins text that moved, and something else is before it now"] = None
+        for line in [line for line in old[middle:high] if line][:1]:
+            if goes_with_previous(line):
+                found[f"“{_begin(line)}”, right behind text that moved, may mean it"] = None
+        for line in old[middle:high]:
+            for phrase in _phrases(BACK, line):
+                found[f"“{phrase}” may mean text that was above it and moved"] = None
+        found.update(dict.fromkeys(_of_what_was_first(old, low, high)))
+        for line in [line for line in old[max(low - 2 * _NEAR, 0) : low] if line][-_NEAR:]:
+            for phrase in _phrases(FORWARD, line):
+                found[f"“{phrase}”, right before text that moved, may announce it"] = None
+        if len(found) >= _MOST_FOUND:
+            break
+    return list(found)[:_MOST_FOUND]
+
+
+def _of_what_was_first(lines: Sequence[str], low: int, high: int) -> Iterator[str]:
+    """What counts from the front of a text whose first lines moved away."""
+    if not any(lines[:low]):
+        for line in lines[low:high]:
+            for phrase in _phrases(FIRST_PLACE, line):
+                yield f"“{phrase}” may mean what stood first and moved"
+
+
+def role_changes(before: Turn, after: Turn) -> list[tuple[str, str]]:
+    """The roles that lost lines and those that got them, in pairs; empty where every line stayed with its role."""
+    old, new = (
+        [(role, str.__str__(text)) for role, text in _said(before)],
+        [(role, str.__str__(text)) for role, text in _said(after)],
+    )
+    lost, got = _surplus(old, new), _surplus(new, old)
+    return [(a, b) for a in lost for b in got if a != b]
+
+
+def _surplus(these: Sequence[tuple[str, str]], those: Sequence[tuple[str, str]]) -> list[str]:
+    """Roles that have more characters in `these` than in `those`, blank ones aside."""
+    sizes: dict[str, int] = {}
+    for said, sign in ((these, 1), (those, -1)):
+        for role, text in said:
+            sizes[role] = sizes.get(role, 0) + sign * len("".join(text.split()))
+    return [role for role, size in sizes.items() if size > 0]
+
+
+def _said(turn: Turn) -> Iterator[tuple[str, str]]:
+    yield from ((at.role, at.text) for at in texts_of(turn))
+
+
+def _lines(turn: Turn) -> list[str]:
+    """The lines of all texts in order, within bounds."""
+    lines: list[str] = []
+    left = _MOST_CHARS
+    for at in _from_both_ends(list(texts_of(turn))):
+        for line in str.__str__(at.text).split("\n"):
+            if left < 0 or len(lines) > _MOST_LINES:
+                return lines
+            lines.append(line[:_LONGEST_LINE].strip())
+            left -= len(line)
+    return lines
+
+
+def _from_both_ends(texts: list[TextAt]) -> list[TextAt]:
+    """Of very long conversations the beginning and the end: text moves between these."""
+    return texts if len(texts) <= 64 else [*texts[:32], *texts[-32:]]
+
+
+def _moved(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int]]:
+    """Runs `[start, stop)` of old lines that the longest common order leaves out, and before which old line they landed."""
+    from rapidfuzz.distance import LCSseq
+
+    names: dict[str, int] = {}
+    a = array("q", (names.setdefault(line, len(names)) for line in old))
+    b = array("q", (names.setdefault(line, len(names)) for line in new))
+    blocks = [block for block in LCSseq.editops(a, b).as_matching_blocks() if block.size]
+    place_in_old: dict[int, int] = {}  # of each new line that is left over: where it stands among the old ones
+    at_new = at_old = 0
+    for block in blocks:
+        place_in_old.update((index, at_old) for index in range(at_new, block.b))
+        at_new, at_old = block.b + block.size, block.a + block.size
+    place_in_old.update((index, len(old)) for index in range(at_new, len(new)))
+    landed = {new[index]: place for index, place in place_in_old.items() if new[index]}
+    kept = {index for block in blocks for index in range(block.a, block.a + block.size)}
+    start: int | None = None
+    for index in range(len(old) + 1):
+        gone = index < len(old) and index not in kept
+        if gone and start is None and old[index]:
+            start = index
+        if start is not None and not gone:
+            yield start, index, landed.get(old[start], len(old))
+            start = None
+
+
+def _phrases(pattern: re.Pattern[str], line: str) -> Iterator[str]:
+    for found in pattern.finditer(line):
+        yield " ".join(found[0].split())[:_LONGEST_PHRASE]
+
+
+def _begin(line: str) -> str:
+    """The first words of a line."""
+    return " ".join(line[:_LONGEST_PHRASE].split()[:3])

@@ -1,0 +1,160 @@
+"""Move what varies behind the shared text (tier P2): whole units, so that nothing is torn apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvtool.diagnose.slots import Slot
+from kvtool.fixes.moves.move_target import MoveTarget
+from kvtool.fixes.moves.question_text import cue_begin
+from kvtool.fixes.moves.split_text import leads_on, parted, units_last
+from kvtool.text.message import Message, role_of
+from kvtool.text.reordered import rearranged
+from kvtool.text.traced import Traced, concat
+from kvtool.workload.turn import Turn
+
+_SAID_THERE = ("user", "tool")
+_STAYS_THERE = (*_SAID_THERE, "assistant")
+
+
+class _Moved(NamedTuple):
+    """A unit that was taken out of a text; `apart` ones have a blank line before them."""
+
+    text: Traced
+    apart: bool
+
+
+def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = False) -> Turn:
+    """The turn with what the targets name at the end of its last message; the very turn where that changes nothing.
+
+    What a user, a tool or the model said stays in the message in which it was said, and goes to the end of that. `within` does so
+    with everything: nothing changes its role.
+    """
+    if turn.text is not None:
+        end = cue_begin(turn.text)
+        found = parted(turn.text, targets, "", end)
+        if not found.units:
+            return turn
+        text = units_last(turn.text, found, end)
+        return turn if _same(turn.text, text, targets) else turn.with_text(text)
+    messages = [dict(message) for message in turn.messages or ()]
+    last = next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1] if messages else {})
+    lines: list[_Moved] = []
+    for message in messages:
+        stays = within or role_of(message) in _STAYS_THERE
+        tail = _take_line_ends(message) if stays or message is last else Traced("")
+        moved = _take_from_message(message, targets)
+        if moved and stays:
+            _append(message, moved, tail)
+        elif moved:
+            lines += moved
+        if lines and message is last:
+            _append(message, lines, tail)
+            lines = []
+        _append_text(message, tail)
+    if lines:  # of messages behind that
+        tail = _take_line_ends(last)
+        _append(last, lines, tail)
+        _append_text(last, tail)
+    for index, (was, now) in enumerate(zip(turn.messages or (), messages, strict=True)):
+        before, after = was.get("content"), now.get("content")
+        if isinstance(before, str) and isinstance(after, str) and _same(before, after, targets):
+            messages[index] = was
+    return turn if messages == (turn.messages or []) else turn.with_messages(messages)
+
+
+def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
+    """Whether nothing was moved: a section that stands at the end already stays there, with the blank lines before it."""
+    if before == after or not any(target.sections for target in targets):
+        return before == after
+    said = [[line for line in str.__str__(text).split("\n") if line.strip()] for text in (before, after)]
+    return said[0] == said[1]
+
+
+def destination(slot: Slot, *, within: bool = False) -> str:
+    """In words, where `move_targets` brings the slot's line."""
+    if within or slot.part.endswith(tuple(f"({role})" for role in _STAYS_THERE)):
+        return "the end of its message"
+    in_message = slot.part == "system" or slot.part.endswith(")")
+    return "the end of the last message" if in_message else "the end of the prompt"
+
+
+def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[_Moved]:
+    content = message.get("content")
+    if isinstance(content, str):
+        message["content"], moved = _take(content, targets, role_of(message))
+        return moved
+    moved = []
+    if isinstance(content, list):
+        parts = [dict(part) if isinstance(part, dict) else part for part in content]
+        for part in parts:
+            if isinstance(part, dict) and isinstance(part.get("text"), str):
+                part["text"], taken = _take(part["text"], targets, role_of(message))
+                moved += taken
+        message["content"] = parts
+    return moved
+
+
+def _append(message: Message, units: list[_Moved], tail: str) -> None:
+    """Put units behind the text of a message, before the line ends of `tail`."""
+    text = _without_line_ends(_last_text(message) or "") if units else Traced(_last_text(message) or "")
+    end = "\r\n" if tail.startswith("\r\n") else "\n"
+    pieces: list[str] = [text] if text else []
+    apart = False
+    for number, unit in enumerate(units):
+        wide = apart or unit.apart or (not number and leads_on(text, unit.text))
+        if pieces:
+            pieces.append(end * (2 if wide else 1))
+        pieces.append(unit.text)
+        apart = unit.apart
+    _set_last_text(message, concat(pieces))
+
+
+def _without_line_ends(text: str) -> Traced:
+    traced = text if isinstance(text, Traced) else Traced(text)
+    return traced[: len(str.__str__(traced).rstrip("\r\n"))]
+
+
+def _append_text(message: Message, text: str) -> None:
+    if text:
+        _set_last_text(message, concat([_last_text(message) or "", text]))
+
+
+def _take_line_ends(message: Message) -> Traced:
+    """Take the line ends at the end of a message, and a line that leads over to the answer: they stay its end."""
+    text = _last_text(message)
+    if text is None or (end := cue_begin(text)) == len(text):
+        return Traced("")
+    traced = text if isinstance(text, Traced) else Traced(text)
+    _set_last_text(message, traced[:end])
+    return traced[end:]
+
+
+def _last_text(message: Message) -> str | None:
+    """The text that lines are put behind; None where a new part is needed for them."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    last = content[-1] if content else None
+    text = last.get("text") if isinstance(last, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _set_last_text(message: Message, text: str) -> None:
+    content = message.get("content")
+    if not isinstance(content, list):
+        message["content"] = text
+    elif _last_text(message) is None:
+        message["content"] = [*content, {"type": "text", "text": text}]
+    else:
+        message["content"] = [*content[:-1], {**content[-1], "text": text}]
+
+
+def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[_Moved]]:
+    """The text without what the targets name, and that."""
+    traced = text if isinstance(text, Traced) else Traced(text)
+    found = parted(traced, targets, role, len(traced))
+    if not found.units:
+        return traced, []
+    return rearranged(traced, found.kept), [_Moved(traced[unit.start : unit.stop], unit.apart) for unit in found.units]

@@ -1,0 +1,175 @@
+"""What a cause makes move: where the values of its slot stand in a text, and the sections that come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.codes.kv106 import KV106
+from kvtool.diagnose.codes.kv107 import KV107, OPTIONAL
+from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place
+from kvtool.fixes.moves.unit_memo import HeldUnits
+from kvtool.fixes.turn_texts import role_of_part, texts_of
+from kvtool.text.traced import Traced, line_around
+from kvtool.workload.turn import Turn
+
+BLOCK_CODES = (KV106.code, KV107.code)
+"""Codes of causes that vary by whole blocks of lines."""
+
+_MOST_LINES = 20_000
+_MOST_BEFORE = 80
+_LOOKED_AT = 8
+_LEAST_COMPARED = 4
+_MOST_PREFIXES = 8
+_MOST_TEXTS = 256
+_MOST_SECTIONS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTarget:
+    """What is to be moved: the units around the values of a slot, or whole sections.
+
+    `steady` are lines that most requests have: a block of paths ends there (None: there is no such block). `sections` are
+    texts of whole lines that stand in some requests and not in others; they are looked for in place of the slot. `before` is what
+    stands before a logged value on its line (None: anything): once the value is gone, another one must not be taken for it.
+    """
+
+    slot: Slot
+    steady: frozenset[str] | None = None
+    sections: tuple[str, ...] = ()
+    before: frozenset[str] | None = None
+    beside: tuple[str, str] = ("", "")
+    common: frozenset[str] | None = None
+    """The lines that two of three of a few requests have; None where nothing is known of other requests."""
+    held: HeldUnits = field(default_factory=HeldUnits, init=False, repr=False, compare=False)
+
+
+def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
+    """What of a cause is to be moved, as far as requests of its group show it."""
+    if cause.kind.key == OPTIONAL.key and cause.slot.variable is None:
+        return MoveTarget(cause.slot, sections=_sections(cause, samples), common=_common(samples))
+    before = _all_before(cause.slot, samples) if cause.slot.logged else None
+    target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples))
+    if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
+        return target
+    texts = [
+        dict.fromkeys(str.__str__(at.text).split("\n"))  # no set: its order differs from run to run
+        for turn in samples
+        for at in texts_of(turn)
+        if _may_hold(at.role, cause)
+    ]
+    counts = Counter(line for lines in texts for line in lines)
+    steady = (line for line, count in counts.most_common(_MOST_LINES) if 2 * count > len(texts))
+    return replace(target, steady=frozenset(steady))
+
+
+def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
+    """The lines that two of three of a few requests have, the spaces at their ends left out."""
+    if len(samples) < _LEAST_COMPARED:
+        return None
+    looked = samples[:: max(len(samples) // _LOOKED_AT, 1)][:_LOOKED_AT]
+    counts = Counter(
+        line
+        for turn in looked
+        for line in {line.rstrip() for at in texts_of(turn) for line in str.__str__(at.text).split("\n", _MOST_LINES)}
+    )
+    return frozenset(line for line, count in counts.items() if 3 * count >= 2 * len(looked))
+
+
+def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
+    """What stands beside the value on its line, where that is so in most of a few requests: else more of the line varies."""
+    beside = cause.excerpt[: cause.value_start], cause.excerpt[cause.value_stop :]
+    target = MoveTarget(cause.slot, beside=beside)
+    seen = narrowed = 0
+    for turn in samples[:_LOOKED_AT]:
+        for at in texts_of(turn):
+            text = Traced(at.text)
+            for start, stop in places_of(text, cause.slot):
+                seen += 1
+                narrowed += value_in(text, start, stop, target) != (start, stop)
+    return beside if 2 * narrowed >= seen else ("", "")
+
+
+def _all_before(slot: Slot, samples: Sequence[Turn]) -> frozenset[str] | None:
+    """What stands before the slot's values on their lines; None where that varies too much to be told."""
+    found: set[str] = set()
+    for turn in samples:
+        for at in texts_of(turn):
+            text = Traced(at.text)
+            found.update(_before(text, start) for start, _ in places_of(text, slot))
+        if len(found) > _MOST_PREFIXES:
+            return None
+    return frozenset(found) or None
+
+
+def _may_hold(role: str, cause: SlotCause) -> bool:
+    return role == role_of_part(cause.slot.part) or (not role and not cause.slot.part.endswith(")"))
+
+
+def _sections(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, ...]:
+    """The runs of lines that at least two requests have word for word and another has not, the longest first."""
+    found: Counter[str] = Counter()
+    texts: Counter[str] = Counter()
+    for turn in samples:
+        texts.update(str.__str__(at.text) for at in texts_of(turn) if _may_hold(at.role, cause))
+    kept = list(texts.items())[:_MOST_TEXTS]
+    total = sum(times for _, times in kept)
+    counts: Counter[str] = Counter()
+    for text, times in kept:
+        counts.update(dict.fromkeys(text.split("\n"), times))
+    for text, times in kept:
+        run: list[str] = []
+        for line in [*text.split("\n"), None]:
+            if line is not None and (1 < counts[line] < total or (run and not line.strip())):
+                run.append(line)
+                continue
+            while run and not run[-1].strip():
+                run.pop()
+            if run:
+                found["\n".join(run)] += times
+            run = []
+    often = [text for text, count in found.items() if count > 1]
+    return tuple(sorted(often, key=lambda text: (-len(text), text))[:_MOST_SECTIONS])
+
+
+def places_at(text: Traced, target: MoveTarget) -> Iterator[tuple[int, int]]:
+    """Where the values of the target's slot begin and end."""
+    for start, stop in places_of(text, target.slot):
+        if target.before is None or _before(text, start) in target.before:
+            yield start, stop
+
+
+def _before(text: Traced, start: int) -> str:
+    return str.__getitem__(text, slice(max(line_around(text, start)[0], start - _MOST_BEFORE), start))
+
+
+def places_of(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
+    """Where the slot's values begin and end; where it is a line of a file, the whole line is meant."""
+    if slot.logged:
+        yield from places_in_log(text, slot)
+        return
+    plain = str.__str__(text)
+    at = 0
+    for length, origin, offset in text.marks:
+        if origin is not None and origin.variable is not None:
+            here = (slot.path, slot.line, slot.column) == variable_place(origin)
+            if here and origin.variable == slot.variable and (slot.path or origin.part == slot.part):
+                yield at, at + length
+        elif origin is not None and origin.path == slot.path and origin.shared and slot.variable is None:
+            found = nth_line(plain, at, at + length, slot.line - origin.position(offset)[0])
+            if found is not None:
+                yield found
+        at += length
+
+
+def value_in(text: str, start: int, stop: int, target: MoveTarget) -> tuple[int, int]:
+    """The value on a line that is a slot as a whole, as far as what stood beside it in other requests tells."""
+    before, behind = target.beside
+    line = str.__getitem__(text, slice(start, stop))
+    narrower = (before or behind) and len(before) + len(behind) < len(line)
+    if narrower and line.startswith(before) and line.endswith(behind):
+        return start + len(before), stop - len(behind)
+    framed = in_frame(line, target.slot) if target.slot.logged else None
+    return (start, stop) if framed is None else (start + framed[0], start + framed[1])

@@ -1,0 +1,1 @@
+"""Fixes that put lists, tools, documents and requests in one order."""

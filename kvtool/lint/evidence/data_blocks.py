@@ -1,0 +1,185 @@
+"""Placeholders that the text before them says to be data: alone behind a label, or in a block that a heading or tags mark.
+
+A name such as `unique_cell_types` says nothing; `Below are the annotations:` on the line before says that they are given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import takewhile
+
+from kvtool.lint.evidence.placeholders import is_set_up, is_settled, words_of
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, leaves, with_holes
+
+_AROUND = 240
+_NO_RECORDS = frozenset(("self", "cls", "args", "os", "state"))
+"""What holds all that a program knows, not one thing."""
+_LEAST_PARTS = 3
+_LABEL = 120
+_MARKS = "`'\"*_~=-<>[](){}|# \t"
+_BLOCK = re.compile(
+    r"(?:[:\uff1a]|#{1,6}[^\n]{1,80}|\*\*[^\n]{1,80}\*\*|<[\w /-]{1,60}>|\[[\w /-]{1,60}\]|[-=]{3,}[^\n]{0,60})$"
+)
+"""How a line ends that a block of data follows: with a colon, or it is a heading or a tag."""
+_FIELD = re.compile(
+    r"^[ \t]*(?:[-*\u2022][ \t]+|\d{1,2}[.)][ \t]+|#{1,6}[ \t]+)?[*_`]{0,3}([\w][\w '\u2019/()-]{1,48})"
+    r"[*_`]{0,3}[:\uff1a][*_`]{0,3}[ \t]*[`'\"<\[(]{0,4}$"
+)
+"""A label at the beginning of a line, and nothing between it and what follows: `Company: `."""
+_OF_A_DEPLOYMENT = frozenset(
+    ("purpose", "choices", "options", "scenario", "criteria", "criterion", "rubric", "constraints")
+)
+"""Words for what one program asks with in all of its requests, as long as it is not asked for another purpose."""
+_SET_UP = _OF_A_DEPLOYMENT | frozenset(
+    [
+        "schema",
+        "schemas",
+        "format",
+        "formats",
+        "policy",
+        "policies",
+        "persona",
+        "style",
+        "tone",
+        "example",
+        "examples",
+        "preamble",
+        "config",
+        "settings",
+        "capabilities",
+        "labels",
+        "definitions",
+        "available",
+        "allowed",
+        "supported",
+        "permitted",
+    ]
+)
+"""Words for what a program is set up with, in the line before a block."""
+_DESCRIPTION = "description"
+_JUDGING = frozenset(("evaluation", "eval", "scoring", "grading", "judging"))
+"""Whose steps are the same for all that is judged."""
+_ENDS = re.compile(r"[ \t]*[`'\"*>\])]{0,4}[.,;]?[ \t]*(?:\n|$)|[ \t]*</")
+
+
+def with_data(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes, where a placeholder of which nothing else tells is another in each request if it stands as data does.
+
+    So is what a prompt takes apart: an object of which it says several things; and a value that stands so in one place is the same
+    wherever else the prompt names it.
+    """
+    given = list(nodes)
+    told = _told(given, "", "", _records(given))
+    asked = {leaf.what for leaf in leaves(told) if isinstance(leaf, Hole) and leaf.doubt == "use"}
+    return with_holes(told, lambda hole: replace(hole, doubt="use") if hole.doubt and hole.what in asked else hole)
+
+
+def _records(nodes: Iterable[Node]) -> frozenset[str]:
+    """The objects of which a text holds several attributes: `order` of `{order.id}`, `{order.sum}` and `{order.day}`."""
+    parts: dict[str, set[str]] = {}
+    for leaf in leaves(nodes):
+        root, dot, rest = leaf.what.strip("`").partition(".") if isinstance(leaf, Hole) else ("", "", "")
+        if dot and root not in _NO_RECORDS and not _says_set_up(root):
+            parts.setdefault(root, set()).add(rest)
+    return frozenset(root for root, told in parts.items() if len(told) >= _LEAST_PARTS)
+
+
+def label_before(text: str, at: int) -> str:
+    """What the line up to a placeholder calls it, as a name: `SOURCE CODE: {0}`; empty where it calls it nothing."""
+    field = _FIELD.match(text[max(text.rfind("\n", 0, at) + 1, at - _AROUND) : at])
+    return "_".join(field[1].split()) if field is not None else ""
+
+
+def _told(nodes: list[Node], before: str, behind: str, records: frozenset[str]) -> list[Node]:
+    result: list[Node] = []
+    worked_on: frozenset[str] = frozenset()
+    for number, node in enumerate(nodes):
+        following = nodes[number + 1] if number + 1 < len(nodes) else behind
+        after = following if isinstance(following, str) else "\n"
+        if isinstance(node, Hole):
+            name = node.what.strip("`")
+            data = node.doubt == "open" and (
+                name.partition(".")[0] in records
+                or _is_data(name, before, after)
+                or (not worked_on.isdisjoint(words_of(name)) and _stands_alone(before, after))
+            )
+            result.append(replace(node, doubt="use") if data else node)
+            before = ""
+        elif isinstance(node, Choice):
+            result.append(Choice(tuple(tuple(_told(list(branch), before, after, records)) for branch in node.branches)))
+            before = ""
+        elif isinstance(node, Repeat):
+            result.append(node)
+            before = ""
+        else:
+            result.append(node)
+            before = f"{before}{node}"[-_AROUND:]
+            worked_on |= _worked_on(node)
+    return result
+
+
+_WORK = re.compile(
+    r"\b(?:analy[sz]e|assess|check|classify|convert|correct|critique|edit|evaluate|extract|improve|judge|parse|proofread|rate|refine"
+    r"|review|revise|rewrite|score|summari[sz]e|translate|validate|verify)\b(?:[^\n.:;]|\n(?!\n)){0,60}?"
+    r"\b(?:the following|this|these|the (?:given|provided))\s((?:[^\n.:;,]|\n(?!\n)){1,60})",
+    re.IGNORECASE,
+)
+"""A sentence that says what is worked on: `Evaluate the quality of the following review criteria`."""
+_LEAST_WORD = 4
+_MOST_WORDS = 5
+_ENDS_THING = frozenset(
+    words_of("the a an and or for with using into from by against that which whether is are in on to of as based meets")
+)
+"""Words behind the name of a thing: `this article meets the inclusion criteria` names an article."""
+
+
+def _worked_on(text: str) -> frozenset[str]:
+    """The words for what a text says to work on."""
+    return frozenset(word for found in _WORK.finditer(text) for word in _thing(found[1]) if len(word) >= _LEAST_WORD)
+
+
+def _thing(words: str) -> Iterator[str]:
+    return takewhile(lambda word: word not in _ENDS_THING, words_of(words)[:_MOST_WORDS])
+
+
+def _stands_alone(before: str, after: str) -> bool:
+    """Whether a value is all of a line, or of what its label introduces."""
+    line = before.rpartition("\n")[2]
+    return _ENDS.match(after) is not None and (not line.strip(_MARKS) or _FIELD.match(line) is not None)
+
+
+def _is_data(name: str, before: str, after: str) -> bool:
+    described = words_of(name) == [_DESCRIPTION]
+    if (_says_set_up(name) and not described) or _ENDS.match(after) is None:
+        return False
+    line = before.rpartition("\n")[2]
+    field = _FIELD.match(line)
+    if field is not None:
+        return _names_thing(field[1]) if described else not _says_set_up(field[1])
+    if line.strip(_MARKS):
+        return False
+    lines = [one for one in before.split("\n") if one.strip()]
+    while lines and not lines[-1].strip(_MARKS):
+        lines.pop()
+    label = lines[-1].rstrip() if lines else ""
+    return _BLOCK.search(label) is not None and (_names_thing(label) if described else not _names_set_up(label))
+
+
+def _names_thing(label: str) -> bool:
+    """Whether a label says what a description is one of, and that is no part of a program: `## Plot description`."""
+    thing = " ".join(word for word in words_of(label[-_LABEL:]) if word != _DESCRIPTION)
+    return bool(thing) and not _names_set_up(thing)
+
+
+def _names_set_up(label: str) -> bool:
+    """Whether the line before a block names what a program is set up with; other words of a sentence say nothing of it."""
+    return is_set_up(label[-_LABEL:]) or not _SET_UP.isdisjoint(words_of(label[-_LABEL:]))
+
+
+def _says_set_up(label: str) -> bool:
+    words = words_of(label[-_LABEL:])
+    said = " ".join(words)
+    judges = words[-1:] == ["steps"] and not _JUDGING.isdisjoint(words)
+    return judges or is_set_up(said) or is_settled(said) or not _OF_A_DEPLOYMENT.isdisjoint(words)

@@ -1,0 +1,269 @@
+"""What the placeholder of a template holds, by its name and its use: a clock, an id, what is asked, or what nothing tells."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.kv107 import FLAG
+from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.values.variable_names import kind_of_name
+from kvtool.lint.evidence.value_precision import id_of, sure_kind
+from kvtool.lint.evidence.volatile_calls import named, named_kind
+from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")
+_LONGEST_NAME = 200
+_OWN = re.compile(r"^`?self\.")
+_WHOSE = _words(
+    "language lang locale country currency region plan organization org member version platform os shell repo repository timezone"
+    " tz tree path paths"
+)
+"""Nouns that a code is named for, and that are the same in all requests of many a program: nothing tells of them in a template."""
+_ASKED = _words(
+    "task question questions query queries input inputs request prompt message messages msg history context chat conversation"
+    " transcript dialogue dialog document documents doc docs passage passages text texts article articles content contents ticket"
+    " tickets email emails issue problem statement snippet snippets code diff patch observation observations result results"
+    " scratchpad memory memories summary summaries claim answer answers response responses candidate sentence sentences paragraph"
+    " paragraphs review reviews post comment comments tweet chunk chunks goal topic topics utterance source sources evidence"
+    " completion output outputs feedback thought thoughts trajectory log logs data payload body url urls title"
+    " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
+    " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
+    " abstract abstracts candidates solution solutions idea ideas argument arguments opinion alert incident"
+    " scenario scenarios situation claims tasks requests transcripts dialogues dialogs trajectories hypotheses premises intent"
+    " intention theorem proof puzzle stories essays resumes captions subtitles lyrics poem headline incidents alerts"
+    " calls plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference"
+    " references sql analysis analyses"
+)
+"""What a prompt is made for: it is another in each request."""
+_CODED = _words(
+    "language lang locale country region currency status state error exit return reason zip postal area airport unit"
+)
+"""Nouns whose code is a short name: `language_code`."""
+_SHOWN = _words("example examples")
+"""Words that a name begins with of what a program shows in all of its requests: `example_queries`."""
+_LATE = _words("error errors exception exceptions traceback stderr stacktrace failure failures warning warnings retry")
+"""What is reported back in a conversation that goes on: little is shared behind it."""
+_DESCRIBED = _words(
+    "problem task question issue ticket incident bug job document article product image section scene event step"
+)
+"""Nouns whose description is asked about, too."""
+_DOCUMENTATION = _words("doc docs documentation")
+_DOCUMENTED = _words(
+    "command commands tool tools api apis function functions method methods class classes module modules library package"
+    " framework action actions"
+)
+"""Parts of a program, whose documentation is the same in all of its requests: `command_docs`."""
+_ONE_AFTER_ANOTHER = _words("previous prev prior past last latest earlier existing current")
+"""Words that a name begins with of which there is another one each time: `past_triples`."""
+_NONE = _words("no not none empty missing default")
+"""Words that a constant begins with that stands for an answer."""
+_SET_UP = _words(
+    "instruction instructions schema schemas format formats rules guidelines policy policies persona role roles role_description"
+    " style tone tool tools function functions example examples preamble header footer separator prefix suffix config settings"
+    " capabilities categories labels definitions token"
+)
+"""What a program is set up with, whatever stands before it in the name: `format_instructions`, `output_schema`."""
+_FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
+"""What is made of the program alone: it is the same in all of its requests."""
+_SAYS_NOTHING = _words("str string text value values list block section formatted json xml md markdown raw the")
+_DONE = _words("written given received retrieved generated provided extracted preview")
+"""Words that say no more of a thing than how it came: `code_written`."""
+_PARTS = _words("agent role persona personality suffix prefix template schema")
+"""Words of names for parts of a prompt that a program puts together itself."""
+_OF_A_PROGRAM = _words(
+    "type types kind kinds mode modes backend dialect delimiter delimiters language languages locale location locations top k"
+    " length size count counts per threshold names descs domain skill skills self cls config cfg settings options opts kwargs"
+    " available allowed supported permitted signal reminder marker"
+)
+"""Words for what is the same in all requests of a deployment, wherever they stand in a name."""
+_OF_CODE = _PARTS | _words(
+    "agents swarm team teams crew worker workers peer leader member tool tools function functions attr attribute signature method"
+    " classification classifications space spaces"
+    " class cls func name names id ids description descriptions desc rating seconds timeout deadline interval catalog"
+    " semantic json xml yaml fields field parameter parameters params option options args kwargs header footer separator tag tags"
+    " instruction instructions rules guidelines categories labels owner repo"
+)
+"""Words for parts of a program in names of what it puts into a prompt."""
+_SAYS_WHAT_OF = _words(
+    "name names id ids description descriptions desc type value values json xml yaml str string text key keys"
+)
+"""Words that say what is told of a thing, whatever it is."""
+_CONVERSATIONS = _words("history context conversation chat transcript dialogue memory thread turns")
+"""What requests go on with: messages that are added to it stand late. `messages` may hold no more than a system prompt."""
+_GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
+"""What a conversation adds to, whosever it is."""
+_SETTINGS = _words("config configuration cfg conf settings options opts")
+"""Names of objects that hold what a program is set up with, whatever each part of them is."""
+_LIMITS = _words("max min num number limit limits cap maximum minimum budget version")
+"""Words of names for numbers that a program is set up with, at their beginning or end."""
+_ASKS_WHETHER = _words("is has was are should can needs")
+"""Words that a name begins with that holds yes or no."""
+_BY_PEOPLE = _words("user human original initial image given")
+"""Whose prompt is one that is asked; all other prompts within a prompt are parts that a program puts together."""
+_WHOLE = _words("prompt prompts messages")
+_DONE_ON_REQUEST = "instruction"
+"""A name for a rule of a program, and for what somebody asked whose answer is judged."""
+_ANSWERED = _words("output outputs response responses answer answers completion completions prediction reply")
+_SYSTEM = frozenset(("system", "developer", "base", "default"))
+
+
+def placeholder(name: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of a placeholder; None for what is the same in all requests of a program."""
+    told = _told(name)
+    return None if told is None else Hole(spot, told[0], f"`{name}`", doubt=told[1])
+
+
+@lru_cache(maxsize=4096)
+def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
+    words = words_of(name)
+    if _is_limit(words) or _is_documentation(words):
+        return None
+    kind = named_kind(name) or id_of(name)
+    if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and kind is not None:
+        if kind not in (TIME, REQUEST_ID) and _is_setting(name):
+            return None
+        if kind is USER and kind_of_name(words[-1]) is not USER and doubt_of(name) == "use":
+            return OTHER, "use"  # `user_goal`: it is what the user wants, not who that is
+        if kind is not COUNTER or sure_kind(name) is COUNTER:
+            return kind, ""
+    return None if is_settled(name) else (OTHER, doubt_of(name))
+
+
+def unnamed(name: str, spot: TemplatePlace) -> Hole:
+    """The hole of a placeholder whose name does not count, for it is known what is put in."""
+    return Hole(spot, OTHER, f"`{name}`", doubt="open")
+
+
+def asked(name: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of a value that code puts into a prompt, by its use only; None for what is the same in all requests."""
+    words = words_of(name)
+    if not words or is_settled(name):
+        return None
+    return Hole(spot, OTHER, f"`{name}`", doubt=doubt_of(name))
+
+
+@lru_cache(maxsize=4096)
+def is_settled(name: str) -> bool:
+    """Whether a name says that its value is the same in all requests of a deployment, or stands late in a conversation."""
+    if name == _DONE_ON_REQUEST:
+        return False
+    words = words_of(name)
+    if name.endswith("__"):
+        return True  # what Python gives things itself: `__doc__`, `__name__`
+    if _FIXED.search(name.replace(".", "_").lower()) or _LATE.intersection(words) or _NONE.intersection(words[:1]):
+        return True
+    if _is_limit(words) or _is_documentation(words):
+        return True
+    if doubt_of(name) == "use":
+        return False
+    return bool(_OF_A_PROGRAM.intersection(words) or _SET_UP.intersection(words) or _SYSTEM.intersection(words))
+
+
+def _is_limit(words: list[str]) -> bool:
+    return not _LIMITS.isdisjoint((*words[:1], *words[-1:]))
+
+
+def _is_setting(name: str) -> bool:
+    """Whether it is a part of an object that is named for settings: `config.tenant_label`, `self.settings.region`."""
+    owners = name.rpartition(".")[0].split(".")
+    return any(words_of(owner)[-1:] and words_of(owner)[-1] in _SETTINGS for owner in owners)
+
+
+def _is_documentation(words: list[str]) -> bool:
+    """Whether it is what is written of a part of a program."""
+    while len(words) > 2 and words[-1] in _SAYS_NOTHING:
+        words = words[:-1]
+    return len(words) > 1 and words[-1] in _DOCUMENTATION and words[-2] in _DOCUMENTED
+
+
+def section(name: str, spot: TemplatePlace) -> Hole | None:
+    """The hole of a section that is there where a flag or a clock says so; what else decides it mostly says whether it is given."""
+    kind = kind_of_name(name)
+    about = kind is TIME and not _ASKS_WHETHER.isdisjoint(words_of(name)[:1])  # `is_date_field` is no clock
+    return named(name, spot) if kind in (FLAG, TIME) and not about else None
+
+
+def doubt_of(name: str) -> Doubt:
+    """Whether what a name holds is another in each request by its use, or nothing tells; for names that name no kind."""
+    words = words_of(name)
+    if "for" in words[1:]:
+        words = words[: words.index("for", 1)]  # `text_input_for_titles`: what it is for says nothing of it
+    while len(words) > 1 and (words[-1] in _SAYS_NOTHING or words[-1] in _DONE):
+        words.pop()
+    if _is_setting(name):
+        return "open"
+    root = words_of(name.partition(".")[0]) if "." in name else []
+    if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or _SYSTEM.intersection(words):
+        return "open"
+    if _PARTS.intersection(words) and words[-1] not in _GROWS:
+        return "open"
+    if words[-1] in ("description", "name", "details", "info", "information") and len(words) > 1:
+        return "use" if words[-2] in _DESCRIBED else "open"
+    if words[0] in _SHOWN and len(words) > 1:
+        return "open"
+    if words[-1] == "code" and len(words) > 1 and words[-2] in _CODED:
+        return "open"
+    if words[-1] == "prompt" and len(words) > 1:
+        return "use" if words[-2] in _ASKED or words[-2] in _BY_PEOPLE else "open"
+    return "use" if words[-1] in _ASKED or _is_one_after_another(words) or _is_to_be(words) else "open"
+
+
+def _is_one_after_another(words: list[str]) -> bool:
+    """Whether a name says that there was another one before, and is none of a part of a program."""
+    parts = _OF_A_PROGRAM | _SET_UP | _OF_CODE
+    return len(words) > 1 and words[0] in _ONE_AFTER_ANOTHER and parts.isdisjoint(words[1:])
+
+
+def _is_to_be(words: list[str]) -> bool:
+    """Whether a name says what is to be done with a thing that is asked about: `text_to_process`, `documents_to_rank`."""
+    return "to" in words[1:-1] and words[words.index("to", 1) - 1] in _ASKED
+
+
+def says_whole_prompt(name: str) -> bool:
+    """Whether a name is one for all of a prompt, to which something is added: `base_prompt`, `prompt_text`, `messages`."""
+    words = words_of(name)
+    while len(words) > 1 and words[-1] in _SAYS_NOTHING:
+        words.pop()
+    return bool(_WHOLE.intersection(words[-1:]))
+
+
+def is_set_up(name: str) -> bool:
+    """Whether a name holds a word for a part of a program, which code mostly sets up once: `agent_name`, `tool_descriptions`."""
+    return not _OF_CODE.isdisjoint(words_of(name))
+
+
+def names_a_conversation(name: str) -> bool:
+    """Whether a name is one for the messages that were exchanged so far."""
+    return not _CONVERSATIONS.isdisjoint([word for word in words_of(name) if word not in _WHOLE][-1:])
+
+
+def may_be_asked(name: str) -> bool:
+    """Whether a value may be what somebody asked, though it may be a rule of a program, too: an `instruction`."""
+    return name.strip("`") == _DONE_ON_REQUEST
+
+
+def is_answered(name: str, behind: str) -> bool:
+    """Whether a value is what somebody asked, where an answer is given behind it."""
+    return may_be_asked(name) and not _ANSWERED.isdisjoint(words_of(behind))
+
+
+def names_a_part(name: str) -> bool:
+    """Whether a name is one of a part of a program: an `agent_name`, or a bare `name`; not a `journal_name`."""
+    words = [word for word in words_of(name) if word not in _SAYS_WHAT_OF]
+    return not words or not _OF_CODE.isdisjoint(words)
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name in snake case, camel case or with dots, in lower case."""
+    return [word.lower() for word in _WORD.findall(_OWN.sub("", name[:_LONGEST_NAME], count=1))]

@@ -1,0 +1,177 @@
+"""How far a clock is resolved, what a method leaves of what varies, and which names of parameters say enough without data flow."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.kv104 import USER
+from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.kv106 import ENVIRONMENT
+from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.lint.evidence.volatile_calls import RANDOM
+from kvtool.lint.skeleton import Hole
+
+DATE = DifferenceKind("date", "date, new once a day", TIME.code)
+_FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQ]|HH|mm:|:ss")
+_CLOCK_ATTRIBUTES = frozenset(("year", "month", "day", "weekday", "isoweekday", "date", "isocalendar", "toordinal"))
+_KEEPS = frozenset(
+    [
+        "isoformat",
+        "strftime",
+        "ctime",
+        "astimezone",
+        "replace",
+        "timestamp",
+        "timetuple",
+        "utctimetuple",
+        "time",
+        "hex",
+        "int",
+        "bytes",
+        "urn",
+        "lower",
+        "upper",
+        "title",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "split",
+        "rsplit",
+        "splitlines",
+        "format",
+        "format_map",
+        "encode",
+        "decode",
+        "as_posix",
+        "resolve",
+        "absolute",
+        "joinpath",
+        "expanduser",
+        "parent",
+        "name",
+        "stem",
+        "total_seconds",
+        "capitalize",
+        "center",
+        "ljust",
+        "rjust",
+        "zfill",
+        "removeprefix",
+        "removesuffix",
+        "partition",
+        "rpartition",
+        "hour",
+        "minute",
+        "second",
+        "microsecond",
+        "system",
+        "node",
+        "release",
+        "machine",
+        "version",
+        "get",
+        "fields",
+        "to_iso8601_string",
+        "humanize",
+        "year",
+        "month",
+        "day",
+        "weekday",
+        "isoweekday",
+        "date",
+        "isocalendar",
+        "toordinal",
+        "hexdigest",
+        "digest",
+        "timezone",
+        "tz_localize",
+        "tz_convert",
+        "floor",
+        "ceil",
+        "drive",
+        "root",
+        "parts",
+        "as_uri",
+        "now",
+        "today",
+        "utcnow",
+        "days",
+        "seconds",
+        "lang",
+        "user",
+        "login",
+        "tzname",
+        "utcoffset",
+    ]
+)
+
+
+def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:
+    """What a method or an attribute leaves of what varies; None where nothing of it gets into a text."""
+    if hole.kind is TIME:
+        if method in _CLOCK_ATTRIBUTES:
+            return replace(hole, kind=DATE, clock=True)
+        if method == "strftime" and pattern is not None:
+            return dated(hole, pattern)
+    if hole.kind is RANDOM:
+        return hole  # what is taken of something random is random
+    return hole if method in _KEEPS or method in ("", "__str__") else None
+
+
+def keeps(method: str) -> bool:
+    """Whether something of a value gets into what a method or an attribute of it gives."""
+    return method in _KEEPS
+
+
+def dated(hole: Hole, pattern: str) -> Hole:
+    """A clock as a format writes it: only a date where nothing in it is finer than a day."""
+    if hole.kind is TIME and "%" in pattern and not _FINE.search(pattern):
+        return replace(hole, kind=DATE)
+    return hole
+
+
+_SURE_NAMES: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = (
+    (
+        TIME,
+        re.compile(
+            r"(?:(?:get_)?(?:current|curr|todays?|today_s|now|utc|local|iso|formatted|present|system)_?)+(?:date|time|datetime|timestamp|date_?time|day|hour)"
+            r"(?:_(?:str|string|iso|text|utc|info|formatted))?|now|today|timestamp|datetime_now|date_?today|time_?now|now_(?:str|iso|utc|text)|today_(?:str|iso|date)"
+            r"|utcnow|weekday|day_of_week|date_str|time_str|timestamp_str|current_(?:year|month|weekday)"
+        ),
+    ),
+    (
+        REQUEST_ID,
+        re.compile(
+            r"(?:request|session|conversation|thread|trace|run|message|call|event|transaction|correlation|chat|job|span|task|execution|interaction)_?"
+            r"(?:uu)?id|uuid|guid|nonce|random_(?:id|string|seed|suffix|token|str)|session_(?:key|token)|unique_id"
+        ),
+    ),
+    (USER, re.compile(r"user_?(?:name|id|email)|username|customer_(?:name|id|email)|tenant_id|account_id"
+            r"|(?:employee|member)_(?:name|id)")),
+    (
+        COUNTER,
+        re.compile(r"(?:current_)?(?:step|iteration|attempt|turn|round|retry)_?(?:number|num|no|count|idx|index)|current_(?:step|iteration|attempt|turn|round|loop)|iteration|attempt|retry_count|turn_count|n_steps|step_idx"),
+    ),
+    (
+        ENVIRONMENT,
+        re.compile(r"cwd|pwd|(?:current_)?work(?:ing)?_?dir(?:ectory)?|current_(?:dir|directory|folder)|hostname|host_name|git_(?:branch|commit|sha|status)|current_branch|commit_(?:hash|sha)|home_dir"),
+    ),
+)  # fmt: skip
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@lru_cache(maxsize=8192)
+def sure_kind(name: str) -> DifferenceKind | None:
+    """The kind of value that a name without data flow says beyond doubt: the whole of its last part must say so."""
+    last = _CAMEL.sub("_", name.rpartition(".")[2][:80]).lower().strip("_")
+    return next((kind for kind, pattern in _SURE_NAMES if pattern.fullmatch(last)), None)
+
+
+def id_of(name: str) -> DifferenceKind | None:
+    """The kind of an `id` by what it is the id of: `task.id` is a `task_id`."""
+    owner, _, last = name.rpartition(".")
+    return sure_kind(f"{owner.rpartition('.')[2]}_id") if last == "id" and owner else None

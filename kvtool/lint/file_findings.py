@@ -1,0 +1,168 @@
+"""What can be seen in one template or Python file, without traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.config.layers import merged
+from kvtool.engine.config import EngineConfig
+from kvtool.errors import KvtoolError, Place
+from kvtool.lint.evidence.agent_profiles import WrittenIn, without_profiles
+from kvtool.lint.evidence.data_blocks import with_data
+from kvtool.lint.evidence.late_texts import without_late
+from kvtool.lint.evidence.prompt_evidence import Belief
+from kvtool.lint.findings.file_result import JudgedText
+from kvtool.lint.findings.ignored_findings import read_ignores
+from kvtool.lint.findings.line_moves import movable
+from kvtool.lint.findings.template_findings import found_losses
+from kvtool.lint.folders.file_dependencies import Uses
+from kvtool.lint.folders.prompt_files import template_belief
+from kvtool.lint.folders.scaffold_templates import makes_a_file
+from kvtool.lint.formats.mustache import mustache_nodes
+from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
+from kvtool.lint.front_matter import body_start
+from kvtool.lint.lint_inputs import DATA, TextInput
+from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.varying_texts import judged
+from kvtool.lint.skeleton import Node
+from kvtool.lint.template_files import jinja_template, marked_template, placeholder_count, traced_template
+from kvtool.results.finding import Finding
+from kvtool.text.tokens.tekken import built_in_counter
+from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.text.traced import Origin, Traced
+from kvtool.workload.yaml.schema import EngineOptions
+
+_LEAST_BLOCKS = {"python": (3, 4, 8)}
+"""Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""
+_LEAST_FOUND = 2
+"""The first of these for a file that a walk found: in a folder of many, one closing sentence is not worth a finding."""
+_NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
+
+
+_UNREAD = "too much work to be read whole: nothing is said of what is built in {}"
+_MOST_NAMES = 3
+
+
+class Finder:
+    """Finds what can be seen in a template or a Python file; the same for the same file and options, in any process."""
+
+    def __init__(self, options: RunOptions, load: Tokenizers) -> None:
+        asked = asked_engine(options)
+        self._block_size = asked.block_size or EngineConfig.block_size
+        self._count = _Counter(lambda: _counting(asked.tokenizer, load))
+        self._python = PythonPrompts()
+
+    def judge(self, one: TextInput) -> JudgedText:
+        """What there is to say of a file; what is wrong with it is part of that."""
+        try:
+            result = self._judged(one)
+            ignores = read_ignores(one.path, one.text) if result.known else []
+        except KvtoolError as error:
+            parsed = one.kind == "python" or one.style == DATA
+            made = one.found and parsed and makes_a_file(one.path, error)
+            return JudgedText(known=False) if made else JudgedText(error=error)
+        except RecursionError:
+            return JudgedText(error=KvtoolError("nested too deeply to read", place=Place(one.path)))
+        findings = (
+            movable(one.text, result.findings, jinja=one.style == "jinja") if one.is_template else result.findings
+        )
+        return replace(result, findings=findings, ignores=ignores)
+
+    def __call__(self, one: TextInput) -> list[Finding]:
+        """The findings only; KvtoolError where the file cannot be read."""
+        return self._judged(one).findings
+
+    def _judged(self, one: TextInput) -> JudgedText:
+        files: tuple[str, ...] = ()
+        uses: Uses = {}
+        prompts: list[list[Node]] = []
+        note, partly = "", False
+        if one.kind == "python":
+            prompts = self._python(one.path, one.text)
+            uses = self._python.new_uses()
+            unread = self._python.unread
+            note = "" if prompts else "no string in it is built from anything that varies"
+            note = _UNREAD.format(_listed(unread)) if unread else note
+            partly = bool(unread)
+        elif one.style == DATA:
+            read = read_prompts(one.path, one.text)
+            if read is None:
+                return JudgedText(known=False)
+            files = read.files
+            prompts = [prompt_nodes(prompt) for prompt in read.prompts]
+            if not any(part.style for prompt in read.prompts for part in prompt):
+                note = f"{read.format}: nothing varies in it, for it has no placeholders"
+        elif one.style == "jinja":
+            prompts = [jinja_template(_sent(one))]
+        elif one.style == "mustache":
+            prompts = [mustache_nodes(_sent(one))]
+        elif one.marks:
+            prompts = [marked_template(_sent(one), one.marks)]
+        elif one.style and placeholder_count(one.text, one.style):
+            prompts = [traced_template(_sent(one), one.style)]
+        else:
+            note = _NO_HOLES
+        if one.kind != "python":
+            written = WrittenIn(one.path, one.text)
+            prompts = [without_profiles(without_late(with_data(nodes)), written) for nodes in prompts]
+        if one.found and one.kind != "python" and one.style != DATA and prompts:
+            how = template_belief(one, prompts)
+            if how is Belief.NO:
+                return JudgedText(known=False)
+            if how is Belief.WEAK:
+                prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
+        size = self._block_size
+        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
+        least = max(least, size * _LEAST_FOUND) if one.found else least
+        found = found_losses(
+            one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
+        )
+        findings = [loss.finding for loss in found]
+        fills = {number: loss.fills for number, loss in enumerate(found) if loss.fills is not None}
+        return JudgedText(findings, fills=fills, note=note, files=files, uses=uses, partly=partly)
+
+
+def _sent(one: TextInput) -> Traced:
+    """What of a template's file is sent."""
+    return Traced.of(one.text, Origin(one.path, text=one.text))[body_start(one.text) :]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(name if " " in name else f"`{name}()`" for name in names[:_MOST_NAMES]) + more
+
+
+class _Counter:
+    """Counts tokens; what counts is made when the first text is to be counted."""
+
+    def __init__(self, make: Callable[[], Callable[[str], int]]) -> None:
+        self._make = make
+        self._count: Callable[[str], int] | None = None
+        self._known: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        if text not in self._known:
+            if self._count is None:
+                self._count = self._make()
+            self._known[text] = self._count(text)
+        return self._known[text]
+
+
+def _counting(name: str | None, load: Tokenizers) -> Callable[[str], int]:
+    """What counts the tokens of a text: of the built-in vocabulary without its tokenizer, which takes seconds to make."""
+    if name is None:
+        return built_in_counter()
+    tokenizer = load(name)
+    return lambda text: len(tokenizer.encode_ids(text))
+
+
+def asked_engine(options: RunOptions) -> EngineOptions:
+    """What flags, and below them the configuration file, say of what is read without a workload."""
+    asked = EngineOptions(
+        tokenizer=options.rendering.tokenizer,
+        chat_template=options.rendering.chat_template,
+        block_size=options.serving.block_size,
+    )
+    return merged(asked, options.fallback)

@@ -1,0 +1,1 @@
+"""Findings in templates, comments that ignore them, and fixes in files."""

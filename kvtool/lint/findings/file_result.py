@@ -1,0 +1,80 @@
+"""What reading one file gave, and the form in which processes and the cache pass it on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.lint.findings.ignore_comments import Ignore
+from kvtool.lint.folders.file_dependencies import Uses
+from kvtool.lint.skeleton import Filled, TemplatePlace
+from kvtool.results.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedText:
+    """`note` says why there is nothing to see; `error` what is wrong with the file, of which nothing else is told then.
+
+    `files` are those that it names, relative to its own folder; `uses` what files depend on, this one and others, as far as no
+    result before told it; `known` is False for a file that holds nothing that lint reads; `partly` says that `note` tells what of
+    the file was not judged.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    ignores: list[Ignore] = field(default_factory=list)
+    note: str = ""
+    files: tuple[str, ...] = ()
+    uses: Uses = field(default_factory=dict)
+    known: bool = True
+    partly: bool = False
+    error: KvtoolError | None = None
+    fills: dict[int, Filled] = field(default_factory=dict)
+    """Of findings, by their number, the placeholder of another file's template that the value is put into."""
+
+    def packed(self) -> str:
+        """As JSON, which `unpacked` reads."""
+        plain: dict[str, Any] = {}
+        if self.findings:
+            plain["findings"] = [finding.model_dump(mode="json", exclude_defaults=True) for finding in self.findings]
+        if self.fills:
+            plain["fills"] = [[number, asdict(one)] for number, one in self.fills.items()]
+        if self.ignores:
+            plain["ignores"] = [asdict(ignore) for ignore in self.ignores]
+        if self.error is not None:
+            place = None if self.error.place is None else asdict(self.error.place)
+            plain["error"] = [self.error.message, self.error.hint, place, self.error.exit_code]
+        plain |= {name: value for name in ("note", "files", "uses", "partly") if (value := getattr(self, name))}
+        return json.dumps(plain if self.known else plain | {"known": False})
+
+    @classmethod
+    def unpacked(cls, text: str) -> JudgedText:
+        """ValueError, KeyError or TypeError where it is not what `packed` writes."""
+        plain = json.loads(text)
+        error = plain.get("error")
+        return cls(
+            findings=[Finding.model_validate(each) for each in plain.get("findings", ())],
+            fills={int(number): _filled(one) for number, one in plain.get("fills", ())},
+            ignores=[_ignore(each) for each in plain.get("ignores", ())],
+            note=str(plain.get("note", "")),
+            files=tuple(map(str, plain.get("files", ()))),
+            uses={str(path): tuple(map(str, looked)) for path, looked in plain.get("uses", {}).items()},
+            known=bool(plain.get("known", True)),
+            partly=bool(plain.get("partly", False)),
+            error=None if error is None else _error(*error),
+        )
+
+
+def _filled(plain: Mapping[str, Any]) -> Filled:
+    return Filled(TemplatePlace(**plain["spot"]), int(plain["first"]), int(plain["last"]))
+
+
+def _ignore(plain: Mapping[str, Any]) -> Ignore:
+    ignore = Ignore(**plain)
+    return replace(ignore, codes=tuple(ignore.codes), files=tuple(ignore.files))
+
+
+def _error(message: str, hint: str | None, place: Mapping[str, Any] | None, exit_code: int) -> KvtoolError:
+    return KvtoolError(message, hint=hint, place=None if place is None else Place(**place), exit_code=exit_code)

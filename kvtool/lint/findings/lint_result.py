@@ -1,0 +1,80 @@
+"""What a lint run found, and the document of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kvtool.errors import KvtoolError
+from kvtool.lint.folders.folder_files import OUTSIDE
+from kvtool.lint.skeleton import Filled
+from kvtool.results.choices import Severity
+from kvtool.results.documents.lint import Counts, Fixed, InputProblem, LintDocument, LintFinding, LintInput
+from kvtool.results.finding import Finding
+
+if TYPE_CHECKING:
+    from kvtool.lint.probe.probing import ProbeResult
+
+
+@dataclass(slots=True)
+class LintResult:
+    """`fixable` are the fix keys of findings that an edit of the files can mend; `fixed` and `probe` None where nobody asked."""
+
+    inputs: list[LintInput] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    ignored: int = 0
+    partial: bool = False
+    problems: list[KvtoolError] = field(default_factory=list)
+    """What is wrong with inputs that could not be read or run; the findings are those of the others."""
+    fixable: frozenset[str] = frozenset()
+    fixed: Fixed | None = None
+    probe: ProbeResult | None = None
+    passed_over: int = 0
+    """YAML and JSON files that hold nothing that lint reads."""
+    outside: list[str] = field(default_factory=list)
+    """Links in folders that lead out of their repositories, and so were not read."""
+    fills: dict[tuple[object, ...], Filled] = field(default_factory=dict)
+    """By the identity of a finding, the placeholder of another file's template that its value is put into."""
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity == severity for finding in self.findings)
+
+    def can_fix(self, finding: Finding) -> bool:
+        return bool(finding.fix_key) and finding.fix_key in self.fixable
+
+    def document(self) -> LintDocument:
+        """The result without any prompt text."""
+        return LintDocument(
+            schema="kvtool.lint/1",
+            partial=self.partial,
+            problems=[_problem(error) for error in self.problems],
+            inputs=[*self.inputs, *(LintInput(path=path, kind="text", note=OUTSIDE) for path in self.outside)],
+            findings=[self._told(finding) for finding in self.findings],
+            counts=Counts(error=self.count("error"), warning=self.count("warning"), info=self.count("info")),
+            ignored=self.ignored,
+            fixed=self.fixed,
+            probe=None if self.probe is None else self.probe.document(),
+        )
+
+    def _told(self, finding: Finding) -> LintFinding:
+        """A finding without a group was seen in a file, not measured."""
+        return LintFinding(
+            **finding.model_dump(
+                include=set(LintFinding.model_fields),
+                exclude={"group": True, "example": {"was_line", "now_line"}},
+            ),
+            evidence="measured" if finding.group else "static",
+            group=finding.group or None,
+            fixable=self.can_fix(finding),
+        )
+
+
+def _problem(error: KvtoolError) -> InputProblem:
+    place = error.place
+    return InputProblem(
+        path="" if place is None else place.path,
+        line=0 if place is None else place.line or 0,
+        column=0 if place is None else place.column or 0,
+        message=error.message,
+        hint=error.hint,
+    )

@@ -1,0 +1,247 @@
+"""Which inputs of `kvtool lint` are traffic, to be run, and which are templates, to be read.
+
+A workload (.yaml with `groups:`) is run by itself; logs, traces and prompts are run together. Jinja and Mustache files, XML,
+Python files, text files with Jinja in them, and files in which frameworks keep prompts (`lint.formats.prompt_formats`) are
+templates. A text file (.txt, .md) that stands alone is a template where it has `{name}` or `$name` placeholders; of several,
+such files are prompts that were sent, as braces and dollars are common in those.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.lint.front_matter import body_start
+from kvtool.lint.python.source_encoding import python_text
+from kvtool.text.files.text_files import file_bytes, read_text
+from kvtool.text.files.yaml_nodes import parse_yaml_data
+from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
+
+InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
+
+WORKLOAD_SUFFIXES = (".yaml", ".yml")
+_OF_ALL = (".json", ".toml")
+JINJA_SUFFIXES = (".j2", ".jinja", ".jinja2", ".tmpl")
+MUSTACHE_SUFFIXES = (".mustache", ".hbs", ".handlebars")
+MARKUP_SUFFIX = ".xml"
+"""Texts with tags around their parts: prompts in files of this suffix are texts with placeholders, hardly ever XML."""
+TEMPLATE_SUFFIXES = (*JINJA_SUFFIXES, *MUSTACHE_SUFFIXES, MARKUP_SUFFIX)
+_BLANK_BYTES = 4096
+DATA = "data"
+"""The style of a file that holds prompts beside other things."""
+MOST_DATA_BYTES = 4 * 1024 * 1024
+_GROUPS = re.compile(r"^[\"']?groups[\"']?[ \t]*:", re.MULTILINE)
+_VERSION = re.compile(r"^version[ \t]*:", re.MULTILINE)
+_GO_MARK = re.compile(r"\{\{-?\s{0,8}(?:\.(?:[A-Za-z_]|\s{0,8}\}\})|\$|[#^/&][A-Za-z])")
+"""What no Jinja has: `{{ .Name }}`, `{{$name}}`, `{{#if name}}`."""
+_TEX = re.compile(r"\\[A-Za-z]{1,20}\*?(?:\[[^\]\n]{0,60}\])?\Z")
+"""What stands before braces of TeX: `\begin{{document}}` is written for `str.format`."""
+_MANY_NAMES = 3
+"""Different names in single braces, with which a text is one for `format`, however many double ones it shows."""
+_TEX_WIDTH = 90
+PYTHON_BYTES = 4 * 1024 * 1024
+TEMPLATE_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """A file that was read: a template, or Python. `style` is how its placeholders are written, or DATA.
+
+    `found`: nobody named it, it lay in a folder that was named. `marks`: what in it code replaces by itself.
+    """
+
+    path: str
+    text: str
+    kind: InputKind
+    style: str = ""
+    found: bool = False
+    marks: tuple[str, ...] = ()
+
+    @property
+    def is_template(self) -> bool:
+        """Whether all of the file is one prompt, so that its lines can be moved."""
+        return self.kind != "python" and self.style not in (DATA, "mustache")
+
+
+@dataclass(slots=True)
+class Inputs:
+    """`runs` are the inputs of one run each, `texts` the files that are read."""
+
+    runs: list[list[str]] = field(default_factory=list)
+    texts: list[TextInput] = field(default_factory=list)
+    prompts: list[TextInput] = field(default_factory=list)
+    """Text files that are run as prompts: their comments count."""
+    foreign: list[str] = field(default_factory=list)
+    """YAML that is neither a workload nor holds prompts."""
+    problems: list[KvtoolError] = field(default_factory=list)
+    """What is wrong with files that could not be read."""
+
+
+def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
+    """What to do with each input; files that cannot be read as what they are become problems of the result.
+
+    `alone` are texts each of which is a template by itself, whatever others there are.
+    """
+    result = Inputs()
+    together: list[str] = []
+    plain: list[TextInput] = []
+    for path in dict.fromkeys(paths):
+        suffix = Path(path).suffix.lower()
+        try:
+            data = _data(path, suffix, named=path not in alone)
+        except KvtoolError as error:
+            result.problems.append(error)
+            continue
+        if data is not None and data.style == DATA:
+            result.texts.append(replace(data, found=path in alone))
+        elif data is not None:
+            result.foreign.append(path)
+        elif suffix in WORKLOAD_SUFFIXES:
+            result.runs.append([path])
+        elif suffix in TEMPLATE_SUFFIXES or suffix == ".py" or suffix in PLAIN_SUFFIXES:
+            try:
+                one = replace(_read(path, suffix), found=path in alone)
+            except KvtoolError as error:
+                result.problems.append(error)
+                continue
+            (plain if one.kind == "text" and path not in alone else result.texts).append(one)
+        else:
+            together.append(path)
+    if len(plain) == 1 and not together:
+        result.texts.append(plain[0])
+    else:
+        result.prompts = plain
+        together += [one.path for one in plain]
+    if together:
+        result.runs.append([path for path in dict.fromkeys(paths) if path in together])
+    return result
+
+
+def _data(path: str, suffix: str, *, named: bool) -> TextInput | None:
+    """A file that holds prompts beside other things, with the style DATA; without one where YAML is nothing that is known.
+
+    None for all others: workloads, logs, and YAML or JSON that cannot be read, which whoever runs it says.
+    """
+    from kvtool.lint.formats.prompt_formats import FORMAT_SUFFIXES, read_prompts
+
+    if suffix not in FORMAT_SUFFIXES:
+        return None
+    shared = suffix in (*WORKLOAD_SUFFIXES, *_OF_ALL)  # formats of other things, too
+    try:
+        text = read_text(Path(path), shown=path, place=Place(path), limit=MOST_DATA_BYTES)
+        one = TextInput(path, text, "template", DATA)
+        if suffix in WORKLOAD_SUFFIXES and _GROUPS.search(text) and (named or _VERSION.search(text)):
+            return None
+        if not (named and shared) or read_prompts(path, text) is not None:
+            return one
+        if suffix in WORKLOAD_SUFFIXES:
+            parse_yaml_data(text, path)  # what is broken is told as such
+    except KvtoolError:
+        if shared:
+            return None
+        raise
+    return None if suffix in _OF_ALL or _VERSION.search(text) else replace(one, style="")
+
+
+def without_documents(paths: Sequence[str]) -> list[str]:
+    """The inputs but for text files that are no Jinja template: a README is no prompt. What cannot be read is told later."""
+    return [path for path in paths if Path(path).suffix.lower() not in PLAIN_SUFFIXES or _is_jinja(path)]
+
+
+def _is_jinja(path: str) -> bool:
+    try:
+        one = _read(path, Path(path).suffix.lower())
+    except KvtoolError:
+        return True
+    if one.style != "jinja":
+        return False
+    from kvtool.lint.template_files import jinja_file
+
+    try:
+        jinja_file(path, one.text)
+    except KvtoolError:  # braces and percent signs of something else
+        return False
+    return True
+
+
+def _read(path: str, suffix: str) -> TextInput:
+    if suffix == ".py" and _is_blank(path):
+        return TextInput(path, "", "python")  # an empty module is no mistake, as an empty prompt is
+    if suffix == ".py":
+        return TextInput(
+            path, python_text(file_bytes(Path(path), shown=path, place=Place(path), limit=PYTHON_BYTES), path), "python"
+        )
+    text = read_text(Path(path), shown=path, place=Place(path), limit=TEMPLATE_BYTES)
+    if suffix in MUSTACHE_SUFFIXES or (suffix in (".tmpl", MARKUP_SUFFIX, *PLAIN_SUFFIXES) and _GO_MARK.search(text)):
+        return TextInput(path, text, "template", "mustache")
+    from kvtool.lint.skeleton import JINJA_MARK, style_of
+
+    sent = text[body_start(text) :]
+    kind: InputKind = "template" if suffix == MARKUP_SUFFIX else "text"
+    if suffix in (MARKUP_SUFFIX, *PLAIN_SUFFIXES) and _by_format(sent):
+        return TextInput(path, text, kind, "format")
+    if suffix in JINJA_SUFFIXES or JINJA_MARK.search(sent):
+        return TextInput(path, text, "template", "jinja")
+    return TextInput(path, text, kind, style_of(sent))
+
+
+def _by_format(text: str) -> bool:
+    """Whether a text has more placeholders in single braces than double ones, which `str.format` makes single, or many of them."""
+    from kvtool.lint.skeleton import JINJA_MARK, placeholders
+
+    marks = list(JINJA_MARK.finditer(text))
+    if not marks or not all(mark[0].startswith("{{") for mark in marks):
+        return False
+    doubled = sum(not _is_tex(text, mark.start()) for mark in marks)
+    names = [name for start, _, name in placeholders(text, "format") if not _is_tex(text, start)]
+    return len(names) > doubled or len({name for name in names if len(name) > 1}) >= _MANY_NAMES
+
+
+def _is_tex(text: str, at: int) -> bool:
+    """Whether a brace opens an argument of TeX."""
+    return _TEX.search(text, max(at - _TEX_WIDTH, 0), at) is not None
+
+
+def _is_blank(path: str) -> bool:
+    """Whether a file is there and holds white space at most."""
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(_BLANK_BYTES)
+            return not start.strip() and not file.read(1)
+    except (OSError, ValueError):
+        return False  # whoever reads it says why
+
+
+def refuse_templates(paths: Sequence[str]) -> None:
+    """KvtoolError where templates are given as requests: what fills their placeholders is not known.
+
+    A text file with Jinja in it may be a prompt that quotes some, so such files are refused only where there are no others.
+    """
+    for path in paths:
+        if Path(path).suffix.lower() in (".py", *JINJA_SUFFIXES, *MUSTACHE_SUFFIXES) and Path(path).is_file():
+            raise _template_given(path)
+    if not all(Path(path).suffix.lower() in PLAIN_SUFFIXES for path in paths):
+        return
+    try:
+        found = [_read(path, Path(path).suffix.lower()) for path in paths]
+    except KvtoolError:
+        return  # whoever runs it says what is wrong with it
+    if found and all(one.kind == "template" for one in found):
+        from kvtool.lint.skeleton import JINJA_MARK
+
+        raise _template_given(found[0].path, JINJA_MARK.search(found[0].text))
+
+
+def _template_given(path: str, mark: re.Match[str] | None = None) -> KvtoolError:
+    line = None if mark is None else mark.string.count("\n", 0, mark.start()) + 1
+    text = "Python" if Path(path).suffix.lower() == ".py" else "a template"
+    return KvtoolError(
+        f"this is {text}, not requests: nothing fills its placeholders",
+        hint=f"kvtool lint {shlex.quote(path)} finds what varies in it; kvtool init makes a workload of the prompts here",
+        place=Place(path, line),
+    )

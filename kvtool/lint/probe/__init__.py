@@ -1,0 +1,1 @@
+"""Running a prompt builder with one circumstance changed at a time."""

@@ -1,0 +1,161 @@
+"""The circumstances that a probe changes one at a time, in a visible list: how, and what to do where one reaches the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from kvtool.diagnose.codes import varies
+from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.kv104 import KV104
+from kvtool.diagnose.codes.kv105 import KV105
+from kvtool.diagnose.codes.kv106 import KV106
+from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.lint.probe.probe_runner import Circumstances
+
+Environment = Mapping[str, str]
+_USER, _HOST = "somebody", "elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One change, in words, and the circumstances with it; `home` asks for a home folder of its own."""
+
+    when: str
+    change: Callable[[Circumstances], Circumstances]
+    home: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A circumstance. `what` names what it changes where a detector does not, `code` is the diagnosis then and `codes` those that
+    a detector's name may keep; the mildest variant comes first."""
+
+    key: str
+    name: str
+    what: str
+    code: str
+    codes: frozenset[str]
+    variants: Callable[[Environment], list[Variant]]
+    needs_python: bool = False
+    is_order: bool = False
+
+
+def circumstances(variant: Variant, base: Circumstances, home: str) -> Circumstances:
+    """The circumstances of a run with one thing changed."""
+    how = variant.change(base)
+    return replace(how, variables={**how.variables, "HOME": home}) if variant.home else how
+
+
+def _shifted(when: str, seconds: int) -> Variant:
+    def change(how: Circumstances) -> Circumstances:
+        return replace(how, shift=seconds, clock=None if how.clock is None else how.clock + seconds)
+
+    return Variant(when, change)
+
+
+def _clocks(_: Environment) -> list[Variant]:
+    return [
+        _shifted("a second later", 1),
+        _shifted("an hour later", 3600),
+        _shifted("a day later", 86_400),
+        _shifted("400 days later", 400 * 86_400),
+    ]
+
+
+def _seeded(seed: int) -> Variant:
+    return Variant(f"PYTHONHASHSEED={seed}", lambda how: replace(how, hash_seed=seed))
+
+
+def _hash_seeds(_: Environment) -> list[Variant]:
+    return [_seeded(seed) for seed in (1, 2, 3)]
+
+
+def _with(when: str, variables: Mapping[str, str]) -> Variant:
+    return Variant(when, lambda how: replace(how, variables={**how.variables, **variables}))
+
+
+def _locales(env: Environment) -> list[Variant]:
+    now = env.get("LC_ALL") or env.get("LANG") or ""
+    other = "fr_FR.UTF-8" if now.startswith("de") else "de_DE.UTF-8"
+    return [_with(f"LANG={other}", {"LANG": other, "LC_ALL": other, "LANGUAGE": other.partition(".")[0]})]
+
+
+def _zones(env: Environment) -> list[Variant]:
+    other = "America/New_York" if env.get("TZ") == "Asia/Tokyo" else "Asia/Tokyo"
+    return [_with(f"TZ={other}", {"TZ": other})]
+
+
+def _folders(_: Environment) -> list[Variant]:
+    return [Variant("run from another folder", lambda how: replace(how, moved=True))]
+
+
+def _users(env: Environment) -> list[Variant]:
+    names = {"USER": _USER, "LOGNAME": _USER, "USERNAME": _USER, "HOSTNAME": _HOST, "HOST": _HOST}
+    if home := env.get("HOME"):  # packages that the user installed stay where they are
+        names["PYTHONUSERBASE"] = env.get("PYTHONUSERBASE") or f"{home}/.local"
+
+    def change(how: Circumstances) -> Circumstances:
+        return replace(how, user=_USER, host=_HOST, variables={**how.variables, **names})
+
+    return [Variant("another user, home and host", change, home=True)]
+
+
+def _listings(_: Environment) -> list[Variant]:
+    return [
+        Variant("by name", lambda how: replace(how, listing="sorted")),
+        Variant("by name, backwards", lambda how: replace(how, listing="reversed")),
+    ]
+
+
+def _none(_: Environment) -> list[Variant]:
+    return []
+
+
+RANDOMNESS = Factor(
+    "random", "unseeded randomness", "random text", KV102.code,
+    frozenset({KV101.code, KV102.code, KV104.code, KV105.code, KV106.code}), _none, is_order=True,
+)  # fmt: skip
+FACTORS: tuple[Factor, ...] = (
+    Factor("clock", "clock", "text that follows the clock", KV101.code, frozenset({KV101.code}), _clocks, needs_python=True),
+    Factor(
+        "hash_seed", "hash seed", "text that follows the order of a set", KV201.code, frozenset({KV102.code}), _hash_seeds,
+        needs_python=True, is_order=True,
+    ),
+    Factor("locale", "locale", "text that follows the locale", KV104.code, frozenset({KV104.code}), _locales),
+    Factor("time_zone", "time zone", "text that follows the time zone", KV104.code, frozenset({KV104.code}), _zones),
+    Factor("folder", "working directory", "text that follows the folder", KV106.code, frozenset({KV106.code}), _folders),
+    Factor("user", "user and host", "name of user or host", KV104.code, frozenset({KV104.code, KV106.code}), _users),
+    Factor(
+        "listing", "directory order", "text that follows the order of files", KV201.code, frozenset(), _listings,
+        needs_python=True, is_order=True,
+    ),
+)  # fmt: skip
+
+_FIXES = {
+    "hash_seed": "sort before writing: `sorted(...)` in place of the order of a set",
+    "locale": "format numbers and dates in one fixed locale, or put them behind the shared text",
+    "time_zone": "write times in one fixed zone such as UTC, behind the shared text",
+    "folder": "write paths relative to the project, or put them behind the shared text",
+    "user": "put what depends on user and host behind the shared text",
+    "listing": "sort the listing: `sorted(os.listdir(...))`, `sorted(path.glob(...))`",
+}
+_CLOCK_FIXES = {
+    "a second later": "put it behind the shared text, or write no more than the day",
+    "an hour later": "put it behind the shared text, or write no more than the day",
+    "a day later": "put it behind the shared text: where it stands, every day begins with a cold cache",
+    "400 days later": "it changes rarely: put it behind the shared text, or accept that the cache goes cold when it does",
+}
+
+
+def fix_of(factor: Factor, kind: DifferenceKind, when: str) -> str:
+    """What to do about a circumstance that reaches the prompt."""
+    if factor.key == "clock":
+        return _CLOCK_FIXES.get(when, _CLOCK_FIXES["a second later"])
+    if factor.key != RANDOMNESS.key:
+        return _FIXES[factor.key]
+    if varies(kind.code) == "order":
+        return "keep one order: sort, or shuffle with a fixed seed"
+    return "leave it out of the prompt (metadata of the request), or put it behind the shared text"

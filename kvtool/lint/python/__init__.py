@@ -1,0 +1,1 @@
+"""Python files: what their code puts into prompts, read without running it."""

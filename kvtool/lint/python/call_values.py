@@ -1,0 +1,461 @@
+"""Values of calls: of the program's own functions, of methods of texts and lists; and what goes into calls of others."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from kvtool.lint.evidence.placeholders import asked
+from kvtool.lint.evidence.prompt_evidence import (
+    Evidence,
+    call_says_example,
+    call_sends,
+    is_quiet,
+    keyword_says,
+    message_role,
+    name_says_prompt,
+    name_says_system,
+)
+from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
+from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
+from kvtool.lint.python.filled_templates import any_of, filled_text, formatted, template_style, with_replaced
+from kvtool.lint.python.known_calls import KnownCalls
+from kvtool.lint.python.syntax import dotted, keyed
+from kvtool.lint.python.text_values import (
+    MESSAGE_KEYS,
+    Callee,
+    Either,
+    FilePath,
+    FileText,
+    Instance,
+    Items,
+    Literal,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    cut,
+)
+from kvtool.lint.skeleton import Hole, TemplatePlace
+
+_TEXT_METHODS = frozenset(
+    [
+        "strip",
+        "lstrip",
+        "rstrip",
+        "lower",
+        "upper",
+        "title",
+        "capitalize",
+        "removeprefix",
+        "removesuffix",
+        "expandtabs",
+        "encode",
+        "decode",
+        "copy",
+        "splitlines",
+        "getvalue",
+        "items",
+        "values",
+    ]
+)
+_OF_MAPPINGS = frozenset(["items", "keys", "values"])
+_TOOLS = frozenset(["tools", "functions"])
+_SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_difference"])
+_FILLING = frozenset(
+    ["format", "format_map", "substitute", "safe_substitute", "render", "format_messages", "format_prompt"]
+)
+_ASKED_WITH = frozenset(["prompt", "input", "messages", "query", "contents", "inputs"])
+_TEMPLATES = ("Template", "from_template", "from_string", "from_messages")
+_PASSES = (
+    "format",
+    "dedent",
+    "escape",
+    "strip",
+    "clean",
+    "truncate",
+    "wrap",
+    "indent",
+    "render",
+    "to_text",
+    "to_str",
+    "normalize",
+    "as_text",
+)
+
+
+_MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}|[A-Z]{1,20}(?:_[A-Z0-9]{1,20}){1,4}")
+"""A placeholder of whatever form: `{question}`, `<<question>>`, `%question%`, `THE_QUESTION`."""
+
+
+_LONGEST_OPTION = 24
+"""Characters of a written text without white space that may say how a call does what it does."""
+
+
+def _is_option(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Constant):
+        return False
+    return not isinstance(node.value, str) or (len(node.value) <= _LONGEST_OPTION and not re.search(r"\s", node.value))
+
+
+_SIGNS = "$<>[]{}()%@#*_ "
+"""What stands around the name in it."""
+
+
+def _is_mark(node: ast.expr) -> bool:
+    """Whether it is a placeholder with a name that is not known: `"{" + key + "}"`."""
+    if not isinstance(node, ast.JoinedStr | ast.BinOp):
+        return False
+    return any(
+        isinstance(one, ast.Constant) and isinstance(one.value, str) and "{" in one.value for one in ast.walk(node)
+    )
+
+
+class Calls(KnownCalls):
+    """Tells what is known of calls."""
+
+    @staticmethod
+    def _parts(content: Value) -> Value:
+        """The texts of a message that is a list of parts."""
+        result: list[Piece] = []
+        for piece in content:
+            for one in piece.values if isinstance(piece, Items) else ((piece,),):
+                for part in one:
+                    text = (
+                        next((v for key in MESSAGE_KEYS if (v := part.get(key)) is not None), ())
+                        if isinstance(part, Mapped)
+                        else (part,)
+                    )
+                    result += text
+        return tuple(result)
+
+    def _of_call(self, node: ast.Call) -> Value:
+        written = dotted(node.func)
+        if self._silent or not call_says_example(written):
+            return self._called(node, written)
+        self._silent = True  # what an example or a test case holds is no prompt by itself
+        value = self._called(node, written)
+        self._silent = False
+        return value
+
+    def _called(self, node: ast.Call, written: str) -> Value:
+        name = self.canonical(written)
+        spot = self.source.spot_of(node)
+        local = bool(written) and written.partition(".")[0] in self.values
+        target = self.callee(node.func, written)
+        if target is not None:
+            return self._program_call(target, node, name, spot)
+        if not local or name != written:
+            known = self._known(node, name, spot)
+            if known is not None:
+                return known
+        if is_quiet(name or (node.func.attr if isinstance(node.func, ast.Attribute) else "")):
+            return ()
+        if role := message_role(name) or self._role(node):
+            return self._message(node, role)
+        if isinstance(node.func, ast.Attribute):
+            found = self._method(node, node.func, name, spot)
+            if found is not None:
+                return found
+        return self._other_call(node, name, spot)
+
+    @staticmethod
+    def _role(node: ast.Call) -> str:
+        """The role that `Message(role=…, content=…)` is given, as far as it is written; empty for any other call."""
+        given = {word.arg: word.value for word in node.keywords}
+        if "role" not in given or "content" not in given:
+            return ""
+        role = given["role"]
+        written = str(role.value) if isinstance(role, ast.Constant) else dotted(role).lower()
+        return next((one for one in ("system", "developer", "user", "assistant", "tool") if one in written), "other")
+
+    def _message(self, node: ast.Call, role: str) -> Value:
+        given = {word.arg: word.value for word in node.keywords if word.arg}
+        content = next(
+            (given[key] for key in ("content", "text", "template", "prompt") if key in given),
+            node.args[0] if node.args else None,
+        )
+        if content is None:
+            return ()
+        value = self._parts(
+            self.as_text(self.value_of(content), content)
+            if not isinstance(content, ast.List)
+            else self.value_of(content)
+        )
+        if "Template" in dotted(node.func):
+            value = self._later(value, self.source.spot_of(node), self._parts_of_template(node))
+        return (Message(role, value),)
+
+    def _method(self, node: ast.Call, function: ast.Attribute, name: str, spot: TemplatePlace) -> Value | None:
+        """Methods of texts, lists, mappings and paths; None for any other."""
+        method = function.attr
+        if method == "join" and node.args:
+            return self._join(node.args[0])
+        base = self.value_of(function.value)
+        if not name and method not in _SET_METHODS and has_no_order(f"_.{method}"):
+            order = unordered(f"_.{method}", self._words(node), spot)
+            return (Items((), order),)
+        if method == "replace" and len(node.args) >= 2:
+            return self._replaced(node, base, spot)
+        if method in _OF_MAPPINGS and not node.args and (pairs := self._pairs(base, method)):
+            return pairs
+        if method in _TEXT_METHODS and base:
+            return base
+        if method in _FILLING:
+            return self._fill(node, function, base, spot)
+        if method == "partial" and base:
+            given = {word.arg: self._factory(word.value) for word in node.keywords if word.arg is not None}
+            self.told(filled := self._later(base, spot, given), Evidence.SENT)
+            return filled
+        if method in ("get", "pop", "setdefault") and node.args and (held := self._of_key(node.args[0], base)):
+            return held
+        if method in _SET_METHODS and any(isinstance(piece, Items) and piece.order for piece in base):
+            return base
+        if (found := self._of_path(node, method, base)) is not None:
+            return found
+        pattern = self._constant(node.args[0]) if node.args else None
+        left = self.refine(base, method, pattern)
+        return left if left and all(isinstance(piece, Hole | Either | Param) for piece in base) else None
+
+    def _replaced(self, node: ast.Call, base: Value, spot: TemplatePlace) -> Value:
+        """`text.replace("[QUESTION]", value)`: where nothing is known of the value, the mark says what it is."""
+        needle = self._written(node.args[0])
+        if needle is None:
+            return self._later(base, spot, {}) if _is_mark(node.args[0]) else base
+        if _MARK.fullmatch(needle):
+            hole = asked(needle.strip(_SIGNS).lower(), spot)
+            put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
+        else:
+            put = self._argument(node.args[1])
+        return cut(with_replaced(base, needle, put))
+
+    def _of_key(self, key: ast.expr, base: Value) -> Value:
+        """What a mapping holds under a key: where that is not known, one of its texts."""
+        written = self._constant(key)
+        if written is None:
+            return any_of(base)
+        values = (piece.get(written) for piece in base if isinstance(piece, Mapped))
+        return next((value for value in values if value is not None), ())
+
+    @staticmethod
+    def _pairs(base: Value, method: str) -> Value:
+        """What a mapping with known keys is gone over by; nothing for any other."""
+        pairs = [pair for piece in base if isinstance(piece, Mapped) for pair in piece.pairs]
+        if not pairs or not all(isinstance(piece, Mapped) for piece in base):
+            return ()
+        keys: list[Value] = [(Literal(key),) for key, _ in pairs]
+        values: list[Value] = [value for _, value in pairs]
+        both: list[Value] = [(Items(pair),) for pair in zip(keys, values, strict=True)]
+        return (Items(tuple(keys if method == "keys" else values if method == "values" else both)),)
+
+    def _of_path(self, node: ast.Call, method: str, base: Value) -> Value | None:
+        """Methods of paths and of files that were opened; None for any other."""
+        path = next((one for one in base if isinstance(one, FilePath)), None)
+        if path is None:
+            return None
+        if method in ("joinpath", "with_name"):
+            return self._path(base, *map(self.value_of, node.args))
+        if method in ("open", "resolve", "absolute"):
+            return base
+        if method in ("read_text", "read"):
+            return FileText(path, partial(self.program.files.prompt_file, self.module)).text()
+        return None
+
+    def _fill(self, node: ast.Call, function: ast.Attribute, base: Value, spot: TemplatePlace) -> Value:
+        given: dict[str, Value] = {}
+        named: set[str] = set()  # of a mapping for several templates one that is not seen may show nothing
+        positional: list[Value] = []
+        for one in node.args:
+            value = self.value_of(one)
+            for piece in value:
+                if isinstance(piece, Mapped):
+                    given |= dict(piece.pairs)
+            positional.append(self._filled_in(one))
+        for word in node.keywords:
+            if word.arg is None:
+                for piece in self.value_of(word.value):
+                    given |= dict(piece.pairs) if isinstance(piece, Mapped) else {}
+            elif (put := self._put_under(word.arg, word.value)) is not None:
+                given[word.arg] = put
+                named.add(word.arg)
+        style = "format" if function.attr.startswith("format") else "jinja" if function.attr == "render" else "dollar"
+        given = {key: self.as_text(value, node) for key, value in given.items()}
+        base = tuple(
+            part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
+        )
+        if not filled_text(base):
+            self.somewhere([*positional, *given.values()], function.value)
+            shown = [value for key, value in given.items() if key in named]
+            if base and all(isinstance(piece, Param) and piece.hole is None for piece in base):
+                fill = partial(self._filled_with, given=given, positional=positional, style=style, spot=spot)
+                first: Value = tuple(replace(piece, filled=fill) for piece in base if isinstance(piece, Param))
+            else:
+                first = holes_of(base)
+            return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
+        text = cut(formatted(base, given, positional, style, spot))
+        if name_says_prompt(dotted(function.value)):
+            self.told(text, Evidence.NAME)
+        return text
+
+    @staticmethod
+    def _filled_with(
+        base: Value, given: Mapping[str, Value], positional: list[Value], style: str, spot: TemplatePlace
+    ) -> Value:
+        return cut(formatted(base, given, positional, style, spot))
+
+    def _filled_in(self, node: ast.expr) -> Value:
+        """What is put into a placeholder: where nothing is known of it but that it is given, that."""
+        value = self.of_loop(self._argument(node), node)
+        hole = self.asked_of(node) if is_given(value) else None
+        return with_hole(value, hole) if value or hole is None else (hole,)
+
+    def _put_under(self, name: str, node: ast.expr) -> Value | None:
+        """What is put into a placeholder of a name; None where nothing is known of it but that name, which says enough."""
+        value = self._filled_in(node)
+        if value or isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Compare):
+            return value
+        hole = asked(name, self.source.spot_of(node))
+        return None if hole is not None and hole.doubt == "use" else value
+
+    def _join(self, argument: ast.expr) -> Value:
+        if isinstance(argument, ast.List | ast.Tuple):
+            return cut(part for one in argument.elts for part in self.as_text(self.put(one), one))
+        value = self.value_of(argument)
+        pieces: list[Piece] = []
+        for piece in value:
+            if isinstance(piece, Items):
+                order = piece.order
+                if order is not None:
+                    inside = isinstance(argument, ast.Name | ast.Attribute)
+                    pieces.append(order.at(self.source.spot_of(argument)) if inside else order)
+                pieces += [part for one in piece.values for part in one]
+            elif isinstance(piece, Mapped):
+                pieces += [key for key, _ in piece.pairs]
+            elif isinstance(piece, Either):
+                pieces.append(Either(tuple(self.as_text(one, argument) for one in piece.branches)))
+            else:
+                pieces.append(piece)
+        if value and not pieces and self.in_function:
+            hole = asked(dotted(argument), self.source.spot_of(argument))  # a list of what nothing is known of
+            pieces += [hole] if hole is not None and hole.doubt == "use" else []
+        return cut(pieces)
+
+    def _other_call(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
+        """A call of which nothing is known but its name: its arguments may go into a prompt."""
+        last = name.rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+        sends = call_sends(name or last)
+        passed: list[Value] = []
+        makes = last.endswith(_TEMPLATES) or sends is Evidence.SENT
+        given = self._parts_of_template(node) if makes else {}
+        for argument in node.args:
+            value = self.value_of(argument)
+            passed.append(value)
+            self.told(self._later(value, spot, given) if makes else value, sends)
+        for word in node.keywords:
+            value = self.value_of(word.value)
+            passed.append(value)
+            if makes and word.arg in ("template", "prefix", "suffix"):
+                self.told(self._later(value, spot, given), Evidence.NAME)
+            if word.arg is None:
+                for piece in value:
+                    for key, one in piece.pairs if isinstance(piece, Mapped) else ():
+                        self.told_as(key, one, keyword_says(name, key))
+                continue
+            self._told_tools(word)
+            evidence = keyword_says(name or last, word.arg)
+            if sends and word.arg in _ASKED_WITH:
+                evidence = sends
+            later = makes or word.arg == "template"
+            if name_says_system(word.arg):
+                self.told_as(word.arg, self._later(value, spot, given) if later else value, evidence)
+            else:
+                self.told(self._later(value, spot, given) if later else value, evidence)
+            if makes and word.arg in ("template", "messages", "prompt"):
+                passed[0] = value
+        if makes and passed:
+            return passed[0]
+        if any(part in last.lower() for part in _PASSES):
+            return self._passed_on(node, passed)
+        hole = self.by_name(last, spot) if last[:1].islower() else None
+        return (hole,) if hole is not None else ()
+
+    @staticmethod
+    def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:
+        """The text that a call gives back in another form: the first argument that is no option, `"NFKC"` beside a text."""
+        given = [*node.args, *(word.value for word in node.keywords)]
+        texts = [value for one, value in zip(given, values, strict=True) if not _is_option(one)]
+        return (texts or list(values) or [()])[0]
+
+    def _told_tools(self, word: ast.keyword) -> None:
+        """Tools in no fixed order that are handed on by a keyword of that name."""
+        if word.arg in _TOOLS:
+            self.tools(self.value_of(word.value), word.value)
+
+    @staticmethod
+    def _later(value: Value, spot: TemplatePlace, given: Mapping[str, Value]) -> Value:
+        """A text that is filled later, in the way that its placeholders are written; `given` is filled in already."""
+
+        def change(piece: Piece) -> Value | None:
+            if not isinstance(piece, Literal):
+                return None
+            return tuple(formatted((piece,), given, [], template_style(piece), spot))
+
+        return cut(changed(value, change))
+
+    def _parts_of_template(self, node: ast.Call) -> dict[str, Value]:
+        """What a template is given with its text, by placeholder: `partial_variables={"now": clock}`."""
+        given: dict[str, Value] = {}
+        for word in node.keywords:
+            if word.arg is not None and isinstance(word.value, ast.Dict):
+                given |= {key: self._factory(one) for key, one in keyed(word.value).items()}
+            elif word.arg is not None and isinstance(word.value, ast.Call) and dotted(word.value.func) == "dict":
+                given |= {one.arg: self._factory(one.value) for one in word.value.keywords if one.arg is not None}
+        return given
+
+    def _factory(self, node: ast.expr) -> Value:
+        """What is filled in, or what a function gives that is asked for it then."""
+        value = self.value_of(node)
+        if any(isinstance(piece, Callee) for piece in value) or (
+            not value and isinstance(node, ast.Name | ast.Attribute)
+        ):
+            value = self._made(node)
+        return self.as_text(value, node)
+
+    def _program_call(self, target: Callee | Instance, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
+        """A call of a function or a class of the same program."""
+        if isinstance(target, Instance):
+            for word in node.keywords:
+                if word.arg is not None:
+                    self.told_as(word.arg, self.value_of(word.value), keyword_says(name, word.arg))
+            if role := message_role(name) or self._role(node):
+                return self._message(node, role)
+            if self.program.is_text(target.cls) and node.args:
+                value = self.value_of(node.args[0])
+                says = name_says_prompt(target.cls.node.name)
+                self.told(value, Evidence.NAME if says else Evidence.NOTHING)
+                return value
+            if target.cls.node.name.endswith(_TEMPLATES):
+                return self._other_call(node, name, spot)
+            return (self.program.made(target, node, self),)
+        says = name_says_prompt(target.function.node.name)
+        for word in node.keywords:
+            self._told_tools(word)
+            if word.arg is not None and (evidence := keyword_says(name, word.arg)):
+                self.told_as(word.arg, self.value_of(word.value), evidence)
+        if sends := call_sends(name):
+            for one in node.args:
+                self.told(self.value_of(one), sends)
+        value = self.program.call(target, node, self)
+        if says:
+            self.told(value, Evidence.NAME)
+        if (
+            not value
+            and (hole := self.by_name(target.function.node.name, spot)) is not None
+            and not self.program.gives_constant(target)
+        ):
+            return (hole,)
+        return self.foreign(value, spot)

@@ -1,0 +1,263 @@
+"""Values with other pieces: filled with what callers give, told at another place, in another order."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from kvtool.lint.python.text_values import (
+    Either,
+    FilePath,
+    FileText,
+    Items,
+    Literal,
+    Many,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    cut,
+    pieces_of,
+    text_of,
+)
+from kvtool.lint.python.work_budget import spend
+from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
+
+_SYSTEM = ("system", "developer")
+
+
+def backwards(value: Value) -> Value:
+    """A list in the opposite order."""
+    return tuple(
+        replace(piece, values=piece.values[::-1])
+        if isinstance(piece, Items)
+        else Either(tuple(map(backwards, piece.branches)))
+        if isinstance(piece, Either)
+        else piece
+        for piece in reversed(value)
+    )
+
+
+def system_first(value: Value) -> Value:
+    """Messages as a model gets them: those of the system before all others, in whatever order a list of them was put together."""
+    flat = tuple(part for piece in value for part in (_elements(piece) if isinstance(piece, Items) else (piece,)))
+    leading = [piece for piece in flat if isinstance(piece, Message) and piece.role in _SYSTEM]
+    if not leading or not any(isinstance(piece, Message) and piece.role not in _SYSTEM for piece in flat):
+        return value
+    return (*leading, *(piece for piece in flat if not any(piece is one for one in leading)))
+
+
+def _elements(items: Items) -> Iterator[Piece]:
+    if items.order is not None:
+        yield items.order
+    for one in items.values:
+        yield from one
+
+
+def substituted(
+    value: Value, given: Callable[[Param], Value], work: list[int], made: TemplatePlace | None = None
+) -> Value:
+    """A value with what a caller gives; `work` is what is left to be done. `made`: the call, which makes it anew."""
+
+    def inside(one: Value) -> Value:
+        return substituted(one, given, work, made)
+
+    result: list[Piece] = []
+    spend(len(value))
+    for piece in value:
+        work[0] -= 1
+        if work[0] < 0:
+            break
+        if isinstance(piece, Param):
+            value_given = given(piece)
+            if piece.filled is not None and piece not in value_given:
+                value_given = piece.filled(value_given)
+            result += filling(_where_put(value_given, piece), piece.fills)
+        elif isinstance(piece, Hole):
+            result.append(piece if made is None else replace(piece, made=made))
+        elif isinstance(piece, Items):
+            result.append(replace(piece, values=tuple(map(inside, piece.values))))
+        elif isinstance(piece, Mapped):
+            result.append(Mapped(tuple((key, inside(one)) for key, one in piece.pairs)))
+        elif isinstance(piece, Message):
+            result.append(replace(piece, content=inside(piece.content)))
+        elif isinstance(piece, Either):
+            result.append(Either(tuple(map(inside, piece.branches))))
+        elif isinstance(piece, Many):
+            result.append(Many(inside(piece.body)))
+        elif isinstance(piece, FilePath):
+            result.append(FilePath(tuple(map(inside, piece.parts))))
+        elif isinstance(piece, FileText):
+            result += FileText(FilePath(tuple(map(inside, piece.path.parts))), piece.read).text()
+        else:
+            result.append(piece)
+    return cut(result)
+
+
+def _where_put(value: Value, param: Param) -> Value:
+    """What a caller gives, where the text that holds it is written in the same file: the loss is there."""
+    put = param.put
+    if put is None or any(isinstance(piece, Hole) and piece.spot.path != put.path for piece in pieces_of(value)):
+        return value
+    return placed(value, put)
+
+
+def in_order(value: Value) -> Value:
+    """The same elements in an order that is always the same."""
+    result: list[Piece] = []
+    for piece in value:
+        if isinstance(piece, Items):
+            result.append(Items(piece.values))
+        elif isinstance(piece, Either):
+            result.append(Either(tuple(map(in_order, piece.branches))))
+        elif not isinstance(piece, Hole | Param):
+            result.append(piece)
+    return tuple(result)
+
+
+def with_hole(value: Value, hole: Hole | None) -> Value:
+    """What callers give, with what is known of it where it is put; all else stays."""
+    if hole is None:
+        return value
+    return tuple(
+        replace(piece, hole=hole)
+        if isinstance(piece, Param) and piece.hole is None
+        else Either(tuple(with_hole(one, hole) for one in piece.branches))
+        if isinstance(piece, Either)
+        else Many(with_hole(piece.body, hole))
+        if isinstance(piece, Many)
+        else piece
+        for piece in value
+    )
+
+
+def is_given(value: Value) -> bool:
+    """Whether it is what callers give, and nothing else: or a constant where they give nothing."""
+    return all(
+        isinstance(piece, Param)
+        or (isinstance(piece, Many) and bool(piece.body) and is_given(piece.body))
+        or (
+            isinstance(piece, Either)
+            and any(one and is_given(one) for one in piece.branches)
+            and not any(isinstance(one, Hole | Items | Mapped) for branch in piece.branches for one in branch)
+        )
+        for piece in value
+    )
+
+
+def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:
+    """A value with other pieces, those inside of others too; `change` gives None for what stays, or is looked into."""
+
+    def one(piece: Piece) -> Value:
+        new = change(piece)
+        if new is not None:
+            return new
+        if isinstance(piece, Items):
+            return (Items(tuple(map(every, piece.values)), piece.order),)
+        if isinstance(piece, Mapped):
+            return (Mapped(tuple((key, every(inside)) for key, inside in piece.pairs)),)
+        if isinstance(piece, Message):
+            return (replace(piece, content=every(piece.content)),)
+        if isinstance(piece, Either):
+            return (Either(tuple(map(every, piece.branches))),)
+        return (Many(every(piece.body)),) if isinstance(piece, Many) else (piece,)
+
+    def every(inside: Value) -> Value:
+        spend(len(inside))
+        return tuple(part for piece in inside for part in one(piece))
+
+    return every(value)
+
+
+_INDENTED = re.compile(r"\n([ \t]*)(?=\S|\Z)")
+
+
+def dedented(value: Value) -> Value:
+    """A text without the white space that all of its written lines begin with, as `textwrap.dedent` leaves it."""
+    texts = [text_of(piece) for piece in pieces_of(value) if isinstance(piece, str | Literal)]
+    if not texts:
+        return value
+    first = isinstance(value[0], str | Literal)
+    texts[-1] = texts[-1].rstrip(" \t")
+    texts[0] = f"\n{texts[0]}" if first else texts[0]
+    indents = [found[1] for text in texts for found in _INDENTED.finditer(text)]
+    margin = os.path.commonprefix(indents)  # noqa: RUF071 - of white space, character by character
+    if not margin:
+        return value
+    line = f"\n{margin}"
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, str):
+            return (piece.replace(line, "\n"),)
+        return (replace(piece, text=piece.text.replace(line, "\n")),) if isinstance(piece, Literal) else None
+
+    start = value[0]
+    if isinstance(start, str):
+        value = (start.removeprefix(margin), *value[1:])
+    elif isinstance(start, Literal):
+        value = (replace(start, text=start.text.removeprefix(margin)), *value[1:])
+    return changed(value, change)
+
+
+def holes_of(value: Value) -> Value:
+    """Only what varies: of a value that code made something else of."""
+    found: dict[object, Piece] = {}
+    for piece in pieces_of(value):
+        if isinstance(piece, Hole):
+            if not piece.doubt:
+                found.setdefault((piece.kind.key, piece.what), piece)
+        elif isinstance(piece, Param):
+            found.setdefault(piece.name, Param(piece.name) if piece.hole is not None and piece.hole.doubt else piece)
+    return tuple(found.values())[:8]
+
+
+def filling(value: Value, filled: Filled | None) -> Value:
+    """What is put into a placeholder of another file's template, which is the innermost that says so."""
+    if filled is None or (filled.bare and any(isinstance(piece, Literal | str) for piece in pieces_of(value))):
+        return value
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Hole):
+            own = piece.fills is not None or (filled.bare and not piece.certain)
+            return (piece if own else replace(piece, fills=filled),)
+        if isinstance(piece, Param):
+            hole = piece.hole and replace(piece.hole, fills=piece.hole.fills or (None if filled.bare else filled))
+            return (replace(piece, hole=hole, fills=piece.fills or filled),)
+        return None
+
+    return changed(value, change)
+
+
+def given_into(value: Value, filled: Filled) -> Value:
+    """What callers give, with the placeholder of an f-string that they fill by it; what varies by itself is told where it is."""
+    return tuple(
+        replace(piece, fills=filled) if isinstance(piece, Param) and piece.fills is None else piece for piece in value
+    )
+
+
+def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "", held: bool = False) -> Value:
+    """What varies, told at the place where it is put; what stands within text of its own keeps its place.
+
+    `foreign_to` is a file: what was found in another is told here, whatever stands around it. `held`: a text holds it
+    there, so what callers give is told there, too.
+    """
+    if not foreign_to and any(
+        isinstance(piece, str | Literal) and text_of(piece).strip() for piece in pieces_of(value)
+    ):
+        return value
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Hole):
+            return (piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot),)
+        if isinstance(piece, Param):
+            hole = None if piece.hole is None or foreign_to else piece.hole.at(spot)
+            return (replace(piece, hole=hole, put=None if foreign_to else spot if held else piece.put),)
+        if isinstance(piece, Items) and piece.order is not None and foreign_to:
+            inside = tuple(placed(one, spot, foreign_to=foreign_to) for one in piece.values)
+            return (Items(inside, piece.order.at(spot)),)
+        return None
+
+    return changed(value, change)

@@ -1,0 +1,318 @@
+"""Texts that Python expressions give, as far as syntax tells: f-strings, `%`, sums, lists, messages, comprehensions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from kvtool.lint.evidence.prompt_evidence import Evidence
+from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
+from kvtool.lint.python.call_values import Calls
+from kvtool.lint.python.changed_values import given_into, holes_of, is_given, with_hole
+from kvtool.lint.python.filled_templates import any_of, percent_filled
+from kvtool.lint.python.syntax import dotted, is_written, keyed
+from kvtool.lint.python.text_values import (
+    MESSAGE_KEYS,
+    FilePath,
+    Items,
+    Literal,
+    Many,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    cut,
+    either,
+    text_of,
+)
+from kvtool.lint.python.varying_texts import held
+from kvtool.lint.python.work_budget import spend
+from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
+
+_ROLES = frozenset(
+    ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]
+)
+MOST_ELEMENTS = 200
+_MOST_REPEATED = 24
+"""Known elements of a list that something is made of for each by itself."""
+_LONGEST_REPEATED = 20_000
+_LEAST = 4
+"""Characters of constant text, from which on a sum of texts is looked at for what it is put together of."""
+_LEFT = re.compile(r"\{[A-Za-z_]\w{0,99}\}")
+"""What doubled braces leave in an f-string for a later `format`."""
+
+
+_CHEAP = (ast.Constant, ast.Name)
+
+
+def _holds_sections(node: ast.Dict) -> bool:
+    """Whether it is no message, and sentences are written in it: what stands beside them may be another part of their text."""
+    keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+    return "role" not in keys and any(
+        is_written(one) and any(isinstance(part, ast.Constant) and " " in str(part.value) for part in ast.walk(one))
+        for one in node.values
+    )
+
+
+@cache
+def _method_of(kind: str) -> str:
+    return f"_of_{kind.lower()}"
+
+
+class Expressions(Calls):
+    """Tells what is known of expressions, with what names stand for at the moment."""
+
+    def value_of(self, node: ast.expr) -> Value:
+        """What is known of the text that an expression gives."""
+        kind = type(node)
+        method = getattr(self, _method_of(kind.__name__), None)
+        if method is None:
+            return ()
+        how = self._silent, self.naming
+        known = self.known.get(node)
+        if known is not None and known[0] == self.values.changes and known[1] == how:
+            return known[2]
+        spend()
+        value: Value = method(node)
+        if kind not in _CHEAP:
+            self.known[node] = self.values.changes, how, value
+        return value
+
+    def _of_constant(self, node: ast.Constant) -> Value:
+        if isinstance(node.value, str):
+            return (Literal(node.value, *self.source.span(node), self.source),) if node.value else ()
+        return ()
+
+    def _of_joinedstr(self, node: ast.JoinedStr) -> Value:
+        return cut(self._joined_string(node))
+
+    def _joined_string(self, node: ast.JoinedStr) -> Iterator[Piece]:
+        spots: Iterator[TemplatePlace] | None = None
+        number = -1
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                text = str(part.value)
+                left = "{" in text and _LEFT.search(text) is not None
+                yield Literal(text, *self.source.span(node), self.source) if left else text
+                continue
+            if not isinstance(part, ast.FormattedValue):
+                continue
+            number += 1
+            value = self.of_loop(self.as_text(self.value_of(part.value), part.value), part.value)
+            hole = self.asked_of(part.value) if is_given(value) else None
+            value = with_hole(value, hole) if value or hole is None else (hole,)
+            if not value:
+                continue
+            if spots is None:
+                spots = iter(self.source.fields(node))
+                for _ in range(number):
+                    next(spots)
+                passed = number
+            while passed < number:
+                next(spots)
+                passed += 1
+            spot = next(spots)
+            passed += 1
+            if isinstance(part.format_spec, ast.JoinedStr) and part.format_spec.values:
+                pattern = part.format_spec.values[0]
+                if isinstance(pattern, ast.Constant):
+                    value = self.refine(value, "strftime", str(pattern.value))
+            put = held(value, spot, dotted(part.value))
+            if any(isinstance(piece, Param) for piece in put):
+                put = given_into(put, Filled(spot, node.lineno, node.end_lineno or node.lineno, bare=True))
+            yield from put
+
+    def _of_binop(self, node: ast.BinOp) -> Value:
+        if isinstance(node.op, ast.Mod):
+            left = self.value_of(node.left)
+            if any(isinstance(piece, Literal) for piece in left):
+                given = (
+                    {key: self._filled_in(one) for key, one in keyed(node.right).items()}
+                    if isinstance(node.right, ast.Dict)
+                    else {}
+                )
+                several = isinstance(node.right, ast.Tuple)
+                right = [self._filled_in(one) for one in node.right.elts] if isinstance(node.right, ast.Tuple) else []
+                if not several and not given:
+                    right = [self._filled_in(node.right)]
+                    for piece in right[0]:
+                        given |= dict(piece.pairs) if isinstance(piece, Mapped) else {}
+                return cut(percent_filled(left, right, given, self.source.spot_of(node)))
+            return holes_of((*left, *self.value_of(node.right)))
+        if isinstance(node.op, ast.Add):
+            terms: list[ast.expr] = []
+            side: ast.expr = node
+            while isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add):
+                terms.append(side.right)
+                side = side.left
+            return self._sum([side, *reversed(terms)])
+        left, right_value = self.value_of(node.left), self.value_of(node.right)
+        if isinstance(node.op, ast.Mult) and any(isinstance(piece, Literal | str) for piece in (*left, *right_value)):
+            return self._repeated_text(node, left) or left or right_value
+        if isinstance(node.op, ast.Div) and any(isinstance(piece, FilePath) for piece in left):
+            return self._path(left, right_value)
+        if any(isinstance(piece, Items) for piece in left):
+            return left
+        if isinstance(node.op, ast.BitOr) and any(isinstance(piece, Mapped) for piece in (*left, *right_value)):
+            return (*left, *right_value)
+        return holes_of((*left, *right_value))
+
+    def _sum(self, terms: list[ast.expr]) -> Value:
+        """Texts or lists one behind the other; what stands between texts is one, too."""
+        values = [self.value_of(term) for term in terms]
+        if (
+            sum(len(text_of(piece)) for value in values for piece in value if isinstance(piece, str | Literal))
+            >= _LEAST
+        ):
+            values = [self.beside_text(term, value) for term, value in zip(terms, values, strict=True)]
+        behind = values[-1]
+        return self.added([self.goes_on(term, value, behind) for term, value in zip(terms, values, strict=True)])
+
+    @staticmethod
+    def _repeated_text(node: ast.BinOp, left: Value) -> Value:
+        """A constant text as often as a constant says: `"=" * 40`."""
+        times = node.right.value if isinstance(node.right, ast.Constant) else None
+        if not isinstance(times, int) or len(left) != 1 or not isinstance(left[0], Literal):
+            return ()
+        text = left[0].text
+        return (text * times,) if 0 < times * len(text) <= _LONGEST_REPEATED else ()
+
+    def _of_ifexp(self, node: ast.IfExp) -> Value:
+        return either(self.value_of(node.body), self.value_of(node.orelse))
+
+    def _of_boolop(self, node: ast.BoolOp) -> Value:
+        return either(*(self.value_of(side) for side in node.values))
+
+    def _of_lambda(self, node: ast.Lambda) -> Value:
+        new = {one.arg for one in node.args.args} - self.given
+        self.given |= new
+        value = self.value_of(node.body)
+        self.given -= new
+        return value
+
+    def _of_await(self, node: ast.Await) -> Value:
+        return self.value_of(node.value)
+
+    def _of_starred(self, node: ast.Starred) -> Value:
+        return self.value_of(node.value)
+
+    def _of_namedexpr(self, node: ast.NamedExpr) -> Value:
+        value = self.value_of(node.value)
+        self.assign(node.target, value, node.value)
+        return value
+
+    def _of_list(self, node: ast.List) -> Value:
+        put = self.put if any(map(is_written, node.elts)) else self._element
+        values = [self._element(one) if isinstance(one, ast.Starred) else put(one) for one in node.elts[:MOST_ELEMENTS]]
+        for number, element in enumerate(node.elts[:MOST_ELEMENTS]):
+            if isinstance(element, ast.Starred):
+                values[number] = self.goes_on(element.value, values[number], *values)
+        return (Items(tuple(values)),)
+
+    def _of_tuple(self, node: ast.Tuple) -> Value:
+        if len(node.elts) == 2 and isinstance(first := node.elts[0], ast.Constant) and first.value in _ROLES:
+            return (Message(str(first.value), self.value_of(node.elts[1])),)
+        return (Items(tuple(self._element(element) for element in node.elts[:MOST_ELEMENTS])),)
+
+    def _of_set(self, node: ast.Set) -> Value:
+        hole = unordered("set", "", self.source.spot_of(node))
+        return (Items(tuple(self.value_of(element) for element in node.elts[:MOST_ELEMENTS]), hole),)
+
+    def _of_dict(self, node: ast.Dict) -> Value:
+        """A message is its content; others are kept by key."""
+        pairs: list[tuple[str, Value]] = []
+        put = self.put if _holds_sections(node) else self.value_of
+        for key, one in zip(node.keys, node.values, strict=True):
+            if key is None:
+                for piece in self.value_of(one):
+                    pairs += piece.pairs if isinstance(piece, Mapped) else []
+                continue
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                pairs.append((key.value, put(one)))
+            else:
+                self.value_of(key)
+                self.told(self.value_of(one), Evidence.NOTHING)
+        mapped = Mapped(tuple(pairs))
+        role = mapped.get("role")
+        content = next((value for name in MESSAGE_KEYS if (value := mapped.get(name)) is not None), None)
+        if content is not None and role is not None:
+            first = role[0] if role else ""
+            return (Message(first.text if isinstance(first, Literal) else "", self._parts(content)),)
+        return (mapped,) if pairs else ()
+
+    def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
+        order: Hole | None = None
+        if len(node.generators) == 1 and not isinstance(node, ast.SetComp):
+            generator = node.generators[0]
+            known = self.each(self.value_of(generator.iter), _MOST_REPEATED)
+            if known:
+                return self._for_each(node, generator.target, known)
+        values = self.values
+        mark = values.begin()
+        for number, generator in enumerate(node.generators):
+            over = self.value_of(generator.iter)
+            if not number:
+                order = self.order_of(
+                    over,
+                    generator.iter,
+                    ast.unparse(generator.target) if isinstance(generator.target, ast.Name) else "",
+                )
+            self.bind_element(generator.target, over, generator.iter)
+        body = (
+            self.as_text(self.value_of(node.elt), node.elt)
+            if not isinstance(node.elt, ast.Dict)
+            else self.value_of(node.elt)
+        )
+        values.undo(mark)
+        if isinstance(node, ast.SetComp):
+            order = order or unordered("set", "", self.source.spot_of(node))
+            order = of_unknown(order) if order is not None and not body else order
+        return (Items(((Many(body),),) if body else (), order),)
+
+    def _for_each(self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...]) -> Value:
+        """A list of something for each of a few known elements."""
+        results: list[Value] = []
+        values = self.values
+        mark = values.begin()
+        for one in known:
+            self.bind_element(target, (Items((one,)),), node)
+            value = self.value_of(node.elt)
+            results.append(value if isinstance(node.elt, ast.Dict) else self.as_text(value, node.elt))
+        values.undo(mark)
+        return (Items(tuple(results)),)
+
+    _of_generatorexp = _of_listcomp
+    _of_setcomp = _of_listcomp
+
+    def _of_name(self, node: ast.Name) -> Value:
+        return self.variable(node, node.id)
+
+    def _of_attribute(self, node: ast.Attribute) -> Value:
+        name = dotted(node)
+        if name:
+            return self.variable(node, name)
+        return self.attribute_of(self.value_of(node.value), node.attr)
+
+    def _of_subscript(self, node: ast.Subscript) -> Value:
+        name = dotted(node)
+        if name:
+            return self.variable(node, name)
+        value = self.value_of(node.value)
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
+            for piece in value:
+                if (
+                    isinstance(piece, Items)
+                    and piece.order is None
+                    and -len(piece.values) <= node.slice.value < len(piece.values)
+                ):
+                    return piece.values[node.slice.value]
+        if not isinstance(node.slice, ast.Slice | ast.Constant) and (found := any_of(value)):
+            return found
+        if isinstance(node.slice, ast.Slice):
+            step = node.slice.step
+            turned = isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub)
+            return self.turned_around(node.value) if turned else value
+        return holes_of(value)

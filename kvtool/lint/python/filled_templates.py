@@ -1,0 +1,397 @@
+"""Templates in strings, filled with what is known: `str.format`, `%`, `string.Template`, Jinja, `str.replace`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.kv102 import REQUEST_ID
+from kvtool.errors import KvtoolError
+from kvtool.lint.evidence.placeholders import asked
+from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
+from kvtool.lint.evidence.value_precision import dated, sure_kind
+from kvtool.lint.formats.mustache import mustache_nodes
+from kvtool.lint.python.changed_values import changed, filling, placed
+from kvtool.lint.python.placeholder_places import places_found
+from kvtool.lint.python.syntax import percents
+from kvtool.lint.python.text_values import (
+    MESSAGE_KEYS,
+    Either,
+    Items,
+    Literal,
+    Many,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    either,
+    pieces_of,
+)
+from kvtool.lint.python.varying_texts import without_doubtful
+from kvtool.lint.python.work_budget import spend
+from kvtool.lint.skeleton import JINJA_MARK, Choice, Filled, Hole, Node, Repeat, TemplatePlace, placeholders
+from kvtool.lint.template_files import jinja_template
+from kvtool.text.traced import Origin, Traced
+
+_MOST_NODES = 5_000
+_MUSTACHE = re.compile(r"\{\{\s{0,8}[$#/^][A-Za-z_]")
+"""What shows that double braces are those of Mustache: `{{$name}}`, `{{#section}}`."""
+_OTHER_MARKS = re.compile(r"<<[A-Z][A-Z0-9_]{2,40}>>|\[\[ ## \w{1,40} ## \]\]")
+"""Placeholders that code fills by itself: where a text has them, braces in it are what they show."""
+_LEAST_MARKS = 2
+_FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n\"=]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
+
+
+_MOST_TEXTS = 8
+"""Texts of a mapping that are taken where the key is not known."""
+
+
+def filled_text(value: Value) -> bool:
+    """Whether there is a text in it that may be filled."""
+    return any(isinstance(piece, Literal | str) for piece in pieces_of(value))
+
+
+def any_of(value: Value) -> Value:
+    """One of the texts of a mapping, where the key is not known."""
+    texts = [one for piece in value if isinstance(piece, Mapped) for _, one in piece.pairs if filled_text(one)]
+    return either(*texts[:_MOST_TEXTS]) if texts else ()
+
+
+def percent_filled(
+    left: Value, right: list[Value], given: Mapping[str, Value], outer: TemplatePlace
+) -> Iterator[Piece]:
+    """`text % values`: the values stand where the text has `%`; each `%(name)s` by its name."""
+    waiting = list(right)
+    for piece in left:
+        if not isinstance(piece, Literal):
+            yield piece
+            continue
+        at = 0
+        places = _Places(piece, outer)
+        for start, stop, name in percents(piece.text):
+            yield piece.text[at:start]
+            at = stop
+            value = given.get(name) if name else waiting.pop(0) if waiting else None
+            yield from places.put(piece.text[start:stop], value, name)
+        yield piece.text[at:]
+
+
+def formatted(
+    base: Value, given: Mapping[str, Value], positional: list[Value], style: str, outer: TemplatePlace
+) -> Iterator[Piece]:
+    """Texts with their placeholders filled; `outer` is the call that does it."""
+    for piece in base:
+        if isinstance(piece, Literal):
+            if style == "format":
+                yield from _fields(piece, given, positional, outer)
+            elif style == "jinja":
+                yield from _jinja(piece, outer, given)
+            elif style == "mustache":
+                yield from _filled(map(_piece, _mustache(piece, _with_values(given))), given, outer)
+            else:
+                yield from _dollars(piece, given, outer)
+        elif isinstance(piece, Either):
+            yield Either(tuple(tuple(formatted(one, given, positional, style, outer)) for one in piece.branches))
+        elif isinstance(piece, Many):
+            yield Many(tuple(formatted(piece.body, given, positional, style, outer)))
+        elif isinstance(piece, Items):
+            yield Items(
+                tuple(tuple(formatted(one, given, positional, style, outer)) for one in piece.values), piece.order
+            )
+        elif isinstance(piece, Message):
+            yield Message(piece.role, tuple(formatted(piece.content, given, positional, style, outer)))
+        else:
+            yield piece
+
+
+def template_style(piece: Piece) -> str:
+    """How placeholders are written in a text that a template is made of."""
+    text = piece.text if isinstance(piece, Literal) else ""
+    doubled = all(one[0] in ("{{", "}}") for one in _FIELD.finditer(text))
+    if doubled and _MUSTACHE.search(text) and isinstance(piece, Literal) and piece.source is not None:
+        return "mustache"
+    if JINJA_MARK.search(text) and doubled:
+        return "jinja"
+    return "format" if "{" in text or "$" not in text else "dollar"
+
+
+def _fields(
+    literal: Literal, given: Mapping[str, Value], positional: list[Value], outer: TemplatePlace
+) -> Iterator[Piece]:
+    at = number = 0
+    text = literal.text
+    places = _Places(literal, outer)
+    quoted = quoted_ranges(text) if "```" in text or "~~~" in text else []
+    for match in _FIELD.finditer(text):
+        if match[0] in ("{{", "}}"):
+            yield text[at : match.start()] + match[0][0]
+            at = match.end()
+            continue
+        name = match[1]
+        if not name and match[2] and not positional:
+            continue  # `{.columns}` names nothing where nothing is filled in by its position
+        if not name or name.isdigit():
+            index = int(name) if name else number
+            number += 1
+            value = positional[index] if index < len(positional) else None
+        else:
+            value = given.get(name)
+        yield text[at : match.start()]
+        at = match.end()
+        if value is None and is_quoted(text, match.start(), match.end(), quoted):
+            places.pass_over(match[0])
+            yield match[0]
+            continue
+        for piece in places.put(match[0], value, (name + match[2]) if not name.isdigit() else ""):
+            yield dated(piece, match[3]) if isinstance(piece, Hole) and match[3] else piece
+    yield text[at:]
+
+
+def _dollars(literal: Literal, given: Mapping[str, Value], outer: TemplatePlace) -> Iterator[Piece]:
+    at = 0
+    places = _Places(literal, outer)
+    for start, stop, name in placeholders(literal.text, "dollar"):
+        yield literal.text[at:start]
+        at = stop
+        yield from places.put(literal.text[start:stop], given.get(name), name)
+    yield literal.text[at:]
+
+
+def _put(value: Value | None, name: str, spot: TemplatePlace | None, outer: TemplatePlace) -> Value:
+    """What is put into a placeholder, told where it is put; of another file's template, where it is given."""
+    if value is None:
+        kind = sure_kind(name) if name else None
+        if kind is not None:
+            return (Hole(spot or outer, kind, f"`{name}`"),)
+        hole = asked(name, spot) if spot is not None else None
+        return (hole,) if hole is not None else ()
+    if spot is None:
+        return without_doubtful(value)
+    return placed(tuple(_named(piece, asked(name, spot)) for piece in value), spot, held=True)
+
+
+def _named(piece: Piece, hole: Hole | None) -> Piece:
+    """What is put into a placeholder whose name says more than what is known of it."""
+    if hole is None or hole.doubt != "use":
+        return piece
+    if isinstance(piece, Param) and (piece.hole is None or piece.hole.doubt):
+        return Param(piece.name, hole)
+    return hole if isinstance(piece, Hole) and piece.doubt else piece
+
+
+class _Places:
+    """What is put into the placeholders of a literal, in their order, told where they stand, or by the call if in another file."""
+
+    def __init__(self, literal: Literal, outer: TemplatePlace) -> None:
+        self._literal = literal
+        self._at = literal.start
+        self._outer = outer
+
+    def put(self, written: str, value: Value | None, name: str) -> Value:
+        """A placeholder, as it is written, with what is put into it, None where that is not known."""
+        if self._literal.source is None:
+            filled = in_text_file(self._literal, written, self._at)
+            self._at = self._literal.text.find(written, self._at) + len(written)
+            own = None if self._literal.told or not name else self._outer
+            return filling(_put(value, name, own, self._outer), filled)
+        spot = self.pass_over(written)
+        if spot is None or spot.path == self._outer.path:
+            return _put(value, name, spot, self._outer)
+        own = None if self._literal.told and name else self._outer  # a placeholder without a name says nothing there
+        return filling(_put(value, name, own, self._outer), filled_at(self._literal, spot))
+
+    def pass_over(self, written: str) -> TemplatePlace | None:
+        """Where the next placeholder stands; None in a text file."""
+        source = self._literal.source
+        if source is None:
+            return None
+        found = source.text.find(written, self._at, self._literal.stop)
+        if found < 0:
+            return source.spot(self._literal.start, self._literal.start + 1)
+        self._at = found + len(written)
+        return source.spot(found, found + len(written))
+
+
+def filled_at(literal: Literal, spot: TemplatePlace) -> Filled | None:
+    """A placeholder of a template that another file writes."""
+    source = literal.source
+    if source is None:
+        return None
+    last = source.spot(max(literal.stop - 1, literal.start), literal.stop).line
+    return Filled(spot, source.spot(literal.start, literal.stop).line, last)
+
+
+def in_text_file(literal: Literal, written: str, at: int = 0) -> Filled | None:
+    """The first placeholder from an offset on of a template that is a text file; None where that is not known."""
+    found = literal.text.find(written, at)
+    if not literal.file or found < 0:
+        return None
+    line = literal.text.count("\n", 0, found) + 1
+    column = found - literal.text.rfind("\n", 0, found)
+    return Filled(TemplatePlace(literal.file, line, column, len(written)), 1, literal.text.count("\n") + 1)
+
+
+def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
+    """`text.replace("{date}", value)`: other replacements leave the text as it is."""
+    for piece in base:
+        if isinstance(piece, Either):
+            yield Either(tuple(tuple(with_replaced(one, needle, value)) for one in piece.branches))
+            continue
+        if not isinstance(piece, Literal | str) or not needle or len(needle) < 2:
+            yield piece
+            continue
+        text = piece.text if isinstance(piece, Literal) else piece
+        if needle not in text or not value:
+            yield piece
+            continue
+        parts = text.split(needle, 40)
+        at = piece.start if isinstance(piece, Literal) else 0
+        for number, part in enumerate(parts):
+            if number:
+                found = (
+                    piece.source.text.find(needle, at, piece.stop)
+                    if isinstance(piece, Literal) and piece.source
+                    else -1
+                )
+                if found >= 0 and isinstance(piece, Literal) and piece.source and piece.source.path == _path(value):
+                    at = found + len(needle)
+                    yield from placed(value, piece.source.spot(found, at), held=True)
+                elif found >= 0 and isinstance(piece, Literal) and piece.source:
+                    at = found + len(needle)
+                    yield from filling(value, filled_at(piece, piece.source.spot(found, at)))
+                elif isinstance(piece, Literal) and piece.source is None:
+                    yield from filling(value, in_text_file(piece, needle))
+                else:
+                    yield from value
+            if isinstance(piece, Literal) and piece.source is not None:  # the next replacement finds its place in it
+                yield replace(piece, text=part, start=at, shown=True)
+            else:
+                yield part
+
+
+def _path(value: Value) -> str:
+    """The file in which a value is told."""
+    told = (piece.hole if isinstance(piece, Param) else piece for piece in pieces_of(value))
+    return next((hole.spot.path for hole in told if isinstance(hole, Hole)), "")
+
+
+def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | None = None) -> Iterator[Piece]:
+    """A Jinja template in a string, filled with what is given; one that is none after all is text."""
+    origin = _origin(literal)
+    if origin is None or (literal.told and origin.path != outer.path):
+        yield literal.text
+        return
+    try:
+        pieces: Value = tuple(
+            _piece(node) for node in jinja_template(Traced.of(literal.text, origin), _with_values(given or {}))
+        )
+        if not origin.verbatim:
+            pieces = places_found(pieces, literal)
+        if origin.path != outer.path:
+            pieces = placed(changed(pieces, partial(_fills_own_place, literal)), outer, foreign_to=outer.path)
+    except KvtoolError:
+        yield literal.text
+        return
+    yield from _filled(pieces, given or {}, outer)
+
+
+def _fills_own_place(literal: Literal, piece: Piece) -> Value | None:
+    return filling((piece,), filled_at(literal, piece.spot)) if isinstance(piece, Hole) else None
+
+
+def _with_values(given: Mapping[str, Value]) -> frozenset[str]:
+    """The placeholders of which is known what is put in."""
+    return frozenset(name for name, value in given.items() if value)
+
+
+def _filled(pieces: Iterable[Piece], given: Mapping[str, Value], outer: TemplatePlace) -> Value:
+    """A template that is read, with what is given in the place of what only its names say."""
+
+    def change(piece: Piece) -> Value | None:
+        if not isinstance(piece, Hole) or piece.certain:
+            return None
+        name = piece.what.strip("`")
+        return filling(_put(value, name, piece.spot, outer), piece.fills) if (value := given.get(name)) else None
+
+    return changed(tuple(pieces), change) if given else tuple(pieces)
+
+
+def _origin(literal: Literal) -> Origin | None:
+    """Where a literal stands, character by character where it is written as it reads; None for a text file's."""
+    source = literal.source
+    if source is None:
+        return None
+    spot = source.spot(literal.start, literal.stop)
+    at = source.text[literal.start : literal.stop].find(literal.text)
+    if at >= 0:
+        spot = source.spot(literal.start + at, literal.start + at + 1)
+    return Origin(spot.path, spot.line, spot.column, 1, at >= 0, text=literal.text)
+
+
+def _mustache(literal: Literal, known: Collection[str] = ()) -> list[Node]:
+    """A text with `{{$name}}`, as Semantic Kernel has it, or with `{{#section}}`."""
+    origin = _origin(literal)
+    return [] if origin is None else mustache_nodes(Traced.of(literal.text, origin), known)
+
+
+def _piece(node: Node) -> Piece:
+    if isinstance(node, Choice):
+        return Either(tuple(tuple(map(_piece, branch)) for branch in node.branches))
+    return Many(tuple(map(_piece, node.body))) if isinstance(node, Repeat) else node
+
+
+def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list[Node]:
+    """A value as the text it becomes. `unfilled`: its placeholders may be filled by code that is not seen."""
+    result: list[Node] = []
+    for piece in value:
+        most[0] -= 1
+        if most[0] < 0:
+            break
+        if isinstance(piece, str | Hole):
+            result.append(piece)
+        elif isinstance(piece, Literal):
+            result += _unfilled(piece) if unfilled else [piece.text]
+        elif isinstance(piece, Param):
+            result += [piece.hole] if piece.hole is not None else []
+        elif isinstance(piece, Items):
+            result += [node for one in piece.values for node in nodes_of(one, unfilled=unfilled, most=most)]
+        elif isinstance(piece, Mapped):
+            texts = [one for key in MESSAGE_KEYS if (one := piece.get(key)) is not None]
+            result += [node for one in texts for node in nodes_of(one, unfilled=unfilled, most=most)]
+        elif isinstance(piece, Message):
+            result += nodes_of(piece.content, unfilled=unfilled, most=most)
+        elif isinstance(piece, Either):
+            result.append(Choice(tuple(tuple(nodes_of(one, unfilled=unfilled, most=most)) for one in piece.branches)))
+        elif isinstance(piece, Many):
+            result.append(Repeat(tuple(nodes_of(piece.body, unfilled=unfilled, most=most))))
+    return result
+
+
+def _unfilled(literal: Literal) -> list[Node]:
+    """A text that may be a template: a placeholder for a clock or an id is information."""
+    if literal.source is None or literal.shown or ("{" not in literal.text and "%(" not in literal.text):
+        return [literal.text]
+    if len(set(_OTHER_MARKS.findall(literal.text))) >= _LEAST_MARKS:
+        return [literal.text]
+    spot = literal.source.spot(literal.start, literal.start + 1)
+    if _MUSTACHE.search(literal.text):
+        spend(len(literal.text))
+        return _mustache(literal)
+    if JINJA_MARK.search(literal.text) and all(one[0] in ("{{", "}}") for one in _FIELD.finditer(literal.text)):
+        spend(len(literal.text))
+        return nodes_of(_jinja(literal, spot), unfilled=False, most=[_MOST_NODES])
+    nodes: list[Node] = []
+    by_percent = "%(" in literal.text and _FIELD.search(literal.text) is None
+    for piece in percent_filled((literal,), [], {}, spot) if by_percent else _fields(literal, {}, [], spot):
+        if isinstance(piece, Hole):
+            if piece.doubt:
+                nodes.append(piece)
+            elif piece.kind.code in (TIME.code, REQUEST_ID.code):
+                nodes.append(Hole(piece.spot, piece.kind, piece.what, minor=True))
+        elif isinstance(piece, str):
+            nodes.append(piece)
+    return nodes

@@ -1,0 +1,336 @@
+"""What names stand for: variables, attributes, names of other modules; and what becomes of a text that is finished."""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvtool.lint.evidence.prompt_evidence import (
+    Belief,
+    Evidence,
+    belief,
+    file_says_prompt,
+    name_says_prompt,
+    name_says_system,
+    name_says_template,
+    speaks_of_models,
+)
+from kvtool.lint.evidence.value_precision import DATE, id_of, sure_kind
+from kvtool.lint.evidence.volatile_calls import RANDOM, order_hole, process_variable
+from kvtool.lint.python.assignments import Assigned
+from kvtool.lint.python.changed_values import backwards, placed
+from kvtool.lint.python.package import ClassCode, Imported, Module
+from kvtool.lint.python.syntax import dotted
+from kvtool.lint.python.text_values import (
+    MOST_INSIDE,
+    Items,
+    Literal,
+    Many,
+    Param,
+    Value,
+    either,
+    has_fields,
+    has_param,
+    pieces_of,
+    text_of,
+    varies,
+    ways,
+)
+from kvtool.lint.skeleton import Hole, TemplatePlace
+
+if TYPE_CHECKING:
+    from kvtool.lint.python.program import Program
+
+_MOST_SINKS = 30
+_MOST_ELEMENTS = 40
+_MOST_VARYING = 8
+"""Elements of a collection that are looked at, and of those that vary, that a name of a loop may stand for."""
+_TOLD_THERE = 320
+"""Characters of constant text around what varies, from which on its own file tells it."""
+
+
+class Names(ABC):
+    """What names stand for in one function, class body or module; `values` are those that it assigns itself."""
+
+    def __init__(
+        self,
+        program: Program,
+        module: Module,
+        *,
+        cls: ClassCode | None = None,
+        outer: Sequence[Mapping[str, Value]] = (),
+        label: str = "",
+        depth: int = 0,
+        silent: bool = False,
+    ) -> None:
+        self.program = program
+        self.module = module
+        self.source = module.source
+        self.cls = cls
+        self.outer = outer
+        """What the names around it stand for, the innermost first."""
+        self.depth = depth
+        self.values = Assigned()
+        self.unknown: set[str] = set()
+        """Names that were assigned something of which nothing is known: what they are called may say it."""
+        self.imports: dict[str, Imported] = {}
+        self.keywords_name = ""
+        self.sinks: list[tuple[Value, Evidence]] = []
+        self._label = label
+        self.naming = False
+        """Whether what is told is named for what stands in front of a conversation."""
+        self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
+        self._silent = silent
+        self.in_function = False
+        self.asks_for = False
+        """Whether the function that is read takes something of its own, beside the object that it belongs to."""
+        self.known: dict[ast.expr, tuple[int, tuple[bool, bool], Value]] = {}
+        """What expressions of the statement that is read gave, and after which assignment: some are asked for several times."""
+        self.unread: set[str] = set()
+        """Names that nothing has asked for since they were assigned: what is assigned over them takes nothing away."""
+        self.turned: set[str] = set()
+        """Names of lists that are read backwards: they are told so."""
+        self.given: set[str] = set()
+        """Names that were assigned something of which only is known that it is made of what callers give."""
+        self.turns: set[str] = set()
+        """Names of loops that ask a model in each of their turns, and what is made of them there: another in each request."""
+        self.answers: set[str] = set()
+        """Names that were assigned what a model answered or the world gave, or something of it: another in each request."""
+        self.kept: set[str] = set()
+        """Names that were assigned something of which only is known that the object was made with it."""
+        self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING
+
+    def canonical(self, name: str) -> str:
+        """A dotted name with what its first part was imported as: `dt.now` is `datetime.datetime.now`."""
+        root, dot, rest = name.partition(".")
+        if root in self.values or not root:
+            return name
+        origin = self.imports.get(root) or self.module.imports.get(root)
+        return f"{origin.full.lstrip('.')}{dot}{rest}" if origin is not None else name
+
+    def variable(self, node: ast.expr, name: str) -> Value:
+        """What a name or a chain of names stands for."""
+        spot = self.source.spot_of(node)
+        value, rest = self._base(name)
+        if value is not None:
+            for attribute in rest.split(".") if rest else ():
+                value = self.attribute_of(value, attribute)
+            value = self.foreign(self._from_elsewhere(value, name), spot)
+            known = any(name in values for values in (self.values, *self.outer))
+            if not value and (not known or name in self.unknown) and (hole := self.by_name(name, spot)) is not None:
+                return (hole,)
+            return value
+        hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot)
+        return (hole,) if hole is not None else ()
+
+    def _from_elsewhere(self, value: Value, name: str) -> Value:
+        """A template of another file, under a name of it: that file tells what varies in it only if it knows it for a prompt."""
+        one = value[0] if len(value) == 1 else None
+        if not isinstance(one, Literal) or one.source is None or one.source.path == self.module.path or not one.told:
+            return value
+        evidence = Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING
+        evidence = max(evidence, Evidence.FILE if file_says_prompt(one.source.path) else Evidence.NOTHING)
+        how = belief(evidence, one.text)
+        silent = evidence is Evidence.NOTHING and how is Belief.WEAK and not speaks_of_models(one.source.text)
+        return (replace(one, told=False),) if silent or how is Belief.NO else value
+
+    def _base(self, name: str) -> tuple[Value | None, str]:
+        """The value of the longest beginning of a chain that is known, and what is left of it; None: of its first name, too."""
+        parts = name.split(".")
+        for length in range(len(parts), 0, -1):
+            head = ".".join(parts[:length])
+            for values in (self.values, *self.outer):
+                if head in values:
+                    self.unread.discard(head)
+                    return values[head], ".".join(parts[length:])
+        root = parts[0]
+        rest = ".".join(parts[1:])
+        if root in ("self", "cls") and self.cls is not None and len(parts) > 1:
+            return self.program.attribute(self.cls, parts[1], self.depth), ".".join(parts[2:])
+        found = self._global(root)
+        if found is not None:
+            return found, rest
+        if root in self.imports or root in self.module.imports:
+            module = self._module(root)
+            while module is not None and rest:
+                head, _, rest = rest.partition(".")
+                value = self.program.name_in(module, head, self.depth)
+                if value is not None:
+                    return value, rest
+                files = self.program.files
+                module = files.module_of(module, head) or files.imported_module(module, f".{head}")
+        return None, ""
+
+    def _module(self, root: str) -> Module | None:
+        holder = self.module
+        if root in self.imports:
+            origin = self.imports[root]
+            files = self.program.files
+            if origin.name:
+                dot = "" if origin.module.endswith(".") else "."
+                return files.imported_module(holder, f"{origin.module}{dot}{origin.name}")
+            return files.imported_module(holder, origin.module)
+        return self.program.files.module_of(holder, root)
+
+    def _global(self, root: str) -> Value | None:
+        if root in self.imports:
+            origin = self.imports[root]
+            target = self.program.files.imported_module(self.module, origin.module) if origin.name else None
+            if target is None or target is self.module:
+                return None
+            return self.program.name_in(target, origin.name, self.depth)
+        found = self.program.files.find(self.module, root)
+        if found is None:
+            return None
+        module, name = found
+        return self.program.name_in(module, name, self.depth)
+
+    def foreign(self, value: Value, spot: TemplatePlace, *, long: bool = True) -> Value:
+        """What varies in a text of another file is told there where the text is `long`; else here, where it is used."""
+        path = self.module.path
+        if all(piece.spot.path == path for piece in pieces_of(value) if isinstance(piece, Hole)):
+            return value
+        written = sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal))
+        return value if long and written >= _TOLD_THERE else placed(value, spot, foreign_to=path)
+
+    @abstractmethod
+    def attribute_of(self, value: Value, attribute: str) -> Value:
+        """An attribute or a key of a value."""
+
+    def by_name(self, name: str, spot: TemplatePlace) -> Hole | None:
+        """The hole of something of which only the name is known."""
+        last = name.rpartition(".")[2]
+        if last.isupper():
+            return None  # a constant
+        kind = sure_kind(last.removeprefix("get_")) or id_of(name)
+        return None if kind is None else Hole(spot, kind, f"`{name}`")
+
+    @abstractmethod
+    def asked_of(self, node: ast.expr) -> Hole | None:
+        """The hole of something of which nothing is known but where it comes from."""
+
+    @abstractmethod
+    def of_loop(self, value: Value, node: ast.expr) -> Value:
+        """What is put into a text, with what is known of it where only a loop over something unknown is."""
+
+    @abstractmethod
+    def is_given(self, node: ast.expr) -> bool:
+        """Whether something is made of what callers give, or of what is another in each call by where it comes from."""
+
+    @abstractmethod
+    def asks(self, body: list[ast.stmt]) -> bool:
+        """Whether statements ask a model."""
+
+    @abstractmethod
+    def bind_unknown(self, target: ast.expr, over: ast.expr) -> None:
+        """The names of a loop over something of which only its origin is known have that origin."""
+
+    @abstractmethod
+    def is_kept(self, node: ast.expr) -> bool:
+        """Whether it is what an object was made with, or a form of it."""
+
+    @abstractmethod
+    def value_of(self, node: ast.expr) -> Value:
+        """What is known of the text that an expression gives."""
+
+    @abstractmethod
+    def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:
+        """A target of an assignment stands for a value from here on; `node` is what is assigned, where it is seen."""
+
+    @staticmethod
+    def each(over: Value, most: int) -> tuple[Value, ...]:
+        """The elements that are gone over, where all of them are known, in this order, and are few; else none."""
+        items = over[0] if len(over) == 1 else None
+        if not isinstance(items, Items) or items.order is not None or not 0 < len(items.values) <= most:
+            return ()
+        if any(not one or isinstance(one[0], Many) for one in items.values):
+            return ()
+        return items.values
+
+    def bind_element(self, target: ast.expr, over: Value, node: ast.expr) -> None:
+        """The names of a loop stand for the elements, as far as those are known; `node` is what it goes over."""
+        if isinstance(target, ast.Tuple) and target.elts and dotted(getattr(node, "func", node)) == "enumerate":
+            target = target.elts[-1]
+        elements = [one for piece in over if isinstance(piece, Items) for one in piece.values][:_MOST_ELEMENTS]
+        one: Value = ()
+        if isinstance(target, ast.Name) and not elements:
+            one = tuple(Param(piece.name) for piece in ways(over) if isinstance(piece, Param))
+        elif isinstance(target, ast.Name):
+            one = elements[0] if len(elements) == 1 else self._one_of(elements)
+        elif len(elements) == 1 and len(elements[0]) == 1 and isinstance(elements[0][0], Items):
+            self.assign(target, elements[0], None)
+            return
+        taken = tuple(piece for piece in over if isinstance(piece, Hole) and piece.kind is RANDOM)
+        for name in ast.walk(target):
+            if isinstance(name, ast.Name):
+                self.values[name.id] = one or taken
+                self.unknown.discard(name.id)
+
+    @staticmethod
+    def _one_of(elements: list[Value]) -> Value:
+        """One of several elements: only those that vary, in the text that they stand in, for they are told there."""
+        varying = [one for one in elements if varies(one) or has_param(one)][:_MOST_VARYING]
+        return either(*varying) if varying else ()
+
+    # What becomes of texts
+
+    def turned_around(self, node: ast.expr) -> Value:
+        """What is known of a list that is read backwards."""
+        if isinstance(node, ast.Name):
+            self.turned.add(node.id)
+        return backwards(self.value_of(node))
+
+    def told(self, value: Value, evidence: Evidence) -> None:
+        """Hand on a text that is finished, with what the code says of it."""
+        if not value or self._silent or not (varies(value) or has_param(value) or has_fields(value)):
+            return
+        evidence = max(evidence, self._file)
+        naming, self.naming = self.naming, False  # the elements of a list are no such texts by themselves
+        if naming and evidence >= Evidence.NAME:
+            self.program.lead(self, value)
+        self.program.done(self, value, evidence)
+        self.naming = naming
+
+    def told_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
+        """Hand on a text under its name, which may say that it is a prompt, or what stands in front of a conversation."""
+        if evidence is None:
+            evidence = self._named(name)
+        naming, self.naming = self.naming, name_says_system(name)
+        self.told(value, evidence)
+        self.naming = naming
+
+    def _named(self, name: str) -> Evidence:
+        """What the name of a text says of it: that of a template, where models are asked, that it is one of a prompt."""
+        if name_says_prompt(name):
+            return Evidence.NAME
+        if not name_says_template(name):
+            return Evidence.NOTHING
+        return Evidence.NAME if speaks_of_models(self.module.source.text) else Evidence.FILE
+
+    def returned(self, value: Value) -> None:
+        self.told_as(self._label, value, self._says)
+
+    def tools(self, value: Value, node: ast.expr) -> None:
+        """Tools stand in front of all else: their order decides over the whole prompt."""
+        for piece in value:
+            if isinstance(piece, Items) and piece.order is not None:
+                hole = replace(order_hole(piece.order, "tools", self.source.spot_of(node)), leads=True)
+                self.program.emit_holes(self, [hole])
+
+    def somewhere(self, values: list[Value], base: ast.expr) -> None:
+        """Values that are filled into a template that is not seen, where it is named as a prompt."""
+        name = base.attr if isinstance(base, ast.Attribute) else base.id if isinstance(base, ast.Name) else ""
+        if self._silent or not name_says_prompt(name):
+            return
+        holes = [piece for value in values for piece in pieces_of(value) if isinstance(piece, Hole)]
+        self.program.emit_holes(
+            self,
+            [replace(hole, elsewhere=True, minor=True) for hole in holes if hole.clock and hole.kind is not DATE],
+        )
+
+    def add_sink(self, value: Value, evidence: Evidence) -> None:
+        if len(self.sinks) < _MOST_SINKS and sum(1 for _ in pieces_of(value, MOST_INSIDE)) < MOST_INSIDE:
+            self.sinks.append((value, evidence))

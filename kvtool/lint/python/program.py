@@ -1,0 +1,399 @@
+"""What the functions, classes and modules of a program give: each is read once, when it is asked for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kvtool.lint.evidence.prompt_evidence import Evidence
+from kvtool.lint.python.changed_values import changed, substituted, system_first
+from kvtool.lint.python.filled_templates import nodes_of
+from kvtool.lint.python.name_values import Names
+from kvtool.lint.python.objects import CLASS
+from kvtool.lint.python.package import ClassCode, FunctionCode, Module, PythonFiles
+from kvtool.lint.python.program_prompts import ToldTexts
+from kvtool.lint.python.text_collections import apart, elements_told
+from kvtool.lint.python.text_values import (
+    Callee,
+    Instance,
+    Items,
+    Literal,
+    Mapped,
+    Message,
+    Param,
+    Piece,
+    Value,
+    either,
+    has_fields,
+    has_param,
+    pieces_of,
+    text_of,
+    varies,
+)
+from kvtool.lint.python.varying_texts import OF_TOOLS, asked_for, filler, is_tool, leading, told_once, written_length
+from kvtool.lint.python.work_budget import TooMuchWorkError, allow, spend, work_left
+from kvtool.lint.skeleton import Hole, Node, TemplatePlace
+
+_MOST_DEPTH = 10
+_LEAST_STEPS = 1_000_000
+"""Steps for a file, with one more for each of its characters: what most files need is far below."""
+_MOST_NODES = 5_000
+_MOST_BASES = 8
+_MOST_WRITERS = 4
+"""Methods that assign one attribute, of which is looked at what they assign; twice as many that add to it."""
+_LEAST_LEADING = 24
+"""Characters of constant text, below which nothing stands in front of a conversation."""
+_EACH_NODE = 10
+"""Steps for each node of a text that is told: it is looked at many times."""
+_ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
+"""Who sends what is only ever added at the end."""
+_LEADS = frozenset(("system", "developer"))
+_SILENT = frozenset(("__repr__", "__str__", "__hash__", "__eq__", "__repr_args__", "_repr_html_"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """What a function gives, what it hands to prompts of what its caller gives, and the attributes it leaves."""
+
+    value: Value = ()
+    sinks: tuple[tuple[Value, Evidence], ...] = ()
+    attributes: dict[str, Value] | None = None
+
+
+_NOTHING = Summary()
+_OWN_BODY = "the body of the module or of a class"
+
+
+class Program:
+    """All modules that are read together. `scope` makes the reader of one function, class body or module."""
+
+    def __init__(self, files: PythonFiles, scope: Callable[..., Names]) -> None:
+        self.files = files
+        self._scope = scope
+        self._summaries: dict[FunctionCode, Summary] = {}
+        self._partly: dict[FunctionCode, tuple[Summary, frozenset[FunctionCode]]] = {}
+        """Functions that were read while others that they ask for were being read, which gave them nothing; and those others."""
+        self._asked: set[FunctionCode] = set()
+        """Functions being read that were asked for by what they ask for themselves."""
+        self._values: dict[Module, dict[str, Value]] = {}
+        self._bodies: dict[ClassCode, dict[str, Value]] = {}
+        self._constant: dict[FunctionCode, bool] = {}
+        self.unread: list[str] = []
+        """Functions of the file that is read for which nothing was left to be spent."""
+        self.declared: set[TemplatePlace] = set()
+        """Where parameters are declared whose names say what they are."""
+        self._running: set[FunctionCode] = set()
+        self._found = ToldTexts()
+
+    def prompts(self, module: Module) -> list[list[Node]]:
+        """Everything that a module builds that may be a prompt, with something in it that varies."""
+        allow(_LEAST_STEPS + len(module.source.text))
+        self.unread = []
+        self.values(module)
+        functions = list(module.functions.values())
+        for cls in module.classes.values():
+            self.body(cls)
+            functions += cls.methods.values()
+        for function in functions:
+            self.summary(function)
+        return told_once(self._found.of(module), self.declared)
+
+    # Names
+
+    def values(self, module: Module) -> dict[str, Value]:
+        """What the names of a module stand for, after it was run."""
+        if module not in self._values:
+            self._values[module] = {}
+            scope = self._scope(self, module)
+            self._values[module] = scope.values
+            self._run(scope, module.source.tree.body)
+            module.source.tree.body = []  # what was read is let go
+        return self._values[module]
+
+    def name_in(self, module: Module, name: str, depth: int) -> Value | None:
+        """What a name of a module stands for, to others; None where the module has none of that name."""
+        if depth > _MOST_DEPTH:
+            return None
+        found = self.files.find(module, name)
+        if found is None:
+            return None
+        module, name = found
+        if name in module.functions:
+            return (Callee(module.functions[name]),)
+        if name in module.classes:
+            return (Instance(module.classes[name], CLASS),)
+        return self.values(module).get(name)
+
+    def body(self, cls: ClassCode) -> dict[str, Value]:
+        """What the names in the body of a class stand for."""
+        if cls not in self._bodies:
+            self._bodies[cls] = {}
+            scope = self._scope(self, cls.module, outer=(self.values(cls.module),))
+            self._run(
+                scope, [one for one in cls.node.body if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+            )
+            self._bodies[cls] = scope.values
+            if is_tool(cls.node):
+                self.emit_holes(
+                    scope, leading([piece for name in OF_TOOLS for piece in scope.values.get(name, ())], dates=True)
+                )
+        return self._bodies[cls]
+
+    def bases(self, cls: ClassCode) -> Iterable[ClassCode]:
+        """A class and those that it inherits from, as far as they belong to the program."""
+        waiting, seen = [cls], 0
+        while waiting and seen < _MOST_BASES:
+            seen += 1
+            one = waiting.pop(0)
+            yield one
+            for base in one.node.bases:
+                name = base.id if isinstance(base, ast.Name) else ""
+                found = self.files.find(one.module, name) if name else None
+                if found is not None and found[1] in found[0].classes:
+                    waiting.append(found[0].classes[found[1]])
+
+    def is_text(self, cls: ClassCode) -> bool:
+        """Whether an object of a class is a text: the class is made of `str`."""
+        return any(
+            isinstance(base, ast.Name) and base.id == "str" for one in self.bases(cls) for base in one.node.bases
+        )
+
+    def method(self, cls: ClassCode, name: str) -> FunctionCode | None:
+        return next((one.methods[name] for one in self.bases(cls) if name in one.methods), None)
+
+    def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value:
+        """What an attribute of an object stands for: a property, what methods assign, what stands in the class.
+
+        `given` is what the object was made with; without it, what its constructor is given stays a parameter of that name.
+        """
+        value = self._attribute(cls, name, depth)
+        return (
+            substituted(value, filler(dict(given), frozenset()), [_MOST_NODES])
+            if given and given is not CLASS
+            else value
+        )
+
+    def _attribute(self, cls: ClassCode, name: str, depth: int) -> Value:
+        if depth > _MOST_DEPTH:
+            return ()
+        function = self.method(cls, name)
+        if function is not None:
+            if function.is_property:
+                return self._free(self.summary(function, depth + 1).value)
+            return (Callee(function, cls),)
+        for one in self.bases(cls):
+            written = one.written.get(name, ())
+            values = [self.body(one)[name]] if name in self.body(one) else []
+            grown = name in one.grown
+            for writer in written[: _MOST_WRITERS * (1 + grown)]:
+                if grown and writer in self._running and writer.node.name != "__init__":
+                    break  # what methods add stands in the order in which they do
+                attributes = self.summary(writer, depth + 1).attributes or {}
+                if f"self.{name}" in attributes:
+                    values.append(_of_object(attributes[f"self.{name}"], writer))
+            values = [value for value in values if value]
+            if values:
+                return either(*values[: _MOST_WRITERS * (1 + grown)])
+            if written or name in self.body(one):
+                return ()
+        return ()
+
+    @staticmethod
+    def _free(value: Value) -> Value:
+        return substituted(value, lambda param: (param.hole,) if param.hole is not None else (), [_MOST_NODES])
+
+    # Calls
+
+    def summary(self, function: FunctionCode, depth: int = 0, outer: Sequence[Mapping[str, Value]] = ()) -> Summary:
+        """What a function gives for any arguments; nothing while it is being read (it calls itself) or too deep.
+
+        What it gave to others that were read meanwhile was not all: those are read once more when they are asked for again.
+        """
+        known = self._summaries.get(function)
+        if known is not None:
+            return known
+        if function in self._running:
+            self._asked.add(function)
+            return _NOTHING
+        partly, missing = self._partly.get(function, (_NOTHING, frozenset()))
+        if not missing.isdisjoint(self._running):
+            self._asked |= missing & self._running
+            return partly
+        if depth > _MOST_DEPTH:
+            return _NOTHING
+        if not work_left():
+            self.unread.append(function.node.name)
+            return partly
+        module = function.module
+        self._running.add(function)
+        asked, self._asked = self._asked, set()
+        try:
+            scope = self._scope(
+                self,
+                module,
+                cls=function.cls,
+                outer=outer or (self.values(module),),
+                label=function.node.name,
+                depth=depth,
+                silent=function.node.name in _SILENT,
+            )
+            result = scope.read_function(function)  # type: ignore[attr-defined]  # the reader of statements adds it
+            assert isinstance(result, Summary)
+        except (RecursionError, TooMuchWorkError):
+            self.unread.append(function.node.name)
+            result = _NOTHING
+        finally:
+            self._running.discard(function)
+            self._asked.discard(function)
+            unknown = frozenset(self._asked)
+            self._asked |= asked
+        if unknown and function not in self._partly:
+            self._partly[function] = result, unknown  # to be read once more when those are known
+            return result
+        self._summaries[function] = result
+        self._constant[function] = _gives_constant(function.node)
+        function.node.body = []  # what was read is let go
+        return result
+
+    def nested(self, function: FunctionCode, scope: Names) -> Summary:
+        """A function within another: it sees what stands around it."""
+        return self.summary(function, scope.depth + 1, (scope.values, *scope.outer))
+
+    def _run(self, scope: Names, body: list[ast.stmt]) -> None:
+        try:
+            scope.run(body)  # type: ignore[attr-defined]  # the same
+        except (RecursionError, TooMuchWorkError):
+            self.unread.append(_OWN_BODY)
+
+    def gives_constant(self, target: Callee) -> bool:
+        """Whether a function is seen to return constants only, whatever it is called."""
+        return self._constant.get(target.function, False)
+
+    def call(self, target: Callee, node: ast.Call, scope: Names) -> Value:
+        """What a call gives with what is given, and what it hands on."""
+        given = self._bound(target.function, target.bound, node, scope)
+        summary = self.summary(target.function, scope.depth + 1)
+        self._hand_on(summary, given, scope)
+        unknown = self._unknown(given, target.function, node, scope)
+        return substituted(summary.value, filler(given, unknown), [_MOST_NODES], scope.source.spot_of(node))
+
+    @staticmethod
+    def _unknown(given: Mapping[str, Value], function: FunctionCode, node: ast.Call, scope: Names) -> frozenset[str]:
+        """The parameters that a call gives something of which nothing is known but that it is given."""
+        names = [*zip(function.parameters(), node.args, strict=False)]
+        names += [(word.arg, word.value) for word in node.keywords if word.arg is not None]
+        return frozenset(name for name, one in names if not given.get(name) and scope.asked_of(one) is not None)
+
+    def made(self, target: Instance, node: ast.Call, scope: Names) -> Instance:
+        """An object is made: what its constructor hands on, and the object with what it was given."""
+        init = self.method(target.cls, "__init__")
+        if init is None:
+            words = {word.arg: scope.value_of(word.value) for word in node.keywords if word.arg}
+            fields = [
+                one.target.id
+                for one in target.cls.node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            ]
+            words |= {name: scope.value_of(one) for name, one in zip(fields, node.args, strict=False)}
+            return Instance(target.cls, tuple(words.items()))
+        given = self._bound(init, (), node, scope)
+        self._hand_on(self.summary(init, scope.depth + 1), given, scope)
+        return Instance(target.cls, tuple((f"self.{name}", value) for name, value in given.items()))
+
+    def called_method(self, target: Instance, name: str, depth: int) -> Value:
+        function = self.method(target.cls, name)
+        return () if function is None else self._free(self.summary(function, depth + 1).value)
+
+    def _bound(
+        self, function: FunctionCode, bound: tuple[tuple[str, Value], ...], node: ast.Call, scope: Names
+    ) -> dict[str, Value]:
+        given = dict(bound)
+        names = [name for name in function.parameters() if name not in given]
+        for name, argument in zip(names, node.args, strict=False):
+            if isinstance(argument, ast.Starred):
+                break
+            given[name] = self._given(argument, scope)
+        for word in node.keywords:
+            if word.arg is not None:
+                given[word.arg] = self._given(word.value, scope)
+        return given
+
+    @staticmethod
+    def _given(node: ast.expr, scope: Names) -> Value:
+        return scope.value_of(node)
+
+    def _hand_on(self, summary: Summary, given: dict[str, Value], scope: Names) -> None:
+        telling = {name for name, value in given.items() if varies(value) or has_param(value)}
+        if not telling:
+            return
+        for value, evidence in summary.sinks:
+            if not any(isinstance(piece, Param) and piece.name in telling for piece in pieces_of(value)):
+                continue
+            own = substituted(value, filler(given, frozenset()), [_MOST_NODES])
+            scope.told(own, evidence)
+
+    # What is found
+
+    def done(self, scope: Names, value: Value, evidence: Evidence) -> None:
+        """A finished text: a prompt, or for each element where it is a collection of others."""
+        value = apart(scope, value, evidence)
+        written = evidence < Evidence.SENT and not scope.in_function  # a constant, which code fills before it sends it
+        roles = [piece.role for piece in pieces_of(value, 200) if isinstance(piece, Message)]
+        if roles:
+            value = system_first(value)
+            if all(role in _ANSWERS for role in roles):
+                return
+            evidence = Evidence.ASKED
+            self._leading(scope, value, roles)
+        elif evidence < Evidence.SENT and not any(
+            isinstance(one, str | Literal) and text_of(one).strip() for one in value
+        ):
+            value = elements_told(scope, value, evidence)
+        if evidence is Evidence.ASKED:
+            value = asked_for(value)
+        if evidence >= Evidence.SENT:
+            called = [self.summary(piece.function, scope.depth + 1) for piece in value if isinstance(piece, Callee)]
+            value = (*value, *(part for one in called for part in self._free(one.value)))
+        if has_param(value) and evidence >= Evidence.NAME:
+            scope.add_sink(value, evidence)
+        unfilled = written or evidence < Evidence.ASKED
+        if varies(value) or (unfilled and has_fields(value)):
+            left = [_MOST_NODES]
+            nodes = nodes_of(value, unfilled=unfilled, most=left)
+            spend(_EACH_NODE * (_MOST_NODES - left[0]))
+            self._found.add(scope.module, nodes, evidence)
+
+    def _leading(self, scope: Names, value: Value, roles: list[str]) -> None:
+        """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
+        if not all(role in _LEADS for role in roles):
+            return
+        self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
+
+    def lead(self, scope: Names, value: Value) -> None:
+        """The same of a text that is named for what stands in front of a conversation; lists of other things are no text."""
+        if written_length(value) >= _LEAST_LEADING and not any(isinstance(piece, Items | Mapped) for piece in value):
+            self._leading(scope, value, [])
+
+    def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
+        """What is told wherever the text stands."""
+        self._found.add_holes(scope.module, holes)
+
+
+def _of_object(value: Value, writer: FunctionCode) -> Value:
+    """What a method assigns to an attribute, for the other methods: what it is given itself is given to the object."""
+    prefix = "self." if writer.node.name == "__init__" else f"self.{writer.node.name}()."
+
+    def change(piece: Piece) -> Value | None:
+        if isinstance(piece, Param) and not piece.name.startswith("self."):
+            return (replace(piece, name=f"{prefix}{piece.name}"),)
+        if isinstance(piece, Hole) and piece.given:
+            return (replace(piece, given=False),)
+        return None
+
+    return changed(value, change)
+
+
+def _gives_constant(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return)]
+    return bool(returned) and all(isinstance(one, ast.Constant) for one in returned)

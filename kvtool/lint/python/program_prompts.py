@@ -1,0 +1,64 @@
+"""The prompts that were found in the modules of a program, each once, with the strongest of what the code says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvtool.lint.evidence.agent_profiles import WrittenIn, without_profiles
+from kvtool.lint.evidence.clock_labels import with_clocks
+from kvtool.lint.evidence.data_blocks import with_data
+from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, reads_as_reply, speaks_of_models
+from kvtool.lint.python.package import Module
+from kvtool.lint.python.varying_texts import judged, key_of
+from kvtool.lint.python.work_budget import spend
+from kvtool.lint.skeleton import Hole, Node, before_values, leaves
+
+_LEAST = 40
+"""Characters of constant text, below which nothing is a prompt."""
+_READ = 20_000
+"""Characters of which is asked how they read; each is a step."""
+
+
+class ToldTexts:
+    """Prompts by module, as nodes that say how sure each thing that varies is."""
+
+    def __init__(self) -> None:
+        self._found: dict[Module, dict[tuple[object, ...], tuple[Evidence, list[Node]]]] = {}
+        self._of_models: dict[Module, bool] = {}
+        """Whether a module speaks of models; asked where nothing else says that a text is for one."""
+
+    def of(self, module: Module) -> list[list[Node]]:
+        """What was found in a module, in the order in which it was."""
+        return [nodes for _, nodes in self._found.get(module, {}).values()]
+
+    def add(self, module: Module, nodes: list[Node], evidence: Evidence) -> None:
+        """A text that may be a prompt: it is one where the code and how it reads say so."""
+        key = tuple(key_of(node) for node in nodes)
+        found = self._found.setdefault(module, {})
+        if (key in found and found[key][0] >= evidence) or not any(isinstance(leaf, Hole) for leaf in leaves(nodes)):
+            return
+        text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
+        if len(text) < _LEAST:
+            return
+        spend(min(len(text), _READ))
+        how = belief(evidence, text)
+        if evidence is Evidence.NOTHING and how is Belief.WEAK and not self._speaks(module):
+            how = Belief.NO
+        if how is Belief.NO:
+            return
+        weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
+        late = evidence is not Evidence.FILE and reads_as_reply(text, before_values(nodes))
+        settled = without_profiles(with_data(with_clocks(nodes)), WrittenIn(module.path, module.source.text))
+        found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late, path=module.path)
+
+    def _speaks(self, module: Module) -> bool:
+        if module not in self._of_models:
+            self._of_models[module] = speaks_of_models(module.source.text)
+        return self._of_models[module]
+
+    def add_holes(self, module: Module, holes: Iterable[Hole]) -> None:
+        """What is told wherever its text stands."""
+        found = self._found.setdefault(module, {})
+        for hole in holes:
+            if hole.spot.path == module.path:
+                found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole]

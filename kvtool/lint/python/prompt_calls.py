@@ -1,0 +1,112 @@
+"""Where a Python file makes prompts: prompt templates of LangChain, and calls of SDKs. Nothing is executed or imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kvtool.errors import KvtoolError
+from kvtool.lint.python.expression_places import PythonSource
+from kvtool.lint.python.syntax import dotted
+
+_SDK_CALLS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
+    (("chat", "completions"), frozenset(("create", "parse", "stream"))),
+    (("responses",), frozenset(("create", "parse", "stream"))),
+    (("messages",), frozenset(("create", "stream"))),
+    (("models",), frozenset(("generate_content", "generate_content_stream"))),
+    (("litellm",), frozenset(("completion", "acompletion"))),
+)
+"""What stands before the last name of a call, and that name: OpenAI, OpenAI, Anthropic, Google, LiteLLM."""
+_FROM_LITELLM = frozenset(("completion", "acompletion"))
+_NO_PROMPT = ("threads", "messages")
+_TEMPLATE = "PromptTemplate"
+_MAKERS = frozenset(("from_messages", "from_template"))
+_FILLED = frozenset(("format", "format_map"))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCall:
+    """A call that makes or sends a prompt: its place, what is called, and how text is put together in it (may be empty)."""
+
+    path: str
+    line: int
+    column: int
+    name: str
+    how: str = ""
+
+    def __str__(self) -> str:
+        with_text = f" with {self.how}" if self.how else ""
+        return f"{self.path}:{self.line}:{self.column} ({self.name}{with_text})"
+
+
+def prompt_calls(path: str, text: str) -> list[PromptCall]:
+    """The calls of a file, by place; none where it does not parse."""
+    try:
+        source = PythonSource(path, text)
+        nodes = list(ast.walk(source.tree))
+    except (KvtoolError, RecursionError):
+        return []
+    litellm = {
+        alias.asname or alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module == "litellm"
+        for alias in node.names
+        if alias.name in _FROM_LITELLM
+    }
+    found: list[PromptCall] = []
+    for node in nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        name = _name(node, litellm)
+        if name:
+            spot = source.spot_of(node)
+            found.append(PromptCall(path, spot.line, spot.column, name, _how(node)))
+    return sorted(found, key=lambda call: (call.line, call.column))
+
+
+def _name(node: ast.Call, litellm: Iterable[str]) -> str:
+    """What is called, as it is known; empty for any other call."""
+    parts = _last_names(node.func)
+    if not parts:
+        return ""
+    if parts[-1].endswith(_TEMPLATE):
+        return parts[-1]
+    if parts[-1] in _MAKERS and len(parts) > 1 and parts[-2].endswith(_TEMPLATE):
+        return f"{parts[-2]}.{parts[-1]}"
+    if dotted(node.func) in litellm:
+        return f"litellm.{parts[-1]}" if parts[-1] in _FROM_LITELLM else parts[-1]
+    if parts[-3:-1] == list(_NO_PROMPT):
+        return ""
+    for owners, methods in _SDK_CALLS:
+        if parts[-1] in methods and tuple(parts[-1 - len(owners) : -1]) == owners:
+            return ".".join([*owners, parts[-1]])
+    return ""
+
+
+def _last_names(node: ast.expr) -> list[str]:
+    """`chat`, `completions`, `create` of `OpenAI().chat.completions.create`: the names at the end of a chain."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        names.append(node.id)
+    return names[::-1]
+
+
+def _how(call: ast.Call) -> str:
+    """How the text in a call is put together, the first way that is found."""
+    for argument in [*call.args, *(word.value for word in call.keywords)]:
+        for node in ast.walk(argument):
+            if isinstance(node, ast.JoinedStr) and any(isinstance(part, ast.FormattedValue) for part in node.values):
+                return "an f-string"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FILLED:
+                return "str.format"
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_text(node.left):
+                return "%"
+    return ""
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))

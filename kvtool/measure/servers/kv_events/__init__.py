@@ -1,0 +1,1 @@
+"""KV events that a server publishes: received within limits, read, and summed."""

@@ -1,0 +1,205 @@
+"""KV events as a server publishes them: batches of msgpack, read with a schema and limits, as what they hold is hostile input.
+
+A payload is the array `[time, events, data-parallel rank]`; an event is a map that names its type, or, of older servers, an array
+that begins with it. The names of the fields and their order are vLLM's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from kvtool.engine.blocks.hashing import BlockHash
+from kvtool.engine.blocks.vllm_hashing import event_hash
+
+MAX_PAYLOAD = 2 << 20
+"""Bytes of one batch; a step of 8,192 tokens publishes about 0.1 MB."""
+_MAX_LINE = 4 * MAX_PAYLOAD
+"""Bytes of an event as JSON."""
+_MOST_EVENTS = 1 << 16
+"""Of one batch."""
+MOST_PROBLEMS = 8
+"""Of one batch that are kept; more are only counted."""
+MAX_SEQUENCE = (1 << 64) - 2
+"""The largest number of a batch; the next one, eight bytes of ones, ends a server's answer to a question for old batches."""
+_MAX_PARTS = 16
+MEDIUM = "GPU"
+"""What a server calls the memory of its own prefix cache, on CPUs, too; other names are tiers below it."""
+
+ServedHash = int | bytes
+"""A block's hash: its low 64 bits, or all of it where the server publishes bytes."""
+_Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+_Text = Annotated[str, msgspec.Meta(max_length=1024)]
+
+
+class StoredBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag_field="type", omit_defaults=True):
+    """Blocks that can be hit from now on; `token_ids` are those of all of them, `extra_keys` holds an entry a block."""
+
+    block_hashes: tuple[ServedHash, ...]
+    parent_block_hash: ServedHash | None = None
+    token_ids: tuple[_Token, ...] | None = None
+    block_size: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
+    lora_id: int | None = None
+    medium: _Text | None = None
+    lora_name: _Text | None = None
+    extra_keys: tuple[tuple[Any, ...] | None, ...] | None = None
+    group_idx: int | None = None
+    kv_cache_spec_kind: _Text | None = None
+    kv_cache_spec_sliding_window: int | None = None
+    locality: _Text | None = None
+    ownership: _Text | None = None
+    session_id: _Text | None = None
+
+
+class RemovedBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockRemoved", tag_field="type", omit_defaults=True):
+    """One copy of each of these blocks was evicted."""
+
+    block_hashes: tuple[ServedHash, ...]
+    medium: _Text | None = None
+    group_idx: int | None = None
+    locality: _Text | None = None
+    ownership: _Text | None = None
+
+
+class ClearedBlocks(
+    msgspec.Struct, frozen=True, gc=False, tag="AllBlocksCleared", tag_field="type", omit_defaults=True
+):
+    """The cache was reset."""
+
+
+KVEvent = StoredBlocks | RemovedBlocks | ClearedBlocks
+
+
+class _StoredRow(StoredBlocks, frozen=True, array_like=True, tag="BlockStored", tag_field="type"):
+    pass
+
+
+class _RemovedRow(RemovedBlocks, frozen=True, array_like=True, tag="BlockRemoved", tag_field="type"):
+    pass
+
+
+class _ClearedRow(ClearedBlocks, frozen=True, array_like=True, tag="AllBlocksCleared", tag_field="type"):
+    pass
+
+
+class _Payload(msgspec.Struct, array_like=True):
+    ts: float
+    events: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=_MOST_EVENTS)]
+    data_parallel_rank: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] | None = None
+
+
+_batch = msgspec.msgpack.Decoder(_Payload)
+_map = msgspec.msgpack.Decoder(KVEvent)
+_row = msgspec.msgpack.Decoder(_StoredRow | _RemovedRow | _ClearedRow)
+_json_line = msgspec.json.Decoder(KVEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """What one step of a server published, or what a file of events holds.
+
+    `seq` counts the publisher's batches from 0 (None: from a file that holds every event); `at` is the server's clock, in seconds.
+    `problems` says what could not be read, without any of its text; `more_problems` counts those that it leaves out. `lost`: what
+    was stored or removed may be among them.
+    """
+
+    events: tuple[KVEvent, ...]
+    seq: int | None = None
+    at: float = 0.0
+    rank: int = 0
+    problems: tuple[str, ...] = ()
+    lost: bool = False
+    unread: int = 0
+    """How many problems there were; not all are among `problems`."""
+
+
+def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0) -> EventBatch:
+    """The batch of a message; never an exception, as a publisher may send anything. `rank` where the payload names none."""
+    if len(payload) > MAX_PAYLOAD:
+        said = f"a batch of {len(payload):,} bytes was not read: {MAX_PAYLOAD:,} is the most"
+        return EventBatch((), seq, rank=rank, problems=(said,), lost=True)
+    try:
+        read = _batch.decode(payload)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        return EventBatch((), seq, rank=rank, problems=(f"a batch was not read: {_why(error)}",), lost=True)
+    events: list[KVEvent] = []
+    problems: list[str] = []
+    for raw in read.events:
+        event = _event(raw)
+        if not isinstance(event, str):
+            events.append(event)
+        elif len(problems) < MOST_PROBLEMS:
+            problems.append(f"an event was not read: {event}")
+    at = read.ts if abs(read.ts) < 1e12 else 0.0  # also False for nan
+    named = rank if read.data_parallel_rank is None else read.data_parallel_rank
+    return EventBatch(tuple(events), seq, at, named, tuple(problems), bool(problems), len(read.events) - len(events))
+
+
+def _event(raw: msgspec.Raw) -> KVEvent | str:
+    """The event; what is wrong with it, where it is none."""
+    data = memoryview(raw)
+    try:
+        event: KVEvent = (_row if _is_array(data[0]) else _map).decode(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        return _why(error)
+    return _wrong(event) or event
+
+
+def read_json_event(data: bytes) -> KVEvent:
+    """The event that a line of JSON holds, as `kvtool profile --events` writes it; ValueError with what is wrong with it."""
+    if len(data) > _MAX_LINE:
+        raise ValueError(f"{len(data):,} bytes, {_MAX_LINE:,} is the most")
+    try:
+        event: KVEvent = _json_line.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(_why(error)) from None
+    wrong = _wrong(event)
+    if wrong is not None:
+        raise ValueError(wrong)
+    return event
+
+
+def low_64(block_hash: ServedHash) -> int:
+    """The 64 bits of a hash in which every server's events agree."""
+    return event_hash(BlockHash(block_hash)) if isinstance(block_hash, bytes) else block_hash
+
+
+def _is_array(first: int) -> bool:
+    return first & 0xF0 == 0x90 or first in (0xDC, 0xDD)
+
+
+def _wrong(event: KVEvent) -> str | None:
+    """What a schema does not say: each block has its hash, its tokens and its keys."""
+    if isinstance(event, ClearedBlocks):
+        return None
+    hashes = event.block_hashes
+    if any(len(each) not in (16, 32) if isinstance(each, bytes) else not 0 <= each < 1 << 64 for each in hashes):
+        return "a hash is neither a 64-bit number nor 16 or 32 bytes"
+    if isinstance(event, RemovedBlocks):
+        return None
+    if event.token_ids is not None and len(event.token_ids) != len(hashes) * event.block_size:
+        return f"{len(event.token_ids):,} tokens for {len(hashes):,} blocks of {event.block_size:,}"
+    if event.extra_keys is not None and len(event.extra_keys) != len(hashes):
+        return f"keys of {len(event.extra_keys):,} blocks for {len(hashes):,}"
+    if any(_deep(key) for keys in event.extra_keys or () for key in keys or ()):
+        return "a key of a block is nested"
+    return None
+
+
+def _deep(key: object) -> bool:
+    """Whether a key is more than a value, or a short list of values: a picture's hash with its place."""
+    if isinstance(key, list | tuple):
+        return len(key) > _MAX_PARTS or any(isinstance(part, list | tuple | dict) for part in key)
+    return isinstance(key, dict)
+
+
+def _why(error: Exception) -> str:
+    """What a decoder says: types and places by number, and none of a payload's text."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    said = str(error)
+    if "Invalid value" in said:  # names the value
+        return "of no type that is known"
+    return said.split("\n")[0][:120]

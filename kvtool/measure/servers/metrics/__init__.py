@@ -1,0 +1,1 @@
+"""What a server counts: its metrics read, and compared over time."""

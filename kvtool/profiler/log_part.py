@@ -1,0 +1,40 @@
+"""A part of a large log, to look at what fixes would do in all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.accounting.plan import Plan
+from kvtool.profiler.cause_sample import Looks, one_in
+from kvtool.workload.kept_requests import KeptRequests
+
+MOST_IN_PART = 512
+"""Requests of a group, or somewhat more, that are in the part."""
+_LEAST_SPARED = 8
+"""How many times as many requests the log has as the part, at least; else the look costs too much of what it spares."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Some requests of each group of a log, and how many of the group each of them stands for."""
+
+    source: KeptRequests
+    requests: int
+    weights: dict[str, float]
+
+    @classmethod
+    def of(cls, kept: KeptRequests, groups: Collection[GroupTotals]) -> LogPart | None:
+        """Runs of requests from all over a log with these groups; None where it is too small to be parted."""
+        looks = Looks(one_in(groups, most=MOST_IN_PART))
+        part = kept.part(lambda turn: looks.take(turn.group, 1))
+        requests = len(part)
+        if not requests or _LEAST_SPARED * requests > len(kept):
+            return None
+        return cls(part, requests, dict(looks.weights()))
+
+
+def can_be_parted(plan: Plan) -> bool:
+    """Whether a request's hits in a run depend on nothing but which requests came before it."""
+    return plan.engine.num_blocks is None and plan.cache is None and plan.one_at_a_time and not plan.traced

@@ -1,0 +1,1 @@
+"""What servers and providers reported of requests, and what they cost."""

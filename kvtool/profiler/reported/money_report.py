@@ -1,0 +1,232 @@
+"""What was reported, predicted and paid, as reports have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from kvtool.accounting.prices.bill import Bill, shown_money
+from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
+from kvtool.accounting.prices.price_table import STALE_DAYS
+from kvtool.profiler.passes import PassResult
+from kvtool.profiler.reported.mark_trials import MarkTrials
+from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.results.money import (
+    CauseMoney,
+    GpuMoney,
+    GroupMoney,
+    Money,
+    MoneyParts,
+    Predicted,
+    Reported,
+)
+from kvtool.results.report import GroupRead
+from kvtool.text.terminal.numbers import plural
+
+_DAY = 86_400.0
+_MONTH = Decimal("30.4375")
+_MOST_STALE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRun:
+    """The run with the fixes that were kept, and its prefixes."""
+
+    result: PassResult
+    marks: MarkTrials
+
+
+def money_told(
+    result: PassResult,
+    marks: MarkTrials | None,
+    fixed: FixedRun | None,
+    gpu: GpuMoney | None,
+    reads: MoneyTold | None = None,
+) -> MoneyTold:
+    """Of a run, of runs with other marks and, where fixes were kept, of the run with them; `reads` is what servers of one's own
+    reported."""
+    book = result.money
+    if book is None or not book.known:
+        money = None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests)
+        return MoneyTold(money=money) if reads is None else replace(reads, money=money)
+    side = book.total[book.told]
+    if not side.predicted.requests and not side.costs.requests:
+        return MoneyTold()
+    reported = None
+    if side.reported.requests:
+        read = side.reported
+        reported = Reported(
+            requests=read.requests, prompt_tokens=read.prompt, cached_tokens=read.cached, hit_rate=min(read.rate, 1.0)
+        )
+    return MoneyTold(
+        reported=reported,
+        predicted=_predicted(book, side, result),
+        difference=dict(side.difference) if reported is not None else None,
+        money=_money(book, side, marks, fixed, gpu),
+        groups={name: _group_read(sides[True]) for name, sides in book.groups.items() if sides[True].reported.requests},
+    )
+
+
+def _predicted(book: MoneyBook, side: MoneySide, result: PassResult) -> Predicted:
+    read = side.predicted
+    return Predicted(
+        requests=read.requests,
+        prompt_tokens=read.prompt,
+        cached_tokens=read.cached,
+        hit_rate=min(read.rate, 1.0),
+        reachable_tokens=min(side.reachable, read.prompt),
+        lost=dict(side.lost),
+        most_a_minute=book.most_a_minute,
+        tokens_per_own={} if result.hosted is None else result.hosted.ratios.told(),
+    )
+
+
+def _money(
+    book: MoneyBook, side: MoneySide, marks: MarkTrials | None, fixed: FixedRun | None, gpu: GpuMoney | None
+) -> Money:
+    costs = side.costs
+    priced = costs.requests > 0
+    paid = costs.paid.total if book.told and priced else None
+    prefixes = [] if marks is None or not priced else marks.advice()
+    best = _best(book, side, fixed, marks) if priced and marks is not None and marks.tries else None
+    base = paid if paid is not None else costs.predicted.total
+    span = None if book.first is None or book.last is None else book.last - book.first
+    saved = None if best is None else base - best
+    month = None
+    if saved is not None and span is not None and span >= _DAY:
+        month = saved * _MONTH * Decimal(str(_DAY)) / Decimal(str(span))
+    return Money(
+        currency=next(iter(book.currencies), "USD"),
+        requests=book.requests,
+        priced_requests=costs.requests,
+        paid=_text(paid),
+        paid_parts=_parts(costs.paid) if paid is not None else None,
+        predicted=_text(costs.predicted.total) if priced else None,
+        with_fixes=_text(best),
+        without_cache=_text(costs.without.total) if priced else None,
+        logged=_text(book.logged) if book.logged_requests else None,
+        days=None if span is None else span / _DAY,
+        month=_text(month),
+        per_1k_requests=_text(base * 1000 / costs.requests) if priced else None,
+        by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
+        by_cause=_causes(side),
+        prefixes=prefixes,
+        unpriced=dict(book.unpriced),
+        notices=_notices(book),
+        gpu=gpu,
+    )
+
+
+def _best(book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrials) -> Decimal:
+    """The least of what it costs by the rules, with the fixes that were kept, and with each prefix marked best: each by a run."""
+    found = [side.costs.predicted.total]
+    tried = [marks.least()]
+    if fixed is not None and fixed.result.money is not None:
+        again = fixed.result.money.total[book.told].costs
+        if again.requests == side.costs.requests:
+            tried += [again.predicted.total, fixed.marks.least()]
+    return min(found + [total for total in tried if total is not None])
+
+
+def _group_read(side: MoneySide) -> GroupRead:
+    return GroupRead(
+        requests=side.reported.requests,
+        prompt_tokens=side.reported.prompt,
+        predicted_tokens=side.predicted.cached,
+        reported_tokens=side.reported.cached,
+        difference=dict(side.difference),
+    )
+
+
+def _group(side: MoneySide, *, told: bool) -> GroupMoney:
+    costs = side.costs
+    return GroupMoney(
+        requests=costs.requests,
+        paid=_text(costs.paid.total) if told else None,
+        predicted=_amount(costs.predicted.total),
+        without_cache=_amount(costs.without.total),
+        reported_hit_rate=min(side.reported.rate, 1.0) if told else None,
+        predicted_hit_rate=min(side.predicted.rate, 1.0),
+    )
+
+
+def _causes(side: MoneySide) -> dict[str, CauseMoney]:
+    """Those of the difference and those of the rules; one name may be both, and is then the sum."""
+    found: dict[str, CauseMoney] = {}
+    for (cause, difference), (tokens, cost) in side.cost.items():
+        before = found.get(cause)
+        if before is not None:
+            tokens, cost = tokens + before.tokens, cost + Decimal(before.cost)
+        found[cause] = CauseMoney(tokens=tokens, cost=_amount(cost), difference=difference)
+    return found
+
+
+def _notices(book: MoneyBook) -> list[str]:
+    """What is to be known of the prices: how old they are, which are missing, how far the log's own costs are from them."""
+    told = []
+    stale: Mapping[str, int] = {
+        model: (book.last_day - row.checked).days
+        for model, row in book.used.items()
+        if row.checked is not None and book.last_day is not None and (book.last_day - row.checked).days > STALE_DAYS
+    }
+    for model, days in list(stale.items())[:_MOST_STALE]:
+        told.append(f"prices of {model} were checked on {book.used[model].checked}: {days} days ago; --prices FILE")
+    if book.unpriced:
+        names = ", ".join(f"{name} ({count:,})" for name, count in book.unpriced.most_common(_MOST_STALE))
+        total = sum(book.unpriced.values())
+        told.append(
+            f"priced {book.requests - total:,} of {plural(book.requests, 'request')}; no price is known of {names}"
+        )
+    told += book.not_stored
+    if book.undated:
+        told.append(f"{plural(book.undated, 'request')} without a date: the latest prices are taken")
+    if book.logged_requests:
+        ours = book.logged_priced
+        off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% from our {shown_money(ours)}"
+        told.append(
+            f"the log itself says {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}"
+        )
+    return told
+
+
+def _only_gpu(gpu: GpuMoney, requests: int) -> Money:
+    return Money(
+        currency="USD",
+        requests=requests,
+        priced_requests=0,
+        paid=None,
+        paid_parts=None,
+        predicted=None,
+        with_fixes=None,
+        without_cache=None,
+        logged=None,
+        days=None,
+        month=None,
+        per_1k_requests=None,
+        by_group={},
+        by_cause={},
+        prefixes=[],
+        unpriced={},
+        gpu=gpu,
+    )
+
+
+def _parts(bill: Bill) -> MoneyParts:
+    return MoneyParts(
+        input=_amount(bill.input),
+        written=_amount(bill.written),
+        read=_amount(bill.read),
+        output=_amount(bill.output),
+        storage=_amount(bill.storage),
+    )
+
+
+def _text(amount: Decimal | None) -> str | None:
+    return None if amount is None else _amount(amount)
+
+
+def _amount(amount: Decimal) -> str:
+    """A decimal number without an exponent and without zeros at its end."""
+    text = format(amount.normalize(), "f")
+    return text.rstrip("0").rstrip(".") or "0" if "." in text else text

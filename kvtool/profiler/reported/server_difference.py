@@ -1,0 +1,217 @@
+"""Why a server of one's own read more or less than the embedded engine: one cause for each token, each of which was tested.
+
+What another size of blocks or of the cache explains is what vanishes where the same requests run again with it; the rest is held
+against what the log says. Whatever passes no test is not explained.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import gcd, inf, isnan
+
+from kvtool.accounting.plan import Plan
+from kvtool.engine.config import EngineConfig
+from kvtool.profiler.reported.server_reads import ServerRead, ServerReads, hits_with
+from kvtool.text.align import common_prefix
+from kvtool.text.terminal.numbers import plural
+
+_FEWEST = 3
+"""Different numbers of tokens from which on their common divisor tells a size of blocks."""
+_MOST_BLOCKS = 1_000_000
+"""Of a cache that is tried."""
+_PART = 5
+"""At most one in so many tokens of the difference may be left by what is said to explain it: chance leaves more."""
+_MOST_PAIRS = 1_000_000
+"""Requests that are compared with earlier ones."""
+
+
+@dataclass(slots=True)
+class ServerDifference:
+    """Causes with their tokens, in all, by group and by request (in the order of `ServerReads.rows`); what a rerun found out."""
+
+    total: Counter[str] = field(default_factory=Counter)
+    groups: dict[int, Counter[str]] = field(default_factory=dict)
+    requests: list[dict[str, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _Tokens:
+    """What is predicted of each request on the way from what ran to what was reported, and the causes so far."""
+
+    def __init__(self, rows: Sequence[ServerRead]) -> None:
+        self.rows = rows
+        self.now = [row.in_theirs(row.hit) for row in rows]
+        self.causes: list[dict[str, int]] = [{} for _ in rows]
+
+    @property
+    def apart(self) -> int:
+        """Tokens that no cause has yet."""
+        return sum(abs(now - row.reported) for now, row in zip(self.now, self.rows, strict=True))
+
+    def take(self, at: int, cause: str, tokens: int) -> None:
+        """Give a request's next tokens a cause."""
+        if tokens <= 0:
+            return
+        less = self.now[at] > self.rows[at].reported
+        self.now[at] += -tokens if less else tokens
+        self.causes[at][cause] = self.causes[at].get(cause, 0) + tokens
+
+    def rerun(self, hits: Sequence[int], less: str, more: str) -> int:
+        """Give what vanishes with these hits a cause by whether less or more was reported; how much that is."""
+        before = self.apart
+        for at, row in enumerate(self.rows):
+            now, other = self.now[at], row.in_theirs(hits[row.kept])
+            if now > row.reported:
+                self.take(at, less, now - max(min(now, other), row.reported))
+            elif now < row.reported:
+                self.take(at, more, min(max(now, other), row.reported) - now)
+        return before - self.apart
+
+
+def explained(reads: ServerReads, plan: Plan) -> ServerDifference:
+    """The causes of the whole difference; nothing where there is none."""
+    rows = list(reads.rows())
+    found = ServerDifference()
+    tokens = _Tokens(rows)
+    if tokens.apart:
+        if not _nothing_read(tokens) and reads.complete and plan.one_at_a_time:
+            found.notes += _by_running_again(reads, plan, tokens)
+        _by_what_the_log_says(reads, tokens, plan.engine.block_size)
+    for row, causes in zip(rows, tokens.causes, strict=True):
+        found.requests.append(causes)
+        found.total.update(causes)
+        found.groups.setdefault(row.group, Counter()).update(causes)
+    return found
+
+
+def _nothing_read(tokens: _Tokens) -> bool:
+    """Whether nothing at all was read of requests that repeat others: then no cache was asked."""
+    if any(row.reported for row in tokens.rows) or sum(now > 0 for now in tokens.now) < 2:
+        return False
+    for at, now in enumerate(tokens.now):
+        tokens.take(at, "caching_off", now)
+    return True
+
+
+def _by_running_again(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[str]:
+    """What other sizes explain, as far as most of the difference vanishes with them; what they are."""
+    runs = _Runs(reads, plan, tokens)
+    size = _block_size(tokens.rows, plan.engine.block_size)
+    tried = [plan.engine] if size is None else [plan.engine, _in_blocks(plan.engine, size)]
+    ways = [[sized, runs.best_capacity(sized)] for sized in tried]
+    best = min(ways, key=lambda way: runs.apart(way[-1]))
+    if _PART * runs.apart(best[-1]) > tokens.apart:
+        return []
+    flags = []
+    if best[0] is not plan.engine:
+        tokens.rerun(runs.hits(best[0]), "block_size", "block_size_more")
+        flags.append(f"--block-size {best[0].block_size}")
+    if tokens.apart and best[1] != best[0]:
+        tokens.rerun(runs.hits(best[1]), "evicted_there", "larger_cache")
+        blocks = best[1].num_blocks
+        flags.append("an unlimited cache" if blocks is None else f"--num-gpu-blocks {blocks}")
+    rest = f"; {plural(tokens.apart, 'token')} apart" if tokens.apart else ", request by request"
+    return [f"the server read what {' and '.join(flags)} gives{rest}"]
+
+
+def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:
+    """The same cache in blocks of another size."""
+    blocks = engine.num_blocks
+    scaled = None if blocks is None else max((blocks - 1) * engine.block_size // size, 1) + 1
+    return replace(engine, block_size=size, num_blocks=scaled)
+
+
+def _block_size(rows: Sequence[ServerRead], ours: int) -> int | None:
+    """The size of blocks that all reported numbers have in common; None where that is ours or too few tell it."""
+    counts = {row.reported for row in rows if row.reported}
+    size = gcd(*counts) if len(counts) >= _FEWEST else 0
+    return size if size > 1 and size != ours else None
+
+
+class _Runs:
+    """The same requests in engines of other sizes, each size once."""
+
+    def __init__(self, reads: ServerReads, plan: Plan, tokens: _Tokens) -> None:
+        self._kept = reads.kept
+        self._plan = plan
+        self._rows = tokens.rows
+        self._reported = sum(row.reported for row in tokens.rows)
+        self._seen: dict[tuple[int, int | None], list[int]] = {}
+
+    def hits(self, engine: EngineConfig) -> list[int]:
+        """Of each request, what it hits."""
+        key = engine.block_size, engine.num_blocks
+        if key not in self._seen:
+            self._seen[key] = hits_with(self._kept, engine, self._plan.latency)
+        return self._seen[key]
+
+    def apart(self, engine: EngineConfig) -> int:
+        """By how many tokens that is another number than was reported, request by request."""
+        hits = self.hits(engine)
+        return sum(abs(row.in_theirs(hits[row.kept]) - row.reported) for row in self._rows)
+
+    def best_capacity(self, engine: EngineConfig) -> EngineConfig:
+        """The engine with as many blocks as bring what it reads closest to what was reported; as it is where no other do."""
+        size = engine.block_size
+        blocks = [(len(one.prompt) + len(one.output)) // size + 1 for one in self._kept]
+        low, high = max(blocks) + 1, min(sum(blocks) + 1, _MOST_BLOCKS)
+        tried = [engine, replace(engine, num_blocks=None)]
+        if self._read(tried[1]) > self._reported:
+            while low < high:
+                middle = (low + high) // 2
+                enough = self._read(replace(engine, num_blocks=middle)) >= self._reported
+                low, high = (low, middle) if enough else (middle + 1, high)
+            tried += [replace(engine, num_blocks=number) for number in (low, low - 1) if number >= max(blocks)]
+        return min(tried, key=self.apart)
+
+    def _read(self, engine: EngineConfig) -> int:
+        hits = self.hits(engine)
+        return sum(row.in_theirs(hits[row.kept]) for row in self._rows)
+
+
+def _by_what_the_log_says(reads: ServerReads, tokens: _Tokens, size: int) -> None:
+    """Causes of what is left of each request."""
+    pairs = _MOST_PAIRS
+    latest = list(accumulate((-inf if isnan(one.end) else one.end for one in reads.kept), max, initial=-inf))
+    for at, row in enumerate(tokens.rows):
+        left = tokens.now[at] - row.reported
+        if left > 0:
+            if row.own != row.prompt:
+                tokens.take(at, "other_tokens", left)
+            elif reads.complete and pairs > 0 and row.arrival < latest[row.kept]:
+                pairs -= row.kept
+                if _was_under_way(reads, row, size):
+                    tokens.take(at, "parallel", left)
+            tokens.take(at, "not_explained", tokens.now[at] - row.reported)
+        elif left < 0:
+            _more(tokens, at, size)
+
+
+def _more(tokens: _Tokens, at: int, size: int) -> None:
+    """Why more of a request was read there."""
+    row = tokens.rows[at]
+    kept = min(row.in_theirs(row.reachable), row.reported) - tokens.now[at]
+    tokens.take(at, "larger_cache", kept)
+    left = row.reported - tokens.now[at]
+    if row.cut or row.prompt > row.own:
+        tokens.take(at, "text_not_in_the_log" if row.cut or left > size else "tokenizer", left)
+    elif row.own != row.prompt:
+        tokens.take(at, "tokenizer", left)
+    else:
+        tokens.take(at, "warm_before_the_log", row.reported - max(row.known, tokens.now[at]))
+        tokens.take(at, "not_explained_more", row.reported - tokens.now[at])
+
+
+def _was_under_way(reads: ServerReads, row: ServerRead, size: int) -> bool:
+    """Whether nobody who had been answered had sent more than what was read, and somebody who had not been had."""
+    prompt, salt = reads.kept[row.kept].prompt, reads.kept[row.kept].salt
+    others = [one for one in reads.kept[: row.kept] if one.salt == salt]
+    finished = [one for one in others if one.end <= row.arrival]
+    waiting = [one for one in others if one.end > row.arrival]
+    longest = max((common_prefix(one.prompt, prompt) for one in finished), default=0)
+    if longest // size * size > row.reported:
+        return False
+    return any(common_prefix(one.prompt, prompt) // size * size > row.reported for one in waiting)

@@ -1,0 +1,80 @@
+"""What servers of one's own reported beside what the embedded engine read, as reports have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvtool.accounting.plan import Plan
+from kvtool.profiler.passes import PassResult
+from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.profiler.reported.server_difference import explained
+from kvtool.profiler.reported.server_reads import ServerRead, ServerReads
+from kvtool.results.money import Predicted, Reported
+from kvtool.results.report import GroupRead, RequestRead
+
+
+def server_told(result: PassResult, reads: ServerReads, plan: Plan) -> tuple[MoneyTold, list[str]]:
+    """Both sums, in all and by group, with the causes between them, and what was found out; requests that are kept one by one get
+    theirs."""
+    rows = list(reads.rows())
+    if not rows:
+        return MoneyTold(), []
+    difference = explained(reads, plan)
+    for at, row, causes in zip(result.told_reads, rows, difference.requests, strict=False):
+        read = RequestRead(
+            prompt_tokens=row.prompt,
+            predicted_tokens=row.in_theirs(row.hit),
+            reported_tokens=row.reported,
+            difference=causes,
+        )
+        result.rows[at] = result.rows[at].model_copy(update={"provider": read})
+    prompt, predicted, reported = _sums(rows)
+    told = MoneyTold(
+        reported=Reported(
+            requests=len(rows), prompt_tokens=prompt, cached_tokens=reported, hit_rate=_rate(reported, prompt)
+        ),
+        predicted=Predicted(
+            requests=len(rows),
+            prompt_tokens=prompt,
+            cached_tokens=predicted,
+            hit_rate=_rate(predicted, prompt),
+            reachable_tokens=min(sum(row.in_theirs(row.reachable) for row in rows), prompt),
+            lost={},
+            most_a_minute=0,
+            tokens_per_own={
+                model: theirs / ours
+                for model, (theirs, ours) in sorted(reads.models.items())
+                if ours and theirs != ours
+            },
+        ),
+        difference=dict(difference.total),
+        groups={
+            name: _group([row for row in rows if row.group == number], dict(difference.groups[number]))
+            for name, number in reads.groups.items()
+        },
+    )
+    return told, difference.notes
+
+
+def _group(rows: Sequence[ServerRead], causes: dict[str, int]) -> GroupRead:
+    prompt, predicted, reported = _sums(rows)
+    return GroupRead(
+        requests=len(rows),
+        prompt_tokens=prompt,
+        predicted_tokens=predicted,
+        reported_tokens=reported,
+        difference=causes,
+    )
+
+
+def _sums(rows: Sequence[ServerRead]) -> tuple[int, int, int]:
+    """Prompt tokens, what is predicted of them and what was reported, as their servers count."""
+    return (
+        sum(row.prompt for row in rows),
+        sum(row.in_theirs(row.hit) for row in rows),
+        sum(row.reported for row in rows),
+    )
+
+
+def _rate(cached: int, prompt: int) -> float:
+    return min(cached / prompt, 1.0) if prompt else 0.0

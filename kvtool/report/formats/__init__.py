@@ -1,0 +1,1 @@
+"""Formats that results are written in."""

@@ -1,0 +1,1 @@
+"""Drawings of the page: axes, lines, bars and trees."""

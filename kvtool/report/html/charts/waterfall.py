@@ -1,0 +1,116 @@
+"""Where prompt tokens went: from all of them, loss by loss, down to the hits."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from kvtool.accounting.ledger.fates import DECIDED_BY
+from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
+from kvtool.report.html.fates import fate_class, fate_fill, fate_meaning, fate_name, legend
+from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import plural, shares
+
+_PITCH = 43
+_BAR = 14
+_OF_TOKENS = {"blocked", "displaced"}
+
+
+def waterfall(report: Report, prefix: str) -> Section | None:
+    """Losses stand in the order of their size; with the hits they add up to all tokens and to exactly 100.0 %.
+
+    None where all tokens went one way, which the bar above it shows.
+    """
+    parts = [(fate, count, text) for fate, count, text in fate_shares(report.fates) if count or fate == "hit"]
+    if sum(count > 0 for _, count, _ in parts) < 2:
+        return None
+    total = sum(count for _, count, _ in parts)
+    lead = [f"All {plural(total, 'prompt token')}, what each cause takes away, and what is left: the hits."]
+    if report.absent_fates:
+        lead.append(_untold(set(report.absent_fates)))
+    return Section(
+        f"{prefix}-tokens",
+        "Where prompt tokens went",
+        tuple(lead),
+        [Drawing(_svg(f"{prefix}-waterfall", total, parts))],
+        tables=[_table(total, parts)],
+    )
+
+
+def token_strip(report: Report, prefix: str) -> tuple[Drawing | None, list[Key]]:
+    """All tokens as one bar, and what is in it; nothing where there are none."""
+    parts = [(fate, count, text) for fate, count, text in fate_shares(report.fates) if count]
+    total = sum(count for _, count, _ in parts)
+    if not total:
+        return None, []
+    shapes, before = [], 0
+    for fate, count, text in parts:
+        tip = f"{fate_name(fate)}: {text}"
+        shapes.append(rectangle(before / total, 1, count / total, 26, fate_class(fate), tip=tip, fill=fate_fill(fate)))
+        before += count
+    told = "; ".join(f"{fate_name(fate)} {text}" for fate, _, text in parts)
+    svg = drawing(f"{prefix}-strip", "Where all prompt tokens went", told, 28, shapes)
+    return Drawing(svg), legend({fate: text for fate, _, text in parts})
+
+
+def fate_shares(fates: dict[str, int]) -> list[tuple[str, int, str]]:
+    """Fate, tokens and share: the hits first, then losses from the largest to the smallest."""
+    lost = sorted((fate for fate in fates if fate != "hit"), key=lambda fate: (-fates[fate], fate))
+    order = ["hit", *lost]
+    counts = [fates.get(fate, 0) for fate in order]
+    return list(zip(order, counts, shares(counts), strict=True))
+
+
+def _svg(identity: str, total: int, parts: list[tuple[str, int, str]]) -> Markup:
+    hit, *lost = parts
+    rows = _row(0, "all prompt tokens", "", total, "100.0%", (0.0, 1.0), ("whole", None))
+    links = []
+    left = total
+    for place, (fate, count, text) in enumerate([*lost, hit], 1):
+        stop, left = left, (left - count if fate != "hit" else left)
+        begin = left if fate != "hit" else 0
+        span = begin / total, (stop - begin) / total
+        name = fate_name(fate)
+        rows += _row(place, name, DECIDED_BY.get(fate, ""), count, text, span, (fate_class(fate), fate_fill(fate)))
+        links.append(line(stop / total, (place - 1) * _PITCH + 18 + _BAR, stop / total, place * _PITCH + 18, "link"))
+    told = [f"{fate_name(fate)} {count:,} ({text})" for fate, count, text in [*lost, hit]]
+    description = f"{plural(total, 'prompt token')}: {', '.join(told)}."
+    return drawing(identity, "Where prompt tokens went", description, (len(parts) + 1) * _PITCH, [*links, *rows])
+
+
+def _row(
+    place: int, name: str, note: str, count: int, text: str, span: tuple[float, float], look: tuple[str, str | None]
+) -> list[Markup]:
+    y = place * _PITCH
+    class_, fill = look
+    shapes = [
+        rectangle(0, y + 18, 1, _BAR, "track"),
+        rectangle(span[0], y + 18, span[1], _BAR, f"least {class_}", tip=f"{name}: {count:,} ({text})", fill=fill),
+        label(0, y + 12, name, "strong halo"),
+        label(1, y + 12, f"{count:,}", "halo", shift=-66),
+        label(1, y + 12, text, "strong halo"),
+    ]
+    if note:
+        shapes.append(label(0.5, y + 12, note, "quiet wide", anchor="middle"))
+    return shapes
+
+
+def _table(total: int, parts: list[tuple[str, int, str]]) -> Table:
+    rows: list[tuple[object, ...]] = [
+        (fate_name(fate), f"{count:,}", text, fate_meaning(fate)) for fate, count, text in parts
+    ]
+    rows.append(("sum", f"{total:,}", "100.0%", ""))
+    columns = (
+        TableColumn("What became of them"),
+        TableColumn("Tokens", "number"),
+        TableColumn("Share", "number"),
+        TableColumn("What it means", "prose"),
+    )
+    return Table("Prompt tokens", columns, rows, folded=True)
+
+
+def _untold(absent: set[str]) -> str:
+    """Which fates this input cannot tell, and why."""
+    if absent >= _OF_TOKENS:
+        return "Block hashes have no text: what is blocked or moved counts as unique or as first use."
+    return "Token ids have no text: drift and differences of form count as blocked or unique."

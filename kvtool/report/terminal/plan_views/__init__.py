@@ -1,0 +1,1 @@
+"""The terminal views of sizes, plans and engines side by side."""

@@ -1,0 +1,1 @@
+"""Blocks of the terminal report of a profile."""

@@ -1,0 +1,1 @@
+"""The terminal views of prompts side by side."""

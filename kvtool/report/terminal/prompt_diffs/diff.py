@@ -1,0 +1,279 @@
+"""The terminal view of a `PromptDiff`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kvtool.diagnose.codes import find_entry
+from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
+from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
+from kvtool.report.terminal.prompt_diffs.ruler import print_ruler
+from kvtool.report.terminal.shown_path import shown_path
+from kvtool.results.documents.diff import Spot, Trial
+from kvtool.text.terminal.console import (
+    ascii_only,
+    at_right,
+    cell_width,
+    fold,
+    is_plain,
+    pack,
+    put,
+    put_field,
+    sanitize,
+)
+from kvtool.text.terminal.table import Column, table
+from kvtool.text.tokens.prompt import Ids
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LABEL = 13
+_CONTEXT_BEFORE, _CONTEXT_AFTER = 4, 8
+_MOST_NAMED = 8
+
+
+def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True) -> None:
+    """Header, totals, ruler, the first difference and what moving it gives, in lines no wider than the console."""
+    plain = ascii_only(console)
+    separator = " | " if plain else " · "
+    a, b = (shown_path(name, plain) for name in (diff.name_a, diff.name_b))
+    parts = [
+        f"kvtool diff-prompts {a} {b}",
+        f"block {diff.block_size}",
+        sanitize(diff.tokenizer, ascii_only=plain),
+        f"{diff.length_a:,} vs {diff.length_b:,} tokens",
+    ]
+    for line in pack((part for part in parts if part), console.width, separator=separator, indent=2):
+        put(console, line, "bold")
+    put(console)
+    _totals(console, diff)
+    if diff.length_b and not is_plain(console):
+        put(console)
+        print_ruler(console, diff, plain)
+    put(console)
+    if diff.first is not None:
+        _first(console, diff.first, plain, (diff.name_a, diff.name_b))
+    _named(console, diff, plain)
+    _verdict(console, diff, a, b)
+    if next_command and diff.first is not None:
+        command = f"kvtool diff-prompts --tokens {_quoted(diff.name_a, plain)} {_quoted(diff.name_b, plain)}"
+        line = f"Next: {command}"
+        put(console, line if cell_width(line) <= console.width else "Next: --tokens shows the token ids", "dim")
+
+
+def _quoted(path: str, plain: bool) -> str:
+    return path if path == "-" else shlex.quote(shown_path(path, plain))
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _totals(console: Console, diff: PromptDiff) -> None:
+    reusable = f"{_plural(diff.reuse.tokens, 'token')}, {diff.reuse.blocks:,} of {_plural(diff.blocks, 'block')}"
+    first = "" if diff.first is None else f"first difference: token {diff.first.token:,}"
+    row = f"  {'Reusable':<{_LABEL - 2}}{reusable}"
+    if is_plain(console):
+        put_field(console, "Reusable", reusable, first, size=_LABEL - 2)
+        row = first = ""
+    elif first and cell_width(row) + 2 + len(first) <= console.width:
+        row = f"{row:<{min(47, console.width - len(first))}}" + (first if cell_width(row) < 46 else f"  {first}")
+        first = ""
+    if row:
+        put(console, row)
+    if first:
+        put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
+    lost = f"{_plural(diff.lost_tokens, 'token')}, {_plural(diff.lost_blocks, 'block')}"
+    if diff.first is not None:
+        lost += f"; {diff.same_tokens:,} of those tokens {'is' if diff.same_tokens == 1 else 'are'} the same text"
+    label = "Lost" if diff.first is not None else "Computed"
+    put_field(console, label, lost, size=_LABEL - 2)
+
+
+def place_of(spot: Spot, plain: bool, name: str = "") -> str:
+    """`path:line:column`; in a chat also the message and the character in it. `name` is the side, for what no file holds."""
+    if spot.part == TOOLS:
+        return f"{shown_path(name, plain)} tools" if name else TOOLS
+    place = f"{shown_path(spot.path, plain)}:{spot.line}:{spot.column}"
+    if spot.part == CHAT_TEMPLATE:
+        return f"{CHAT_TEMPLATE} {place}"
+    return f"{place} {_within(spot, plain)}" if spot.part else place
+
+
+def _within(spot: Spot, plain: bool) -> str:
+    return f"{sanitize(spot.part, ascii_only=plain)}, character {spot.character or 0:,}"
+
+
+def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
+    """Where both sides differ; what is the same on both is said once."""
+    in_file = [spot.character is not None or not spot.part for spot in (a, b)]
+    if not all(in_file):
+        places = [place_of(spot, plain, name) for spot, name in zip((a, b), names, strict=True)]
+        return list(dict.fromkeys(places))
+    places = [place_of(spot.model_copy(update={"part": ""}), plain) for spot in (a, b)]
+    shown = places[:1] if (a.line, a.column) == (b.line, b.column) else places
+    return shown + list(dict.fromkeys(_within(spot, plain) for spot in (a, b) if spot.part))
+
+
+def _first(console: Console, first: Difference, plain: bool, names: tuple[str, str]) -> None:
+    place = f"block {first.block:,}, offset {first.offset:,}"
+    if first.a is None or first.b is None or first.excerpt_a is None or first.excerpt_b is None:
+        put(console, f"  {place}")
+        put(console)
+        return
+    spots = _places(first.a, first.b, plain, names)
+    name = first.kind.name
+    lines = pack([*spots, place], console.width - 2, separator="  ", indent=2)
+    if cell_width(lines[-1]) + len(name) + 4 <= console.width:
+        lines[-1] = at_right(console, lines[-1], name, margin=2)
+    else:
+        lines.append(f"  {name}")
+    for line in lines:
+        put(console, f"  {line}", "bold")
+    print_excerpt(console, first.excerpt_a, first.excerpt_b, _volatile(first))
+    put(console)
+
+
+def _volatile(first: Difference) -> str:
+    for name, own, other in (("a", first.tokens_a, first.tokens_b), ("b", first.tokens_b, first.tokens_a)):
+        if not other:
+            return f"{_plural(own, 'token')} in {name} only"
+    if first.tokens_a == first.tokens_b:
+        return f"{_plural(first.tokens_b, 'token')} {'differs' if first.tokens_b == 1 else 'differ'}"
+    return f"{first.tokens_a:,} vs {_plural(first.tokens_b, 'token')}"
+
+
+def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
+    """What it comes to: sentences, each with the code it leads to at the right."""
+    said = [(text, "") for text in _relation(diff, a, b)]
+    if diff.cosmetic:
+        said.append((f"The only difference: {' and '.join(diff.cosmetic)}.", ""))
+    before = 0
+    for number, trial in enumerate(diff.changes):
+        if not number or trial.gained_blocks > before:
+            said.append((_trial(trial, b, console.width - 3 - len(trial.code)), trial.code))
+        before = max(before, trial.gained_blocks)
+    tried = {trial.code for trial in diff.changes}
+    others = dict.fromkeys(change.kind.code for change in diff.named if change.kind.code not in tried)
+    said += [(entry.between_two, entry.code) for entry in map(find_entry, others) if entry.between_two]
+    if diff.at_end:
+        said.append(("Nothing that both have follows the difference: no gain from moving it.", ""))
+    for text, code in said:
+        lines = fold(f"  {text}", console.width, indent=4)
+        if code:
+            if cell_width(lines[-1]) + 1 + len(code) > console.width:
+                lines.append("")
+            lines[-1] = at_right(console, lines[-1], code, margin=2)
+        for line in lines:
+            put(console, line)
+
+
+def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
+    """How the prompts stand to each other where none differs from the other within."""
+    if diff.first is not None:
+        return []
+    if diff.empty:
+        name = b if diff.name_b in diff.empty else a
+        return [f"{name} is empty: there is nothing to share."]
+    if diff.relation == "a_begins_b":
+        return [f"{b} goes on where {a} ends: nothing that they share comes later."]
+    said = {
+        "identical": "The prompts are identical.",
+        "same_tokens": "The tokens are identical, although the texts differ.",
+        "b_begins_a": f"{b} is the beginning of {a}: nothing in it differs.",
+    }[diff.relation]
+    return [said, _unavoidable(diff)]
+
+
+def _unavoidable(diff: PromptDiff) -> str:
+    tokens = _plural(diff.lost_tokens, "token")
+    if diff.length_b % diff.block_size:
+        fill = "fills" if diff.lost_tokens == 1 else "fill"
+        return f"The last {tokens} {fill} no whole block, and only whole blocks are shared."
+    is_ = "is" if diff.lost_tokens == 1 else "are"
+    return (
+        f"The last {tokens} {is_} computed again in any case: a prompt's last token always is, and with it its block."
+    )
+
+
+def _trial(trial: Trial, b: str, room: int) -> str:
+    if trial.unit in ("normalize", "canonical"):
+        what = trial.result
+    elif trial.places > 1:
+        every = "both" if trial.places == 2 else f"all {trial.places:,}"
+        what = f"move {every} differing {trial.unit if trial.unit == 'words' else trial.unit + 's'} to {_end(trial)}"
+    else:
+        line = f"line {trial.line_a:,}"
+        if trial.line_a != trial.line_b:
+            line += f" (line {trial.line_b:,} of {b})"
+        line = line if trial.unit == "line" else f"the {trial.unit} {'at' if trial.unit == 'block' else 'in'} {line}"
+        what = f"move {line}{' of ' + trial.part if trial.part else ''} to {_end(trial)}"
+    if trial.further:
+        what = f"and {what}"
+    what = what[:1].upper() + what[1:]
+    if trial.gained_blocks <= 0:
+        return f"{what}: no gain" + (f" ({trial.gained_blocks:,} blocks)" if trial.gained_blocks else "")
+    tokens, blocks = _plural(trial.reuse.tokens, "token"), _plural(trial.reuse.blocks, "block")
+    result = f"{what}: {tokens} reusable, {blocks} (+{trial.gained_blocks:,})"
+    return result if cell_width(result) <= room else result.replace(" reusable,", ",")
+
+
+def _end(trial: Trial) -> str:
+    if trial.part.endswith(("(user)", "(tool)")):  # what they said stays in its message
+        return "its end"
+    return "the end of the last message" if trial.part else "the end"
+
+
+def _named(console: Console, diff: PromptDiff, plain: bool) -> None:
+    """What differs in the structure, where that is more than what the first difference says already."""
+    named = diff.named
+    if not named or (len(named) == 1 and diff.first is not None and named[0].kind.code == diff.first.kind.code):
+        return
+    rows = []
+    for change in named[:_MOST_NAMED]:
+        part: str = "" if change.part.kind == "text" else change.part.kind
+        if change.part.kind == "message":
+            part = f"messages[{change.part.index}] ({sanitize(change.part.role, ascii_only=plain)})"
+        rows.append((change.kind.name, part, change.kind.code))
+    columns = [Column("what differs", "<", prose=True), Column("where", "<"), Column("code", "<")]
+    for line in table(columns, rows, console.width, ascii_only=plain):
+        put(console, line)
+    if len(named) > _MOST_NAMED:
+        put(console, f"  {len(named) - _MOST_NAMED:,} more: --json has all of them", "dim")
+    put(console)
+
+
+def print_tokens(
+    console: Console,
+    common: int,
+    a: Ids,
+    b: Ids,
+    token_text: Callable[[int], str],
+    names: tuple[str, str] = ("a", "b"),
+) -> None:
+    """Ids and texts of the tokens around token `common`, the first that differs, side by side."""
+    plain = ascii_only(console)
+    start = max(common - _CONTEXT_BEFORE, 0)
+    rows: list[tuple[str, ...]] = []
+    for at in range(start, min(common + _CONTEXT_AFTER, max(len(a), len(b)))):
+        sides = [
+            (str(int(ids[at])), '"' + sanitize(token_text(int(ids[at])), ascii_only=plain) + '"')
+            if at < len(ids)
+            else ("", "")
+            for ids in (a, b)
+        ]
+        mark = "X" if at == common else " " if sides[0] == sides[1] else "#"
+        rows.append((f"{at:,}", mark, *sides[0], *sides[1]))
+    columns = [
+        Column("token"),
+        Column("", "<"),
+        Column(f"{names[0]} id"),
+        Column(f"{names[0]} text", "<", prose=True),
+        Column(f"{names[1]} id"),
+        Column(f"{names[1]} text", "<", prose=True),
+    ]
+    put(console)
+    for line in table(columns, rows, console.width, ascii_only=plain):
+        put(console, line)

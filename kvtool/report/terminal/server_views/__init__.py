@@ -1,0 +1,1 @@
+"""The terminal views of servers: replay, watch, bench."""

@@ -1,0 +1,1 @@
+"""What results say in words and figures, the same in every format."""

@@ -1,0 +1,125 @@
+"""What sweeps of fleets found in words: tiers below the GPU, and prefill and decode apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvtool.report.words.what_if_columns import moment
+from kvtool.results.documents.what_if import SweepRow
+from kvtool.text.terminal.numbers import per_second, percent
+
+NONE_WITHIN = "Nothing that was tried serves a request within the objectives"
+_LITTLE = 0.02
+"""What a time must change by, as a part of it, to be called another."""
+
+
+def link_words(bandwidth: float | None) -> str:
+    """`14 GB/s`; none is a link without a limit."""
+    return "any bandwidth" if bandwidth is None else per_second(bandwidth)
+
+
+def tier_words(row: SweepRow) -> str:
+    """What lies below the GPU, in a few words."""
+    parts = []
+    if row.host_blocks:
+        parts.append(f"{row.host_blocks:,} blocks of host memory")
+    if row.disk_blocks:
+        parts.append(f"{row.disk_blocks:,} on disk")
+    return " and ".join(parts) or "no tier"
+
+
+def tier_answer(rows: Sequence[SweepRow], block_size: int) -> str:
+    """Whether a tier pays, by the clock where there is one, and from which length on a load does. The first row has no tier."""
+    today, tiers = rows[0], rows[1:]
+    if not tiers:
+        return "No tier was tried"
+    if today.ttft_p99 is None:
+        most = max(tiers, key=lambda row: (row.hit_rate + (row.loaded_rate or 0.0), -(row.host_blocks or 0)))
+        return (
+            f"The GPU alone hits {percent(today.hit_rate)}; with {tier_words(most)} it hits {percent(most.hit_rate)} and "
+            f"{percent(most.loaded_rate or 0.0)} can be loaded"
+        )
+    if today.goodput is not None:
+        best = max(tiers, key=lambda row: (row.goodput or 0.0, -(row.host_blocks or 0)))
+        if not best.goodput and not today.goodput:
+            waits = f"TTFT p99 {moment(today.ttft_p99)} without a tier, {moment(best.ttft_p99 or 0.0)}"
+            return f"{NONE_WITHIN}: {waits} with {_with_link(best)}. {_break_even(best, block_size)}"
+        pays = (best.goodput or 0.0) > today.goodput * (1 + _LITTLE)
+        said = f"{today.goodput:,.2f} requests/s within the objectives without one, {best.goodput or 0.0:,.2f}"
+    else:
+        best = min(tiers, key=lambda row: (row.ttft_p99 or 0.0, row.host_blocks or 0))
+        pays = _shorter(best.ttft_p99, today.ttft_p99)
+        said = f"TTFT p99 {moment(today.ttft_p99)} without one, {moment(best.ttft_p99 or 0.0)}"
+    saved = 1 - (best.computed_tokens or 0) / today.computed_tokens if today.computed_tokens else 0.0
+    less = f", {percent(saved)} fewer prompt tokens computed" if saved > 0 else ""
+    return f"{'A tier pays' if pays else 'No tier pays'}: {said} with {_with_link(best)}{less}. {_break_even(best, block_size)}"
+
+
+def _with_link(row: SweepRow) -> str:
+    return f"{tier_words(row)} at {link_words(row.bandwidth if row.host_blocks else row.disk_bandwidth)}"
+
+
+def _break_even(row: SweepRow, block_size: int) -> str:
+    if row.break_even_tokens is None:
+        return "No prefix is loaded over that link faster than it is computed"
+    if row.break_even_tokens <= block_size:
+        return f"Every block of {block_size:,} tokens is loaded faster than it is computed"
+    return f"A prefix shorter than {row.break_even_tokens:,} tokens is faster computed than loaded"
+
+
+def split_words(row: SweepRow) -> str:
+    """`1 + 3`: replicas for prefill and for decode."""
+    return "mixed" if row.prefill_replicas is None else f"{row.prefill_replicas} + {row.decode_replicas}"
+
+
+def split_answer(rows: Sequence[SweepRow]) -> str:
+    """Whether to cut the fleet, and what is won and lost by it; of several fleets the largest."""
+    largest = max((row.replicas or 0 for row in rows), default=0)
+    of_largest = [row for row in rows if (row.replicas or 0) == largest]
+    told = _of_one_fleet(of_largest)
+    return told if len(of_largest) == len(rows) or not told else f"Of {largest:,} replicas: {told[0].lower()}{told[1:]}"
+
+
+def _of_one_fleet(rows: Sequence[SweepRow]) -> str:
+    mixed, splits = rows[0], rows[1:]
+    if not splits:
+        return ""
+    if mixed.goodput is not None:
+        best = max(splits, key=lambda row: row.goodput or 0.0)
+        of_best, of_mixed = best.goodput or 0.0, mixed.goodput
+        if not of_best and not of_mixed:
+            return f"{NONE_WITHIN}: split {split_words(best)} {_times(best, mixed)}"
+        said = f"{of_best:.2f} requests/s within the objectives split {split_words(best)}, {of_mixed:.2f} mixed"
+        if of_best > of_mixed * (1 + _LITTLE):
+            return f"A split pays: {said}; {_times(best, mixed)}"
+        if of_best < of_mixed * (1 - _LITTLE):
+            return f"No split pays: {said}; {_times(best, mixed)}"
+        return f"A split changes little: {said}; {_times(best, mixed)}"
+    best = min(splits, key=lambda row: (row.ttft_p99 or 0.0, row.tpot_p99 or 0.0))
+    shorter = [
+        row for row in splits if _shorter(row.ttft_p99, mixed.ttft_p99) and _shorter(row.tpot_p99, mixed.tpot_p99)
+    ]
+    if shorter:
+        best = min(shorter, key=lambda row: row.ttft_p99 or 0.0)
+        return f"Split {split_words(best)} both are shorter: {_times(best, mixed)}"
+    calm = min(splits, key=lambda row: row.tpot_p99 or 0.0)
+    if _shorter(calm.tpot_p99, mixed.tpot_p99):
+        return f"A split trades TTFT for TPOT, {split_words(calm)}: {_times(calm, mixed)}; --slo says which counts"
+    return f"No split pays: {split_words(best)} has {_times(best, mixed)}"
+
+
+def _shorter(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is None and other is None
+    return one < other * (1 - _LITTLE)
+
+
+def _times(row: SweepRow, mixed: SweepRow) -> str:
+    parts = [
+        f"{name} p99 {moment(one)} beside {moment(other)}"
+        for name, one, other in (("TTFT", row.ttft_p99, mixed.ttft_p99), ("TPOT", row.tpot_p99, mixed.tpot_p99))
+        if one is not None and other is not None
+    ]
+    if row.transfer_p99 is not None:
+        parts.append(f"a transfer takes {moment(row.transfer_p99)} at p99")
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""How requests of logs are divided into groups, sessions and tenants."""

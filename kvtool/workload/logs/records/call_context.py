@@ -1,0 +1,165 @@
+"""What formats have in common: a request made of messages, or a body of some API, and what its tool tells around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, SupportsIndex
+
+from kvtool.workload.call import NO_CALL, Call, StoredContent, Usage
+from kvtool.workload.logs.records.chat_records import messages_of, requests_of
+from kvtool.workload.logs.records.message_forms import as_messages, as_tools
+from kvtool.workload.logs.records.record import Record, parsed_text
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, Turns
+from kvtool.workload.turn import Turn
+
+_CONTENTS = frozenset(
+    ("messages", "contents", "prompt", "input", "system", "systemInstruction", "instructions", "response")
+)
+_OF_ANSWERS = frozenset(("choices", "output", "content", "candidates", "usage", "usageMetadata"))
+_OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "status", "cost", "incomplete", "stored")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What stands around a request; None: nothing is said there, and what the request itself says counts.
+
+    Times are seconds since 1970. `identity` is the id of the call itself, such as that of its span or of its answer.
+    """
+
+    session: str | None = None
+    time: float | None = None
+    identity: str | None = None
+    value: object = None
+    output_text: str | None = None
+    key: str | None = None
+    """What the request names to be sent where it was cached."""
+    model: str | None = None
+    provider: str | None = None
+    tenant: str | None = None
+    usage: Usage | None = None
+    end: float | None = None
+    first_answer: float | None = None
+    status: int | None = None
+    cost: Decimal | None = None
+    incomplete: str | None = None
+    stored: tuple[StoredContent, ...] | None = None
+
+    def put_on(self, reading: Reading) -> Reading:
+        """The same with what is said around it. Times are of the first turn, counts of the only one."""
+        if isinstance(reading, LeftOut | Several):
+            return reading
+        found = reading if isinstance(reading, FoundCall) else FoundCall(reading)
+        if len(found.turns) == 1:
+            self._put(found.turns[0], alone=True)
+        else:
+            found.turns = _Said(found.turns, self)
+        found.identity = self.identity or found.identity
+        found.weak = found.weak and self.identity is None
+        found.value = self.value if self.value is not None else found.value
+        return found
+
+    @property
+    def call(self) -> Call:
+        """What it says of a call by itself."""
+        return self._call(NO_CALL, alone=True)
+
+    def _put(self, turn: Turn, *, alone: bool) -> Turn:
+        turn.session = self.session or turn.session
+        if self.time is not None and (alone or not turn.index):
+            turn.arrival = self.time
+        turn.call = self._call(turn.call, alone=alone)
+        if alone:
+            turn.output_text = turn.output_text if self.output_text is None else self.output_text
+        return turn
+
+    def _call(self, call: Call, *, alone: bool) -> Call:
+        said: dict[str, Any] = {
+            name: value
+            for name in (_OF_CALL if alone else ("model", "provider", "tenant"))
+            if (value := getattr(self, name)) is not None
+        }
+        if self.key is not None:
+            said["scope"] = replace(call.scope, key=self.key)
+        return replace(call, **said) if said else call
+
+
+class _Said:
+    """Turns with what is said around them, each made when it is asked for."""
+
+    def __init__(self, turns: Turns, around: Around) -> None:
+        self._turns = turns
+        self._around = around
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __getitem__(self, index: SupportsIndex, /) -> Turn:
+        return self._around._put(self._turns[index], alone=False)
+
+
+def request(record: Record, fields: dict[str, Any], around: Around) -> FoundCall:
+    """The one request of what was made of a record: a body of the chat API, perhaps with its answer in `response`."""
+    made = Record(fields, record.where, record.pointer, record.around, in_text=True)
+    turns = requests_of(made, messages_of(made, made.list_of("messages"), "messages"), single=True)
+    found = around.put_on(turns)
+    assert isinstance(found, FoundCall)
+    return found
+
+
+def prompt(record: Record, text: str, around: Around) -> FoundCall:
+    """The one request that is a text."""
+    made = Record({}, record.where, record.pointer, (), in_text=True)
+    found = around.put_on([made.turn(text=made.text(text, part="prompt"))])
+    assert isinstance(found, FoundCall)
+    return found
+
+
+def body(record: Record, around: Around) -> Reading | None:
+    """The request of an object that is the body of some API, or holds one; None where it is none."""
+    from kvtool.workload.logs.records.records import read_inner
+
+    reading = read_inner(record)
+    return None if reading is None else around.put_on(reading)
+
+
+def call_from(
+    record: Record, value: Any, around: Around, *, answer: Any = None, beside: dict[str, Any] | None = None
+) -> FoundCall | None:
+    """The one request that a value is, in whatever form: a body of an API, messages, JSON of these in a text, or a text.
+
+    `answer` is what came of it, `beside` what else a body of the chat API would say (`tools`, `tool_choice`). None: it holds none.
+    """
+    if isinstance(value, str):
+        parsed = parsed_text(value)
+        if parsed is None:
+            return prompt(record, value, around) if value else None
+        value = parsed
+    said = value if isinstance(value, dict) else {}
+    messages = as_messages(value)
+    if messages:
+        fields = {**(beside or {}), **{key: each for key, each in said.items() if key not in _CONTENTS}}
+        fields["messages"] = messages
+        fields["tools"] = as_tools(fields.get("tools") or fields.get("functions"))
+        return request(record, _answered(fields, answer), around)
+    if isinstance(value, list):
+        said = {"input": value} if value and all(isinstance(each, dict) and "type" in each for each in value) else {}
+    if not said:
+        return None
+    made = Record(_answered({**(beside or {}), **said}, answer), record.where, record.pointer, (), in_text=True)
+    found = body(made, around)
+    return found if isinstance(found, FoundCall) else None
+
+
+def _answered(fields: dict[str, Any], answer: Any) -> dict[str, Any]:
+    """With the answer where a body has it beside itself; a message becomes the choice that it was."""
+    if isinstance(answer, str):
+        answer = parsed_text(answer) or answer
+    if isinstance(answer, dict) and not _OF_ANSWERS.isdisjoint(answer) and "role" not in answer:
+        return {**fields, "response": answer}
+    if isinstance(answer, str):
+        return {**fields, "response": answer}
+    if isinstance(answer, list) and answer and isinstance(answer[0], dict) and "message" in answer[0]:
+        return {**fields, "response": {"choices": answer}}
+    said = as_messages(answer)
+    return {**fields, "response": {"choices": [{"message": said[-1]}]}} if said else fields

@@ -1,0 +1,293 @@
+"""What a record says of its call beside the prompt: model, for whom, how it was asked, what the server reported.
+
+The names are those of many loggers; the first one that is there counts, in the request itself, then around it, then in the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from kvtool.text.bounded_number import exact_number, whole_number
+from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
+from kvtool.workload.logs.records.record import RESPONSES, Record, object_of, seconds
+from kvtool.workload.logs.records.streamed_answers import answer_in
+from kvtool.workload.logs.records.usage import usage_in_answer, usage_of
+from kvtool.workload.turn import Ids
+
+_MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
+_PROVIDERS = ("provider", "custom_llm_provider", "provider_name", "api_provider")
+TENANTS = (
+    *("tenant", "tenant_id", "user", "user_id", "userId", "end_user", "safety_identifier"),
+    *("request_user_id", "customer_id", "end_user_id"),
+)
+_ORGANISATIONS = ("organization", "organisation", "organization_id", "openai_organization", "account_id", "accountId")
+_WORKSPACES = ("workspace", "workspace_id", "project", "project_id")
+_REGIONS = ("region", "aws_region", "inference_geo")
+_KEYS = ("prompt_cache_key", "cache_salt")
+_ENDS = (
+    *("end_time", "endTime", "ended_at", "completed_at", "finished_at", "response_created_at", "end_timestamp"),
+    "processed_time",
+)
+_FIRST_ANSWERS = ("completion_start_time", "completionStartTime", "first_token_time", "time_of_first_token")
+_COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
+_USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
+_FLAT = ("prompt_tokens", "input_tokens", "cached_tokens")
+_STATUSES = ("status", "status_code", "statusCode", "response_status", "http_status")
+_MOST_STATUS = 1_000
+_METADATA = ("metadata", "meta", "labels", "attributes", "extra")
+_SETTINGS = frozenset(
+    (
+        *("tool_choice", "toolChoice", "thinking", "reasoning", "reasoning_effort", "effort", "output_config", "text"),
+        *("response_format", "output_format", "prompt_cache_retention", "prompt_cache_options", "cache_control"),
+        *("service_tier", "speed", "cachedContent", "cached_content"),
+    )
+)
+_LONGEST_SCHEMA = 200
+_MOST_ID = 1 << 31
+NO_SCOPE = CacheScope()
+NO_SETTINGS = CallSettings()
+_TOLD = frozenset(
+    (
+        *(
+            *_MODELS,
+            *_PROVIDERS,
+            *TENANTS,
+            *_ORGANISATIONS,
+            *_WORKSPACES,
+            *_REGIONS,
+            *_KEYS,
+            *_ENDS,
+            *_COSTS,
+            *_USAGES,
+        ),
+        *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS, *_FIRST_ANSWERS, "costDetails"),
+    )
+)
+
+
+def call_of(
+    record: Record,
+    *,
+    uncounted: Mapping[str, int] | None = None,
+    images: int = 0,
+    incomplete: str | None = None,
+    counts: bool = True,
+) -> Call:
+    """The call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
+    said = _said(record)
+    blocks = isinstance(record.fields.get("system"), list)
+    if not (said or uncounted or images or incomplete or blocks):
+        return NO_CALL
+    response, at = answer_object(record)
+    usage = _usage(record, response, at) if counts else None
+    status = _first(said, _STATUSES)
+    return Call(
+        model=_word(_first(said, _MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
+        provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
+        tenant=_word(_first(said, TENANTS)) or _tenant_in(record),
+        usage=usage,
+        scope=_scope(record, said),
+        settings=_settings(record, response, images),
+        end=_time(said, _ENDS),
+        first_answer=_time(said, _FIRST_ANSWERS),
+        status=http_status(status),
+        finish=_finish(response),
+        cost=_cost(said, response),
+        uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
+        incomplete=incomplete,
+        streamed=record.fields.get("stream") is True,
+        system_blocks=blocks,
+    )
+
+
+def _said(record: Record) -> dict[str, Any]:
+    """What a record says of these things, the innermost first."""
+    said: dict[str, Any] = {}
+    for fields in (*reversed(record.around), record.fields):
+        for name in _TOLD.intersection(fields):
+            if (value := fields[name]) is not None:
+                said[name] = value
+    return said
+
+
+def _first(said: dict[str, Any], names: Sequence[str]) -> Any:
+    for name in names:
+        if name in said:
+            return said[name]
+    return None
+
+
+def _time(said: dict[str, Any], names: Sequence[str]) -> float | None:
+    return next((time for name in names if name in said and (time := seconds(said[name], "s")) is not None), None)
+
+
+def sampled_of(record: Record) -> Ids | None:
+    """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
+    return sampled_in(_first_choice(answer_object(record)[0]))
+
+
+def sampled_in(choice: Mapping[str, Any]) -> Ids | None:
+    """The token ids of one answer."""
+    ids = choice.get("token_ids")
+    whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
+    return np.asarray(ids, dtype=np.int32) if ids and whole else None
+
+
+def choices_of(record: Record) -> dict[int, dict[str, Any]]:
+    """The answers beside a request by their `index`."""
+    choices = answer_object(record)[0].get("choices")
+    found: dict[int, dict[str, Any]] = {}
+    for at, choice in enumerate(choices if isinstance(choices, list) else ()):
+        if isinstance(choice, dict):
+            index = choice.get("index")
+            found.setdefault(index if type(index) is int else at, choice)
+    return found
+
+
+def _finish(response: dict[str, Any]) -> str | None:
+    choice = _first_choice(response)
+    said = choice.get("finish_reason", choice.get("finishReason")) or response.get("stop_reason")
+    if said is None and response.get("status") == "incomplete":  # Responses API
+        said = response["status"]
+    return _word(said)
+
+
+def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
+    for name in ("choices", "candidates"):
+        choices = response.get(name)
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            return choices[0]
+    return {}
+
+
+def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]]:
+    """The object of an API's answer beside the request, and the way to it; an empty one where there is none."""
+    value, at = record.found(*RESPONSES)
+    for name in ("body", "response", "raw"):
+        if isinstance(value, dict) and isinstance(inner := answer_in(value.get(name)), dict):
+            value, at = inner, at if record.in_text else (*at, name)
+    return (value, at) if isinstance(value, dict) else ({}, at)
+
+
+def _named_cache(value: Any) -> str | None:
+    """The name of an explicit cache, by itself or in the object of it."""
+    return _word(value.get("name")) if isinstance(value, dict) else _word(value)
+
+
+def _tenant_in(record: Record) -> str | None:
+    """For whom a call was made, where only its metadata say."""
+    for fields in (record.fields, *record.around):
+        for name in _METADATA:
+            inner = fields.get(name)
+            if isinstance(inner, dict):
+                for each in TENANTS:
+                    if (found := _word(inner.get(each))) is not None:
+                        return found
+    return None
+
+
+def usage_in(answer: tuple[dict[str, Any], tuple[str | int, ...]]) -> Usage | None:
+    """What the object of an answer says of its tokens, with the way to it."""
+    return usage_in_answer(*answer)
+
+
+def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) -> Usage | None:
+    if (found := usage_in((response, at))) is not None:
+        return found
+    value, pointer = record.found(*_USAGES)
+    if isinstance(value, dict):
+        return usage_of(value, pointer)
+    for depth, fields in enumerate((record.fields, *record.around)):
+        if any(isinstance(fields.get(name), int | float | str) for name in _FLAT):
+            return usage_of(fields, record.pointer[: max(len(record.pointer) - depth, 0)])
+    return None
+
+
+def _scope(record: Record, said: dict[str, Any]) -> CacheScope:
+    organisation, workspace = _word(_first(said, _ORGANISATIONS)), _word(_first(said, _WORKSPACES))
+    region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _header(record, "x-grok-conv-id")
+    if organisation is workspace is region is key is None:
+        return NO_SCOPE
+    return CacheScope(organisation, workspace, region, key)
+
+
+def _header(record: Record, wanted: str) -> str | None:
+    headers = record.first("headers", "request_headers")
+    if not isinstance(headers, dict):
+        return None
+    return next((_word(value) for name, value in headers.items() if name.lower() == wanted), None)
+
+
+def http_status(value: object) -> int | None:
+    """A status of HTTP; None for a value that is none."""
+    return whole_number(value, most=_MOST_STATUS - 1)
+
+
+def _settings(record: Record, response: dict[str, Any], images: int) -> CallSettings:
+    fields = record.fields
+    tier = _word(response.get("service_tier")) or _word(fields.get("service_tier"))
+    batch = "custom_id" in fields or any("custom_id" in each for each in record.around)
+    if _SETTINGS.isdisjoint(fields) and tier is None and not batch and not images:
+        return NO_SETTINGS
+    reasoning, output = object_of(fields.get("reasoning")), object_of(fields.get("output_config"))
+    cache, control = object_of(fields.get("prompt_cache_options")), object_of(fields.get("cache_control"))
+    schema = fields.get("response_format") or fields.get("output_format")
+    schema = schema or object_of(fields.get("text")).get("format") or output.get("format")
+    control_ttl = (_word(control.get("ttl")) or "5m") if control else None
+    return CallSettings(
+        tool_choice=_compared(fields.get("tool_choice", fields.get("toolChoice"))),
+        thinking=_compared(fields.get("thinking")),
+        effort=_compared(
+            fields.get("reasoning_effort") or reasoning.get("effort") or output.get("effort") or fields.get("effort")
+        ),
+        output_schema=_compared(schema),
+        images=images,
+        retention=_word(fields.get("prompt_cache_retention")),
+        cache_mode=_word(cache.get("mode")),
+        cache_ttl=_word(cache.get("ttl")) or control_ttl,
+        service_tier=tier,
+        speed=_word(fields.get("speed")),
+        batch=batch,
+        cached_content=_named_cache(fields.get("cachedContent")) or _named_cache(fields.get("cached_content")),
+    )
+
+
+def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:
+    usage = object_of(response.get("usage"))
+    for value in (_first(said, _COSTS), usage.get("cost"), object_of(said.get("costDetails")).get("total")):
+        if (cost := decimal_of(value)) is not None:
+            return cost
+    return None
+
+
+def decimal_of(value: object) -> Decimal | None:
+    """An amount of dollars, as it is written."""
+    return exact_number(value, in_text=True)
+
+
+def _compared(value: object) -> str | None:
+    """JSON with sorted keys, or a digest of it."""
+    if value is None or value == {}:
+        return None
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    if len(text) <= _LONGEST_SCHEMA:
+        return text
+    return blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
+
+
+def _word(value: object) -> str | None:
+    """A name: a text or a whole number."""
+    if isinstance(value, str):
+        return str.__str__(value) if value.strip() else None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def names_of(values: Sequence[object]) -> str | None:
+    """The first of some values that is a name."""
+    return next((word for value in values if (word := _word(value)) is not None), None)

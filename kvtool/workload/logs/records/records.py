@@ -1,0 +1,230 @@
+"""What a record of a log holds: which format it has, the requests that are made of it, and what an order of them needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kvtool.text.files.json_stream import is_message
+from kvtool.workload.logs.field_names import fields_shown
+from kvtool.workload.logs.records import agent_records as agent_shapes
+from kvtool.workload.logs.records import chat_records
+from kvtool.workload.logs.records.call_fields import answer_object
+from kvtool.workload.logs.records.failed_calls import left_out_of
+from kvtool.workload.logs.records.joined_records import Key
+from kvtool.workload.logs.records.known_formats import FORMAT_NAMES, RECORD_FORMATS
+from kvtool.workload.logs.records.record import Record, RecordError, Where, kind
+from kvtool.workload.logs.records.record_format import Fields, FileState, RecordFormat, loaded
+from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, collected
+
+WRAPPERS = (
+    *("body", "request", "params", "payload", "request_body", "full_request", "kwargs"),
+    *("jsonPayload", "message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event"),
+)
+"""Fields that logs wrap a request in, or that collectors of logs put a line in; the rest of what is needed (ids, times, responses)
+may stand around them."""
+LISTS = (
+    "data",
+    "requests",
+    "records",
+    "items",
+    "logs",
+    "runs",
+    "calls",
+    "spans",
+    "results",
+    "samples",
+    "events",
+    "logEvents",
+)
+"""Fields that hold the records of a file that is one object."""
+
+_SHOWN_KEYS = 12
+_MAX_DEPTH = 4  # of wrappers in wrappers
+
+
+def read_record(
+    value: Any,
+    where: Where,
+    format_: RecordFormat | None = None,
+    states: dict[str, FileState] | None = None,
+    around: Fields | None = None,
+) -> tuple[str, Several]:
+    """The name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises RecordError."""
+    if isinstance(value, list) and value and all(map(is_message, value)):
+        if agent_shapes.is_cline_history(where.path):
+            return "cline", Several([FoundCall(loaded("cline.read_history")(Record({}, where), value))])
+        return "messages", Several([FoundCall(chat_records.bare_list(Record({}, where), value))])
+    if not isinstance(value, dict):
+        raise RecordError(f"a record must be an object, not {kind(value)}")
+    name, items = "", Several()
+    for record, found in _held(_whole(value, where, around), format_):
+        name = found.name
+        _add(items, record, found, states)
+    return name, items
+
+
+def _add(items: Several, record: Record, found: RecordFormat, states: dict[str, FileState] | None) -> None:
+    """Put in what a record of a format holds."""
+    left = None if found.unit is None else left_out_of(record)
+    made = collected(left or found.read(record, {} if states is None else states))
+    for item in made:
+        if isinstance(item, FoundCall):
+            if item.identity is None and len(made) == 1:
+                item.identity, item.weak = identity_of(record)
+            if item.value is None and record.pointer and isinstance(record.pointer[-1], int):
+                item.value = record.fields
+        items.append(item)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCall:
+    """A call, before it is read: when it was made, and what it is called."""
+
+    time: float | None
+    identity: str | None
+
+
+Look = tuple[list[SeenCall | None], list[Key], bool]
+
+
+def look_at(
+    value: Any,
+    where: Where,
+    format_: RecordFormat | None,
+    states: dict[str, FileState],
+    around: Fields | None = None,
+) -> Look:
+    """What a record holds, as far as an order needs it (None: no call); the ids that others may ask for it by; whether it must be
+    read in the order of its file. Raises RecordError."""
+    if not isinstance(value, dict):
+        _, items = read_record(value, where, format_, states, around)
+        return calls_seen(items), [], False
+    seen: list[SeenCall | None] = []
+    keys: list[Key] = []
+    state = False
+    for record, found in _held(_whole(value, where, around), format_):
+        keys += found.keys_of(record)
+        state = state or found.state
+        if found.unit is not None:
+            left = left_out_of(record) is not None
+            seen.append(None if left else SeenCall(record.arrival(found.unit), identity_of(record)[0]))
+            continue
+        items = Several()
+        _add(items, record, found, states)
+        seen += calls_seen(items)
+    return seen, keys, state
+
+
+def _whole(value: Fields, where: Where, around: Fields | None) -> Record:
+    return Record(value, where) if around is None else Record(value, where, (), (around,))
+
+
+def calls_seen(items: Several) -> list[SeenCall | None]:
+    """What an order needs of all that was found; None where that is no call."""
+    return [None if isinstance(item, LeftOut) else SeenCall(item.turns[0].arrival, item.identity) for item in items]
+
+
+def identity_of(record: Record) -> tuple[str | None, bool]:
+    """What a call is called wherever it is logged: the id of its answer; else one that may also be that of something else."""
+    answer = answer_object(record)[0]
+    own = answer.get("id") or answer.get("responseId")
+    if isinstance(own, str) and own:
+        return own, False
+    own = record.first("request_id", "id", "custom_id")
+    return (str(own), True) if isinstance(own, str | int) and own != "" else (None, False)
+
+
+def is_known(value: Any) -> bool:
+    """Whether some format has such records."""
+    return isinstance(value, dict) and _found(Record(value, _NOWHERE), None) is not None
+
+
+def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Record:
+    """The object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
+    whole = _whole(value if isinstance(value, dict) else {}, where, around)
+    try:
+        held = _held(whole, None)
+    except RecordError:
+        return whole
+    if len(held) == 1:
+        return held[0][0]
+    return next((record for record, found in held if key in found.keys_of(record)), whole)
+
+
+def read_inner(record: Record) -> Reading | None:
+    """What an object inside a record holds, where it is a body of some API, or has one; None where it is none."""
+    found = _found(record, None)
+    return None if found is None else found[1].read(found[0], {})
+
+
+def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
+    """Whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
+    if path == ("log", "entries"):  # of a HAR
+        return True
+    [name, *inner] = path
+    if inner or name not in LISTS or _found(Record({**around, name: [first]}, _NOWHERE), None) is not None:
+        return False
+    return first is None or (isinstance(first, dict) and _found(Record(first, _NOWHERE), None) is not None)
+
+
+def _held(record: Record, format_: RecordFormat | None) -> list[tuple[Record, RecordFormat]]:
+    """The objects of a record that hold prompts, with their formats: the record itself, one inside it, or those of a list in it."""
+    found = _found(record, format_)
+    if found is not None:
+        return [found]
+    for name in LISTS:
+        values = record.fields.get(name)
+        if isinstance(values, list) and values and all(isinstance(value, dict) for value in values):
+            inner = [Record(each, record.where, (name, at), ({}, record.fields)) for at, each in enumerate(values)]
+            held = [_found(each, format_) for each in inner]
+            if held[0] is not None:
+                missing = next((at for at, each in enumerate(held) if each is None), None)
+                if missing is not None:
+                    raise _unknown(inner[missing])
+                return [each for each in held if each is not None]
+    if format_ is not None:
+        mapped = format_.name not in FORMAT_NAMES
+        hint = "--format NAME, if it is of a known format; --on-bad-line skip, if not" if mapped else None
+        raise record.error(f"this is no record of the format {format_.name}, which has {format_.shape}", hint=hint)
+    raise _unknown(record)
+
+
+def _format_of(fields: Fields) -> RecordFormat | None:
+    for each in RECORD_FORMATS:
+        if each.fits(fields):
+            return each
+    return None
+
+
+def _found(record: Record, format_: RecordFormat | None) -> tuple[Record, RecordFormat] | None:
+    """The object that holds the prompt, the record itself or one inside it, and its format."""
+    inner = record
+    for _ in range(_MAX_DEPTH):
+        found = _format_of(inner.fields) if format_ is None else format_ if format_.fits(inner.fields) else None
+        if found is not None:
+            return inner, found
+        held = next((each for name in WRAPPERS if name in inner.fields and (each := inner.inner(name))), None)
+        if held is None:
+            return None
+        inner = held
+    return None
+
+
+def _unknown(record: Record) -> RecordError:
+    from difflib import get_close_matches
+
+    keys = list(record.fields)
+    named = fields_shown("key", keys, _SHOWN_KEYS) if keys else "it is empty"
+    message = f"no prompt found in this record: {named}"
+    known = {"messages", "prompt", "conversations", "history", "token_ids", "hash_ids", "instructions", *WRAPPERS}
+    for key in keys:
+        near = get_close_matches(key, known - set(keys), n=1, cutoff=0.75)
+        if near:
+            return record.error(message, hint=f"did you mean `{near[0]}` for `{key}`?")
+    return record.error(
+        message, hint="say where it is: --map messages=a.b (or prompt=a.b); the formats stand in docs/inputs.md"
+    )
+
+
+_NOWHERE = Where("")

@@ -1,0 +1,164 @@
+"""The tokens of a call as its server counted them, from the answer of any API: the prompt is always all that was sent."""
+
+from __future__ import annotations
+
+from dataclasses import fields as fields_of
+from typing import Any
+
+from kvtool.text.bounded_number import whole_number
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.records.record import RecordError, kind
+
+_MOST = 1 << 40
+_Pointer = tuple[str | int, ...]
+
+# The names under which the APIs report these, the most telling first; a dot leads into an object.
+_PROMPT = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "input_tokens", "inputTokens", "inputTokenCount")
+_OUTPUT = (
+    *("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count", "outputTokens"),
+    *("outputTokenCount", "generation_token_count"),
+)
+_DETAILS = (
+    *("prompt_tokens_details", "input_tokens_details", "input_token_details", "prompt_token_details"),
+    *("promptTokensDetails", "inputTokenDetails"),
+)
+_READ = (
+    *("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount", "cachedContentTokenCount"),
+    *("cached_content_token_count", "total_cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
+    *("input_cached_tokens", "prompt_cached_tokens", "num_cached_tokens", "prompt_cache_read_tokens"),
+)
+_READ_IN_DETAILS = ("cached_tokens", "cache_read", "cache_read_tokens", "cachedTokens", "cache_read_input_tokens")
+_WRITTEN = (
+    *("cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount", "cache_write_tokens"),
+    *("prompt_cache_creation_tokens", "prompt_cache_write_tokens", "input_cache_creation"),
+)
+_WRITTEN_IN_DETAILS = (
+    *("cache_write_tokens", "cache_creation_tokens", "cache_creation", "cacheWriteTokens"),
+    "cache_creation_input_tokens",
+)
+_BESIDE = frozenset(
+    (
+        *("cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"),
+        *("cacheReadInputTokens", "cacheWriteInputTokens", "cacheReadInputTokenCount", "cacheWriteInputTokenCount"),
+    )
+)
+"""Where these stand beside `input_tokens` or `inputTokens`, that is what was neither read nor written (Anthropic, Bedrock)."""
+_REMAINDERS = ("input_tokens", "inputTokens", "inputTokenCount")
+_USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object", "meta_info")
+"""Objects of an answer that hold counts; `meta_info` is that of SGLang's own API."""
+_OLLAMA = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
+"""Counts of Ollama's own API, which stand in the answer itself."""
+
+
+def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
+    """What an answer says of its tokens, wherever it says it; what one place leaves out is taken from the next.
+
+    RecordError for counts that cannot be.
+    """
+    said = [usage_of(answer[name], (*pointer, name)) for name in _USAGES if isinstance(answer.get(name), dict)]
+    said = [*said, _timings(answer, pointer), _ollama(answer, pointer)]
+    told = [each for each in said if each is not None]
+    if len(told) < 2:
+        return told[0] if told else None
+    names = [each.name for each in fields_of(Usage)]
+    merged = Usage(*(next((v for each in told if (v := getattr(each, name)) is not None), None) for name in names))
+    check_usage(merged, pointer)
+    return merged
+
+
+def without_counts(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer without all that it says of its tokens."""
+    said = {*_USAGES, "timings", *_OLLAMA}
+    return {name: value for name, value in answer.items() if name not in said}
+
+
+def _timings(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
+    """llama.cpp: `cache_n` tokens of a prompt were there, and `prompt_n` were computed."""
+    timings = answer.get("timings")
+    if not isinstance(timings, dict):
+        return None
+    at = (*pointer, "timings")
+    _, cached = _first(timings, at, ("cache_n",))
+    _, computed = _first(timings, at, ("prompt_n",))
+    if cached is None:
+        return None  # an older one counts only what it computed
+    _, output = _first(timings, at, ("predicted_n",))
+    return Usage(None if computed is None else cached + computed, cached, output=output)
+
+
+def _ollama(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
+    prompt, cached, output = (_first(answer, pointer, (name,))[1] for name in _OLLAMA)
+    if prompt is cached is output is None:
+        return None
+    usage = Usage(prompt, cached, output=output)
+    check_usage(usage, pointer)
+    return usage
+
+
+def usage_of(value: object, pointer: _Pointer) -> Usage | None:
+    """What a `usage` object at `pointer` of a record says; None for what is none. RecordError for counts that cannot be."""
+    if not isinstance(value, dict) or not value:
+        return None
+    details_name = next((name for name in _DETAILS if isinstance(value.get(name), dict)), "")
+    details: dict[str, Any] = value[details_name] if details_name else {}
+    inner = (*pointer, details_name)
+    prompt_name, prompt = _first(value, pointer, _PROMPT)
+    _, output = _first(value, pointer, _OUTPUT)
+    cached_name, cached = _first(value, pointer, _READ)
+    if cached is None:
+        cached_name, cached = _first(details, inner, _READ_IN_DETAILS)
+    written_name, written = _first(value, pointer, _WRITTEN)
+    if written is None:
+        written_name, written = _first(details, inner, _WRITTEN_IN_DETAILS)
+    creation = value.get("cache_creation", details.get("cache_creation"))
+    short = long = None
+    if isinstance(creation, dict):
+        at = (*pointer, "cache_creation") if "cache_creation" in value else (*inner, "cache_creation")
+        _, short = _first(creation, at, ("ephemeral_5m_input_tokens",))
+        _, long = _first(creation, at, ("ephemeral_1h_input_tokens",))
+    else:
+        _, short = _first(details, inner, ("ephemeral_5m_input_tokens",))
+        _, long = _first(details, inner, ("ephemeral_1h_input_tokens",))
+    if written is None and (short is not None or long is not None):
+        written = (short or 0) + (long or 0)
+    if prompt is not None and prompt_name in _REMAINDERS and not details and not _BESIDE.isdisjoint(value):
+        prompt += (cached or 0) + (written or 0)
+    if (thoughts := value.get("thoughtsTokenCount")) is not None and "candidatesTokenCount" in value:
+        output = (output or 0) + count_of(thoughts, "thoughtsTokenCount", pointer)
+    if prompt is cached is written is output is None:
+        return None
+    usage = Usage(prompt, cached, written, short, long, output)
+    check_usage(usage, (*pointer, cached_name or written_name) if (cached_name or written_name) in value else pointer)
+    return usage
+
+
+def check_usage(usage: Usage, pointer: _Pointer) -> None:
+    """RecordError where more was read and written than was sent."""
+    cached, written = usage.cached or 0, usage.written or 0
+    if usage.prompt is not None and cached + written > usage.prompt:
+        raise RecordError(
+            f"its usage contradicts itself: {cached:,} tokens read from the cache and {written:,} written to it are more than "
+            f"the {usage.prompt:,} of the prompt",
+            pointer,
+        )
+
+
+def count_of(value: object, name: str, pointer: _Pointer) -> int:
+    """A number of tokens; RecordError for what is none."""
+    return _count(value, name, (*pointer, name))
+
+
+def _first(fields: dict[str, Any], pointer: _Pointer, names: tuple[str, ...]) -> tuple[str, int | None]:
+    """The first of these counts that is said, and its name."""
+    for name in names:
+        value = fields.get(name)
+        if value is not None and not isinstance(value, dict):
+            return name, _count(value, name, (*pointer, name))
+    return "", None
+
+
+def _count(value: object, name: str, pointer: _Pointer) -> int:
+    number = whole_number(value, most=_MOST)
+    if number is None:
+        raise RecordError(f"`{name}` must be a whole number of tokens, not {kind(value)}", pointer)
+    return number
