@@ -33,7 +33,7 @@ class KeptRequests:
             return
         written = turn.text is not None or turn.messages is not None
         self._left -= _EACH + sum(
-            map(_size, (turn.text, turn.messages, turn.tools, turn.output_text, turn.extra, turn.fields))
+            map(_size, (turn.text, turn.messages, turn.tools, turn.output_text, turn.extra, turn.fields or None))
         )
         if not written or turn.session is not None or turn.index or turn.output_ids is not None or self._left < 0:
             self.complete = False

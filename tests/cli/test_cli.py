@@ -328,7 +328,7 @@ def test_an_ascii_terminal_gets_ascii(kvtool: RunKvtool, folder: Path, bytes_jso
     done = kvtool("profile", "w.yaml", "--dry-run", "-t", bytes_json, "--min-hit-rate", "0", "-g", "tenant", env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
-    done = kvtool("profile", "w.yaml", "--dry-run", "-t", bytes_json, env=env)
+    done = kvtool("profile", "w.yaml", "--dry-run", "-t", bytes_json, "--show-text", "snippet", env=env)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.isascii()
     assert "\\xdcn\\xefc" in done.stdout  # the line of a finding

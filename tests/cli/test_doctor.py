@@ -61,7 +61,7 @@ def test_a_cache_that_cannot_be_built_is_no_disaster(
     told: Any, byte_spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kvtool.text.tokens.tokenizer_files.built_in_json", lambda: byte_spec.encode())
-    monkeypatch.setattr("kvtool.text.tokens.tokenizer_files.write_atomically", lambda *_: None)
+    monkeypatch.setattr("kvtool.text.tokens.tokenizer_files.keep", lambda *_: None)
     code, items = told("--fix")
     assert code == 0
     assert items["cache"]["status"] == "note"

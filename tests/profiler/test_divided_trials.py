@@ -73,13 +73,13 @@ def test_two_processes_tell_what_one_does(
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(record(number, rng)) + "\n" for number in range(160)))
     told: list[bool] = []
-    begin = passes.Pass._begin
+    begin = passes.Pass.begin
 
     def watched(self: passes.Pass, turn: Turn) -> Any:
         told.append(isinstance(turn, TokensTurn))
         return begin(self, turn)
 
-    monkeypatch.setattr(passes.Pass, "_begin", watched)
+    monkeypatch.setattr(passes.Pass, "begin", watched)
     monkeypatch.setattr(child, "can_fork", lambda: True)
     monkeypatch.setattr(looks, "_TOGETHER", 4)
     monkeypatch.setattr(profiler, "one_in", lambda groups: {group.name: 3 for group in groups})

@@ -73,6 +73,9 @@ class AtomicFile:
         except OSError as error:
             self.discard()
             raise self._failed(error) from error
+        except BaseException:  # a signal: who made the folder looks whether it is empty
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Leave no file."""

@@ -20,7 +20,7 @@ from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.turn import Turn
 
 _TURN = tuple(field.name for field in fields(Turn))
-_ORIGIN = tuple(field.name for field in fields(Origin))
+_ORIGIN = tuple(field.name for field in fields(Origin) if field.init)
 _CALLS: dict[type, tuple[str, ...]] = {
     each: tuple(field.name for field in fields(each)) for each in (Call, Usage, CacheScope, CallSettings)
 }
