@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from kvtool.cli.app import run
+
+pytest.importorskip("msgspec", reason="needs the extra `live`")
+
 from tests.profiler.made_sessions import made_session
 
 
