@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from datetime import datetime, timedelta
 
 import pytest
@@ -261,3 +262,8 @@ def test_no_part_of_a_word_is_one_where_blanks_part_words(text: str) -> None:
     """A sign that says `morning` alone is a letter of other words: `فصل` is a chapter."""
     at = next(place for place, sign in enumerate(text) if sign.isdigit())
     assert classify_in(text, at, at + 1)[0].code != "KV101"
+
+
+def test_a_sign_that_is_a_digit_and_no_number_is_no_part_of_a_date() -> None:
+    for sign in filter(lambda each: each.isdigit() and not each.isdecimal(), map(chr, range(sys.maxunicode))):
+        assert classify_in(f"on {sign} March {sign}\u65e5", 3, 4)[0].code != KV101.code, sign

@@ -116,7 +116,7 @@ def _tokens(text: str) -> Iterator[Token]:
     for match in _TOKEN.finditer(text):
         low, high = match.span()
         word = match[0]
-        if word[0].isdigit():
+        if word[0].isdecimal():
             if high - low <= _LONGEST_NUMBER:
                 yield Token(low, high, int(word), "number")
         elif high - low <= _LONGEST_WORD:
