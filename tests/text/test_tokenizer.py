@@ -470,3 +470,9 @@ def test_token_ids_beyond_32_bits_are_refused(byte_spec: str) -> None:
 def test_a_tokenizer_that_does_not_end_is_refused() -> None:
     with pytest.raises(KvtoolError, match="larger than"):
         load_tokenizer("/dev/zero")
+
+
+@pytest.mark.parametrize("name", ["1..10", "a--b", "a/b..c"])
+def test_a_name_that_no_repository_has_is_refused(name: str) -> None:
+    with pytest.raises(KvtoolError, match="no repository of the Hugging Face hub has such a name"):
+        load_tokenizer(name, offline=True)

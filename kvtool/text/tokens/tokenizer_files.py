@@ -174,11 +174,11 @@ def _from_hub(name: str, *, offline: bool) -> TokenizerFiles:
         found = cached(file) or _if_there(lambda: hf_hub_download(name, file))
         return None if found is None else Path(found)
 
-    if cached("tokenizer.json") or cached("tekken.json"):
-        return _from_folder(name, cached, "the local Hugging Face cache")
-    if offline:
-        raise NotAvailableError(f"tokenizer `{name}` is not cached and --offline is set", hint=_HINT)
     try:
+        if cached("tokenizer.json") or cached("tekken.json"):
+            return _from_folder(name, cached, "the local Hugging Face cache")
+        if offline:
+            raise NotAvailableError(f"tokenizer `{name}` is not cached and --offline is set", hint=_HINT)
         with _quiet_hub():
             # Asked once whether the hub is there: a download tries for minutes.
             _if_there(lambda: get_hf_file_metadata(hf_hub_url(name, "tokenizer.json"), timeout=_HUB_TIMEOUT))
@@ -215,8 +215,16 @@ def _quiet_hub() -> Iterator[None]:
 
 
 def _hub_trouble(error: Exception) -> str:
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+    )
 
+    if isinstance(error, HFValidationError):
+        return "no repository of the Hugging Face hub has such a name"
     if isinstance(error, GatedRepoError):
         return "its repository needs an accepted license and HF_TOKEN"
     if isinstance(error, RepositoryNotFoundError):
