@@ -6,7 +6,7 @@ import re
 from math import inf
 
 from kvtool.errors import KvtoolError
-from kvtool.text.quantities import MOST_INTERVAL, whole_number
+from kvtool.text.quantities import MOST_INTERVAL, parse_digits
 
 _LEAST_SAMPLE = 1e-6
 _MOST = 2**62
@@ -44,7 +44,7 @@ def at_least_minus_one(flag: str, value: int) -> None:
 
 def interval(flag: str, value: str) -> None:
     said = value.strip().lower()
-    if said != "none" and whole_number(said, 0, MOST_INTERVAL) is None:
+    if said != "none" and parse_digits(said, 0, MOST_INTERVAL) is None:
         raise KvtoolError(
             f"{flag} is a number of tokens, or none: {value[:40]!a}",
             hint="0 keeps the ends of prompts alone, none keeps all that can be kept",

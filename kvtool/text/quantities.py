@@ -108,7 +108,7 @@ def parse_capacity(text: str) -> Capacity:
     return Capacity(int(number), "tokens" if (found[3] or "").lower().startswith("token") else "blocks")
 
 
-def whole_number(text: str, least: int, most: int) -> int | None:
+def parse_digits(text: str, least: int, most: int) -> int | None:
     """The number that ASCII digits write; None for any other text, and for what is not from `least` to `most`."""
     found = _WHOLE.fullmatch(text)
     number = None if found is None else int(found[1])

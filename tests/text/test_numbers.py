@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kvtool.text.quantities import whole_number
+from kvtool.text.quantities import parse_digits
 from kvtool.text.terminal.numbers import percent, shares
 
 wholes = st.integers(1, 10**9)
@@ -47,10 +47,10 @@ def test_shares_add_up_to_exactly_100(parts: list[int]) -> None:
 @given(st.integers(0, 9**9), st.integers(0, 9**9), st.integers(0, 9**9), st.integers(0, 5_000))
 def test_a_whole_number_is_read_within_its_bounds(number: int, least: int, most: int, zeros: int) -> None:
     text = "0" * zeros + str(number)
-    assert whole_number(text, number, number) == number
-    assert whole_number(text, least, most) == (number if least <= number <= most else None)
+    assert parse_digits(text, number, number) == number
+    assert parse_digits(text, least, most) == (number if least <= number <= most else None)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", "1_0", " 1", "1\n", "\u0663", "\u00b2", "x", "9" * 5_000])
 def test_what_is_no_whole_number(text: str) -> None:
-    assert whole_number(text, 0, 10**30) is None
+    assert parse_digits(text, 0, 10**30) is None

@@ -10,7 +10,7 @@ from kvtool.config.options.cache_options import MOST_REPLICAS
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list
-from kvtool.text.quantities import whole_number
+from kvtool.text.quantities import parse_digits
 
 
 def replica_counts(flag: str, text: str) -> list[int]:
@@ -28,7 +28,7 @@ def replica_counts(flag: str, text: str) -> list[int]:
 
 
 def _count(flag: str, text: str, part: str) -> int:
-    count = whole_number(text.strip(), 1, MOST_REPLICAS)
+    count = parse_digits(text.strip(), 1, MOST_REPLICAS)
     if count is None:
         raise KvtoolError(
             f"{flag}: {part[:40]!a} is no number of replicas, which is from 1 to {MOST_REPLICAS:,}",

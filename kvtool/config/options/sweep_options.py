@@ -10,7 +10,7 @@ from kvtool.config.option import Option, walk
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.comma_list import comma_list
-from kvtool.text.quantities import whole_number
+from kvtool.text.quantities import parse_digits
 
 if TYPE_CHECKING:
     from kvtool.config.options.clock_options import Clocking
@@ -121,7 +121,7 @@ def check_together(
 def _numbers(flag: str, text: str | None, least: int) -> list[int]:
     found = []
     for part in comma_list((text or "").lower()):
-        number = whole_number(part.replace("_", ""), least, _MOST)
+        number = parse_digits(part.replace("_", ""), least, _MOST)
         if number is None:
             raise KvtoolError(f"{flag}: {part[:40]!a} is not a number of at least {least}", hint=f"{flag} 1000,10000")
         found.append(number)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import IO, TYPE_CHECKING, Literal
 
-from kvtool.text.quantities import whole_number
+from kvtool.text.quantities import parse_digits
 from kvtool.text.terminal.runner_commands import blunt, sign_places
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def wants_color(color: ColorChoice, stream: IO[str], env: Mapping[str, str]) -> 
 
 def find_width(stream: IO[str], env: Mapping[str, str]) -> int:
     """COLUMNS, else the terminal behind the stream, else 80."""
-    columns = whole_number(env.get("COLUMNS", ""), 1, UNBOUNDED)
+    columns = parse_digits(env.get("COLUMNS", ""), 1, UNBOUNDED)
     if columns is not None:
         return columns
     if _is_terminal(stream):

@@ -82,7 +82,7 @@ def as_str(value: object) -> str:
 def _as_interval(value: object) -> str:
     number = isinstance(value, int) and not isinstance(value, bool)  # TOML has numbers
     text = (str(value) if number else as_str(value)).strip().lower()
-    if text != "none" and quantities.whole_number(text, 0, quantities.MOST_INTERVAL) is None:
+    if text != "none" and quantities.parse_digits(text, 0, quantities.MOST_INTERVAL) is None:
         raise fail('a number of tokens, or "none"')
     return text
 
