@@ -11,7 +11,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import Fix, combined
-from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress

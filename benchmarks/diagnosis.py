@@ -29,7 +29,7 @@ from timing import machine
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.passes import Pass
+from kvtool.profiler.run.run import Pass
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.text.terminal.progress import Progress, Share
 from kvtool.text.tokens.tokenizer import Tokenizers

@@ -10,7 +10,7 @@ from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import quantiles
 from kvtool.profiler.fix_gains import GroupCauses
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.quotes import quoted
 from kvtool.profiler.reported.money_parts import MoneyTold
 from kvtool.results.choices import By

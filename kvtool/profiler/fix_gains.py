@@ -10,7 +10,7 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.report import Cause, CausesLeftOut, Unlock
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.text.terminal.numbers import plural
 
 _MOST = 5

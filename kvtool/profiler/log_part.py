@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.profiler.cause_sample import Looks, one_in
+from kvtool.profiler.run.cause_sample import Looks, one_in
 from kvtool.workload.kept_requests import KeptRequests
 
 MOST_IN_PART = 512

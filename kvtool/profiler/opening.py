@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.advice.advisor import Advice
     from kvtool.profiler.optimize.optimizer import Optimized
-    from kvtool.profiler.passes import PassResult
+    from kvtool.profiler.run.run import PassResult
     from kvtool.profiler.reported.beside_events import BesideEvents
     from kvtool.workload.yaml.yaml_source import YamlSource
 

@@ -25,14 +25,14 @@ from kvtool.fixes.fix import ALL_TIERS, Fix, Tier, combined
 from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.advice.trials import TrialInterruptedError
-from kvtool.profiler.cause_sample import one_in
+from kvtool.profiler.run.cause_sample import one_in
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.left_out import left_out
 from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.pair_command import PairCommand
-from kvtool.profiler.passes import Hits, Pass, PassResult
+from kvtool.profiler.run.run import Hits, Pass, PassResult
 from kvtool.profiler.reported.money_parts import MoneyTold
 from kvtool.profiler.sticky_sessions import sticky_told
 from kvtool.profiler.unexplained_losses import check_nothing_hidden, with_the_rest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvtool.accounting.plan import Plan
 from kvtool.errors import KvtoolError
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.text.terminal.numbers import plural
 
 

@@ -16,7 +16,7 @@ from kvtool.accounting.caches.providers import Provider, find_provider
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.text.message import Message
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer

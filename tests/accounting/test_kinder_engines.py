@@ -14,7 +14,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.groups.model_plan import ServeOptions
 from kvtool.engine.groups.planner import Speculation
 from kvtool.engine.model.configs.find_served import find_served
-from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer

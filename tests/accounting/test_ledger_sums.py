@@ -19,7 +19,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.results.choices import By
 from kvtool.results.report import lost_tokens
 from kvtool.text.terminal.progress import Progress

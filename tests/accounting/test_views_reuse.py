@@ -13,7 +13,7 @@ from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.views.reuse import MOST_POINTS, ReuseBook
 from kvtool.accounting.views.stack_distances import StackDistances
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.choices import Rules
 from kvtool.results.views import Reuse
 from kvtool.workload.jobs import JobMaker

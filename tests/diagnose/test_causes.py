@@ -29,7 +29,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.report.terminal.profile_blocks.fix_gains import told
 from kvtool.results.finding import Finding

@@ -18,7 +18,7 @@ from kvtool.diagnose.run_findings import run_findings, sensitive_findings
 from kvtool.engine.config import EngineConfig
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.run_fixes import run_fixes
-from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.results.finding import Finding
 from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.terminal.progress import Progress

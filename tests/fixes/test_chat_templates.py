@@ -12,7 +12,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.fixes.chat.chat_probe import Checked, sample_turns
 from kvtool.fixes.chat.chat_templates import check_chat_template, common_text
-from kvtool.profiler.passes import Pass
+from kvtool.profiler.run.run import Pass
 from kvtool.text.message import Message
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress

@@ -24,7 +24,7 @@ from kvtool.fixes.turn_texts import map_texts
 from kvtool.profiler.advice.advisor import Advice, Advisor, keeps_promise
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.profiler import Profiler, ReportOptions
-from kvtool.profiler.samples import SampleBook
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.traced import Traced
 from kvtool.workload.logs.logs import LogOptions, LogSource, locate

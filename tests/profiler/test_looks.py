@@ -13,8 +13,8 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.cause_sample import MOST_LOOKED_AT, Looks, one_in
-from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.run.cause_sample import MOST_LOOKED_AT, Looks, one_in
+from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced

@@ -19,7 +19,7 @@ from kvtool.api import profile
 from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.profiler import profiler
-from kvtool.profiler.passes import Pass, PassResult
+from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_trace import KeptTrace
@@ -135,8 +135,8 @@ def test_many_at_a_time_as_one_by_one(
     for most in (0, groups):
         views = ViewBook(BLOCK, whole_prompt_may_hit=plan.rules == "block-lru", details=False)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("kvtool.profiler.trace_run._TOGETHER", together)
-            patch.setattr("kvtool.profiler.trace_run._MOST_GROUPS", most)
+            patch.setattr("kvtool.profiler.run.trace_run._TOGETHER", together)
+            patch.setattr("kvtool.profiler.run.trace_run._MOST_GROUPS", most)
             result = run(
                 byte_renderer, Given(turns), plan, TraceNumbers(), look_at_decode=True, explain=explain, views=views
             )

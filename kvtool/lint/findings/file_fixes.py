@@ -19,7 +19,7 @@ from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trial_findings import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.optimizer import Changed, optimize
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.finding import Finding
 from kvtool.text.files.checkout_links import write_target
 from kvtool.text.files.text_files import read_source, read_text

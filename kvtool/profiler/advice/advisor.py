@@ -14,7 +14,7 @@ from kvtool.fixes.proofs import check_proof
 from kvtool.profiler.advice.combined_fixes import MOST_ROUNDS, Pile
 from kvtool.profiler.advice.lookahead import Lookahead
 from kvtool.profiler.advice.trials import Again, Chain, Trials, computed, steady_first
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.workload.turn import Turn
 
 Propose = Callable[[SlotCause, Sequence[Turn]], list[Fix]]

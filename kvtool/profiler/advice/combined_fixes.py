@@ -9,7 +9,7 @@ from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.findings import is_candidate
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.trials import Chain
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 
 MOST_ROUNDS = 6
 _MOST_FIXES = 4

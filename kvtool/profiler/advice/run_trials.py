@@ -8,7 +8,7 @@ from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.fixes.chat.chat_probe import Checked
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.advice.trials import Again, TrialInterruptedError
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.finding import Finding, Rerun
 from kvtool.text.terminal.numbers import percent
 

@@ -30,7 +30,7 @@ from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
 from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.pair_command import PairCommand
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Rerun, as_severe
 from kvtool.text.terminal.numbers import percent

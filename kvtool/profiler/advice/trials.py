@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.report import lost_tokens
 
 Again = Callable[[Sequence[Fix], bool], PassResult]

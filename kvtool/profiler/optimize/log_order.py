@@ -14,7 +14,7 @@ from kvtool.fixes.fix import Fix
 from kvtool.fixes.orders.request_order import ReorderedSource, request_order_fix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as

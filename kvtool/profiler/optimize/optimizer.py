@@ -14,7 +14,7 @@ from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.text.files.text_files import read_source
 from kvtool.text.terminal.numbers import percent

@@ -12,7 +12,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
 from kvtool.profiler.optimize.optimizer import Changed, Done, Optimized, needing_consent, optimize
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.documents.optimize import (
     Breakpoints,
     DoneStep,

@@ -12,7 +12,7 @@ from kvtool.accounting.observable import by_pair
 from kvtool.accounting.quantiles import quantiles
 from kvtool.diagnose.findings import Locate
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.isolation import Isolation, ObservedLine, ObservedPair
 from kvtool.workload.turn import Turn
 

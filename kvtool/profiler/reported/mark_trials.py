@@ -12,7 +12,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.accounting.prices.mark_advice import WAYS, MarkedPrefix, marked_prefixes
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.results.money import PrefixAdvice
 
 _MOST_PREFIXES = 5

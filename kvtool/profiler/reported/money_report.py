@@ -9,7 +9,7 @@ from decimal import Decimal
 from kvtool.accounting.prices.bill import Bill, shown_money
 from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.reported.mark_trials import MarkTrials
 from kvtool.profiler.reported.money_parts import MoneyTold
 from kvtool.results.money import (

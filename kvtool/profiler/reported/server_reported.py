@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvtool.accounting.plan import Plan
-from kvtool.profiler.passes import PassResult
+from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.reported.money_parts import MoneyTold
 from kvtool.profiler.reported.server_difference import explained
 from kvtool.profiler.reported.server_reads import ServerRead, ServerReads

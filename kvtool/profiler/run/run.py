@@ -28,9 +28,9 @@ from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import CombinedFixes
-from kvtool.profiler.cause_sample import Looks
-from kvtool.profiler.compared_ahead import ComparedAhead
-from kvtool.profiler.samples import SampleBook
+from kvtool.profiler.run.cause_sample import Looks
+from kvtool.profiler.run.compared_ahead import ComparedAhead
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.choices import By
 from kvtool.results.report import RequestRead, RequestRow
 from kvtool.results.run_times import Decode
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.profiler.reported.beside_events import BesideEvents
     from kvtool.profiler.reported.server_reads import ServerReads
-    from kvtool.profiler.trace_run import TraceRun
+    from kvtool.profiler.run.trace_run import TraceRun
 
 _FAILED = 400
 """The first status that says that a request failed."""
@@ -246,7 +246,7 @@ class Pass:
             and not (views is not None and views.details)
             and not isinstance(keep, KeptRequests)
         ):
-            from kvtool.profiler.trace_run import TraceRun
+            from kvtool.profiler.run.trace_run import TraceRun
 
             self._trace = TraceRun(
                 plan,

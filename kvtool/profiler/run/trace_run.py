@@ -16,7 +16,7 @@ from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
-    from kvtool.profiler.passes import PassResult
+    from kvtool.profiler.run.run import PassResult
 
 _TOGETHER = 1 << 12
 _MOST_BLOCKS = 1 << 20
