@@ -11,8 +11,10 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import Fix, combined
-from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -37,11 +39,11 @@ class Bench:
         tokenizer = load_tokenizer(None, offline=True)
         self.renderer = Renderer(lambda: tokenizer, lambda loaded: ChatTemplate.load(None, loaded))
 
-    def account(self, plan: Plan, log: Path, fixes: Sequence[Fix] = ()) -> PassResult:
+    def account(self, plan: Plan, log: Path, fixes: Sequence[Fix] = ()) -> RunResult:
         """One pass over a log."""
         maker = JobMaker(self.renderer, seed=0)
         rewrite = combined(fixes) if fixes else None
-        accountant = Pass(plan, maker, progress=Progress(None), explain=False, rewrite=rewrite)
+        accountant = explained_run(RunSetup(plan, maker, Progress(None)), explain=False, rewrite=rewrite)
         return accountant.run(LogSource([str(log)], LogOptions()))
 
     def rate(self, plan: Plan, log: Path, fixes: Sequence[Fix] = ()) -> float:

@@ -29,8 +29,9 @@ from timing import machine
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.profiler.opening import open_workload
-from kvtool.profiler.run.run import Pass
 from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.terminal.progress import Progress, Share
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
@@ -116,7 +117,7 @@ def measure(paths: list[str]) -> dict[str, Any]:
     def account(*, explain: bool) -> tuple[float, int]:
         began = cpu_seconds()
         maker = JobMaker(opened.renderer, seed=0)
-        accountant = Pass(opened.planned.plan, maker, progress=Progress(None), explain=explain)
+        accountant = explained_run(RunSetup(opened.planned.plan, maker, Progress(None)), explain=explain)
         result = accountant.run(opened.source)
         return cpu_seconds() - began, sum(group.prompt_tokens for group in result.ledger.totals())
 

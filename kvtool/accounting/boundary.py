@@ -12,8 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kvtool.accounting.book import Book
 from kvtool.accounting.counts import Counts
+from kvtool.accounting.ledger.ledger import LedgerEntry
+from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.results.report import Boundary, Edit, LeftOver, SizeHits
+from kvtool.workload.jobs import Job
 
 SIZES = (16, 32, 64, 128, 256, 528, 784, 1600)
 """Block sizes that engines use: powers of two, and those to which hybrid models resolve."""
@@ -90,7 +94,7 @@ def padding_sentence(edit: Edit, requests: int) -> str:
     return f"{text} another block for {edit.requests_gained:,} of {of}: {edit.tokens_saved:,} fewer tokens to compute"
 
 
-class BoundaryBook:
+class BoundaryBook(Book):
     """Collects, for each group, what blocks of each size would hit; holds counts only."""
 
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool = False) -> None:
@@ -98,6 +102,14 @@ class BoundaryBook:
         self.block_size = block_size
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self._groups: dict[str, GroupBoundary] = {}
+
+    def begin(self, job: Job, entry: LedgerEntry | None) -> None:
+        assert entry is not None
+        self.add(job.turn.group, entry.num_tokens, entry.own, unit=job.unit)
+
+    def add_batch(self, batch: TracedBatch) -> None:
+        for name, part in batch.of_groups(batch.rows()):
+            self.add_all(name, part.tokens, part.own, unit=batch.unit)
 
     def add(self, group: str, prompt_tokens: int, shared: int, *, unit: int = 1) -> None:
         """Enter a request that shares its first `shared` tokens with earlier ones, known to `unit` tokens.

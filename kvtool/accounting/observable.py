@@ -7,14 +7,19 @@ out. A tree holds who sent what; nothing is kept of texts but where they stand.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from kvtool.accounting.book import Book
+from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.prefix_tree import Ids
+from kvtool.accounting.servers.server import ServedRequest
 from kvtool.text.align import common_prefix
 from kvtool.text.traced import Origin
 from kvtool.workload.jobs import Job
+from kvtool.workload.turn import Turn
 
 _MOST_TENANTS = 4_096
 """Tenants that are told apart; those that come later are left out."""
@@ -56,12 +61,17 @@ class _Node:
         return upper
 
 
-class ObservableBook:
+class ObservableBook(Book):
     """Takes each request with its tenant and what it hit."""
 
-    def __init__(self) -> None:
+    def __init__(self, scope: Callable[[Turn], str | None] = lambda turn: turn.salt) -> None:
+        """`scope` names the cache that a request can read."""
+        self._scope = scope
         self._roots: dict[str, _Node] = {}
         self._numbers: dict[str, int] = {}
+
+    def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
+        self.add(job, self._scope(job.turn) or "", served.hit)
 
     @property
     def tenants(self) -> list[str]:

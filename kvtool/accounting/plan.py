@@ -45,7 +45,22 @@ class Plan:
     @property
     def by_vllm(self) -> bool:
         """Whether requests are read and looked up as vLLM does it."""
-        return self.rules == "vllm" and (self.cache is None or not (self.cache.hosted or self.cache.engine is not None))
+        return self.by_engine and (self.cache is None or not (self.cache.hosted or self.cache.engine is not None))
+
+    @property
+    def by_engine(self) -> bool:
+        """Whether the embedded engine decides which requests fit, and what its options mean."""
+        return self.rules == "vllm"
+
+    @property
+    def by_trace_study(self) -> bool:
+        """Whether the rules are those of trace studies: an LRU list of blocks, without answers."""
+        return self.rules == "block-lru"
+
+    @property
+    def hosted(self) -> bool:
+        """Whether the cache is a provider's."""
+        return self.cache is not None and self.cache.hosted
 
     @property
     def bytes_per_block(self) -> int:

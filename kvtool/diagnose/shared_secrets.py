@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from kvtool.accounting.book import Book
+from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.engine.blocks.hashing import NATIVE, BlockHash
 from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.traced import Origin, Traced
@@ -48,13 +50,17 @@ class Sensitive:
     requests: int = 1
 
 
-class SensitiveBook:
+class SensitiveBook(Book):
     """Looks at the text that each request brings, and remembers by hash which prefixes have something in them."""
 
     def __init__(self) -> None:
         self._known: dict[BlockHash, list[Sensitive]] = {}
         """By the hash of the prefix up to the block in which the text ends."""
         self._kept = 0
+
+    def begin(self, job: Job, entry: LedgerEntry | None) -> None:
+        assert entry is not None
+        self.add(job, entry.own)
 
     def add(self, job: Job, shared: int) -> None:
         """Enter a request whose first `shared` tokens an earlier one of the same salt had, too."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.ledger.sums import SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import quantiles
+from kvtool.accounting.views.collector import ViewBook
 from kvtool.profiler.fix_gains import GroupCauses
-from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.quotes import quoted
 from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.profiler.run.run_books import CounterBook, DecodeBook, RowBook, TimeBook
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
 from kvtool.results.report import (
@@ -45,7 +48,7 @@ class Measurements:
 
 
 def made_report(
-    result: PassResult,
+    result: RunResult,
     plan: Plan,
     *,
     groups: Sequence[GroupTotals],
@@ -55,7 +58,6 @@ def made_report(
     kv_cache_dtype: KvCacheDtype | None,
     skipped_lines: int,
     editable: bool,
-    per_request: bool,
     by: By | None,
     told: MoneyTold,
 ) -> Report:
@@ -63,8 +65,9 @@ def made_report(
 
     Its findings have their lines as they were sent.
     """
-    total = TokenTotals.of(groups)
-    assert result.views is not None, "the pass that the report is about"
+    total, counts, left_out = TokenTotals.of(groups), result.counts, result.left_out
+    times, counters, rows = result.book(TimeBook), result.book(CounterBook), result.find(RowBook)
+    decode = result.find(DecodeBook)
     return Report(
         config={},
         notes=[],
@@ -77,13 +80,13 @@ def made_report(
             mean_request_hit_rate=total.mean_request_rate,
             reachable_tokens=total.reachable_tokens,
             reachable_hit_rate=total.reachable_rate,
-            evictions=result.evictions,
-            preemptions=result.preemptions,
-            refused_requests=result.refused,
-            first_refusal=result.first_refusal or None,
+            evictions=counts.evictions,
+            preemptions=counts.preemptions,
+            refused_requests=left_out.refused,
+            first_refusal=left_out.first_refusal or None,
             skipped_lines=skipped_lines,
-            uncounted_requests=result.uncounted,
-            uncounted_tokens=result.uncounted_tokens,
+            uncounted_requests=counters.uncounted,
+            uncounted_tokens=counters.uncounted_tokens,
         ),
         fates=result.ledger.fates(),
         absent_fates=list(result.ledger.absent()),
@@ -92,21 +95,21 @@ def made_report(
         kv_cache=KvCache(
             block_size=plan.engine.block_size,
             bytes_per_block=plan.bytes_per_block,
-            filled_blocks=result.filled_blocks,
-            peak_used_blocks=result.peak_used_blocks,
+            filled_blocks=counts.filled_blocks,
+            peak_used_blocks=counts.peak_used_blocks,
             reused_bytes=int(total.hit_tokens * plan.token_bytes),
         ),
         kv_cache_dtype=kv_cache_dtype,
-        groups=[_group(group, result, plan.base_block, causes, told) for group in groups],
-        ttft=Ttft(measured=None, predicted=OnOff(on=quantiles(result.ttft_on), off=quantiles(ttft_off))),
-        decode=result.decode,
-        boundaries=[group.boundary() for group in result.boundaries],
+        groups=[_group(group, times, plan.base_block, causes, told) for group in groups],
+        ttft=Ttft(measured=None, predicted=OnOff(on=quantiles(times.on), off=quantiles(ttft_off))),
+        decode=None if decode is None else decode.decode,
+        boundaries=[group.boundary() for group in result.book(BoundaryBook)],
         findings=list(findings),
         gates=[],
         verdict=verdict_of([], partial=result.partial).outcome,
-        views=result.views.views(result.ledger),
+        views=result.book(ViewBook).views(result.ledger),
         editable=editable,
-        requests=result.rows if per_request else None,
+        requests=None if rows is None else rows.rows,
         reported=told.reported,
         predicted=told.predicted,
         difference=told.difference,
@@ -133,7 +136,7 @@ def saved_report(report: Report, *, show_text: ShowText = "none", patches: Mappi
 
 
 def _group(
-    group: GroupTotals, result: PassResult, block_size: int, causes: Mapping[str, GroupCauses], told: MoneyTold
+    group: GroupTotals, times: TimeBook, block_size: int, causes: Mapping[str, GroupCauses], told: MoneyTold
 ) -> Group:
     prefix = group.common_prefix()
     return Group(
@@ -145,7 +148,7 @@ def _group(
         mean_request_hit_rate=group.mean_request_rate,
         reachable_tokens=group.reachable_tokens,
         reachable_hit_rate=group.reachable_rate,
-        predicted_ttft=quantiles(result.ttft.get(group.name, ())),
+        predicted_ttft=quantiles(times.groups.get(group.name, ())),
         fates=_told(group.fates),
         alignment=Alignment(
             shared_prefix_tokens=prefix,

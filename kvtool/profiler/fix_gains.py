@@ -10,7 +10,7 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.kv103 import KV103
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.report import Cause, CausesLeftOut, Unlock
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class GroupCauses:
 
 
 def group_causes(
-    result: PassResult, groups: Iterable[GroupTotals], advice: Advice | None, *, locate: Locate, path: str
+    result: RunResult, groups: Iterable[GroupTotals], advice: Advice | None, *, locate: Locate, path: str
 ) -> dict[str, GroupCauses]:
     """By name, the causes of each group that has any. `path` stands for text without a source."""
     found: dict[str, GroupCauses] = {}

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import LeftOut
 from kvtool.text.terminal.numbers import plural
 
 _MOST = 5
 
 
-def left_out(result: PassResult) -> list[str]:
+def left_out(found: LeftOut) -> list[str]:
     """Failed requests by status, and those of models without cache rules; the commonest first."""
     told = []
-    if result.failed:
-        total = sum(result.failed.values())
-        told.append(f"{plural(total, 'failed request')} left out as no traffic: {_counted(result.failed, 'status ')}")
-    if result.unpredicted:
-        total = sum(result.unpredicted.values())
+    if found.failed:
+        total = sum(found.failed.values())
+        told.append(f"{plural(total, 'failed request')} left out as no traffic: {_counted(found.failed, 'status ')}")
+    if found.unpredicted:
+        total = sum(found.unpredicted.values())
         told.append(
-            f"{plural(total, 'request')} not predicted, no cache rules are known: {_counted(result.unpredicted, '')}"
+            f"{plural(total, 'request')} not predicted, no cache rules are known: {_counted(found.unpredicted, '')}"
         )
     return told
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.advice.advisor import Advice
     from kvtool.profiler.optimize.optimizer import Optimized
-    from kvtool.profiler.run.run import PassResult
     from kvtool.profiler.reported.beside_events import BesideEvents
+    from kvtool.profiler.run.run_result import RunResult
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 
@@ -94,7 +94,7 @@ class Opened:
             plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, progress),
         )
 
-    def _planned_edits(self, progress: Progress, result: PassResult, advice: Advice) -> tuple[Optimized, Advice]:
+    def _planned_edits(self, progress: Progress, result: RunResult, advice: Advice) -> tuple[Optimized, Advice]:
         from kvtool.profiler.optimize.optimizer import plan_edits
 
         return plan_edits(self, progress, result, advice)

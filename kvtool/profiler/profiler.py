@@ -9,14 +9,17 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
+from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
+from kvtool.diagnose.shared_secrets import SensitiveBook
 from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
@@ -25,15 +28,20 @@ from kvtool.fixes.fix import ALL_TIERS, Fix, Tier, combined
 from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.advice.trials import TrialInterruptedError
-from kvtool.profiler.run.cause_sample import one_in
 from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.left_out import left_out
 from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.pair_command import PairCommand
-from kvtool.profiler.run.run import Hits, Pass, PassResult
 from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.profiler.reported.server_reads import ServerReadBook
+from kvtool.profiler.run.cause_sample import one_in
+from kvtool.profiler.run.purposes import cause_run, counted_run, explained_run
+from kvtool.profiler.run.run import Run
+from kvtool.profiler.run.run_books import CounterBook, HitBook, Hits, SaltBook, TimeBook
+from kvtool.profiler.run.run_result import RunResult, money_of
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.profiler.sticky_sessions import sticky_told
 from kvtool.profiler.unexplained_losses import check_nothing_hidden, with_the_rest
 from kvtool.results.choices import By
@@ -52,6 +60,9 @@ from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
 
+Purpose = Callable[[RunSetup], Run]
+"""Makes a run: one of `purposes`."""
+
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
@@ -64,7 +75,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.reported.server_reads import ServerReads
     from kvtool.workload.yaml.yaml_source import YamlSource
 
-    PlanEdits = Callable[[PassResult, Advice], tuple[Optimized, Advice]]
+    PlanEdits = Callable[[RunResult, Advice], tuple[Optimized, Advice]]
     """Carries advice out in the files; with what is done, the advice that was followed. Raises TrialInterruptedError."""
 
 
@@ -146,78 +157,79 @@ class Profiler:
         self._requests: int | None = None
         """How many a whole pass takes, once there has been one."""
 
-    def _account(
+    def _run(
         self,
         stage: str,
         plan: Plan,
+        purpose: Purpose = counted_run,
         *,
-        explain: bool = False,
-        reported: bool = False,
         fixes: Sequence[Fix] = (),
-        kinder_hits: Sequence[tuple[str, Hits]] = (),
-        keep_hits: bool = False,
-        events: EventWriter | None = None,
-        one_in: Mapping[str, int] | None = None,
         part: LogPart | None = None,
-        money: bool = False,
-    ) -> PassResult:
-        """One pass with these fixes; `reported`: the pass that the report is about, with all that it shows.
-
-        With a `part`, its requests are all there are. `money`: what they cost is summed, as in the reported pass.
-        """
+        by_number: bool = True,
+    ) -> RunResult:
+        """Run the workload, or a `part` of it, with these fixes. `by_number`: blocks of traces may go by number."""
         self._begin(stage, part)
         source: Source = self.source
         renderer, numbers = self.renderer, None
-        keep: KeptTrace | KeptRequests | None = None
-        if plan.traced and events is None:
+        if plan.traced and by_number:
             numbers = TraceNumbers()
             if fixes and self._kept is not None:
                 source, numbers = self._kept
-            elif reported and self._may_try:
-                keep = KeptTrace()
         elif part is not None:
             source = part.source
         elif fixes and self._kept_requests is not None:
             source = self._kept_requests
-        elif reported and self.wanted.advice and isinstance(source, LogSource):
-            keep = KeptRequests()
         for fix in fixes:
             plan = plan if fix.plan is None else fix.plan(plan)
             source = source if fix.source is None else fix.source(source)
             renderer = renderer if fix.renderer is None else fix.renderer(renderer)
-        maker = JobMaker(renderer, seed=plan.seed, numbers=numbers, answers=plan.rules != "block-lru")
-        accountant = Pass(
-            plan,
-            maker,
-            progress=self.progress,
-            explain=explain,
-            per_request=reported and self.wanted.per_request,
-            kinder_hits=kinder_hits,
-            keep_hits=keep_hits,
-            rewrite=combined(fixes) if fixes else None,
-            events=events,
-            look_at_decode=reported,
-            by=self.wanted.by if reported else None,
-            one_in=one_in,
-            views=self._view_book(plan) if reported else None,
-            only_hits=not (explain or reported),
-            only_causes=explain and bool(fixes) and not reported,
-            keep=keep,
-            jobs=self.jobs,
-            money=self._money_book(plan) if reported or money else None,
-            timed=money,
-            beside=self.beside if reported else None,
-        )
-        result = accountant.run(source)
-        if result.money is not None and isinstance(self.source, LogSource):
-            result.money.store(self.source.outcome.stored)
+        maker = JobMaker(renderer, seed=plan.seed, numbers=numbers, answers=not plan.by_trace_study)
+        rewrite = combined(fixes) if fixes else None
+        result = purpose(RunSetup(plan, maker, self.progress, rewrite=rewrite, jobs=self.jobs)).run(source)
+        if (money := money_of(result)) is not None and isinstance(self.source, LogSource):
+            money.store(self.source.outcome.stored)
         if not result.partial and part is None:
             self._requests = self.progress.done
-            if isinstance(keep, KeptRequests):
-                self._kept_requests = keep if keep.complete else None
-            elif keep is not None and keep.complete and numbers is not None:
-                self._kept = keep, numbers
         return result
+
+    def _reported_run(self, relaxed: Sequence[tuple[str, Hits]]) -> RunResult:
+        """Run what the report is about, and keep its requests for runs that try something else."""
+        plan, wanted = self.plan, self.wanted
+        traced = plan.traced and self.events is None
+        keep: KeptTrace | KeptRequests | None = None
+        if traced and self._may_try:
+            keep = KeptTrace()
+        elif not traced and wanted.advice and isinstance(self.source, LogSource):
+            keep = KeptRequests()
+        numbers: TraceNumbers | None = None
+
+        def purpose(setup: RunSetup) -> Run:
+            nonlocal numbers
+            numbers = setup.maker.numbers
+            return explained_run(
+                setup,
+                relaxed=relaxed,
+                per_request=wanted.per_request,
+                by=wanted.by,
+                views=ViewBook(plan.base_block, whole_prompt_may_hit=plan.by_trace_study, details=wanted.views),
+                decode=True,
+                money=self._money_book(plan),
+                beside=self.beside,
+                keep=keep,
+                events=self.events,
+            )
+
+        result = self._run("accounting", plan, purpose, by_number=traced)
+        if not result.partial and isinstance(keep, KeptRequests):
+            self._kept_requests = keep if keep.complete else None
+        elif not result.partial and isinstance(keep, KeptTrace) and keep.complete and numbers is not None:
+            self._kept = keep, numbers
+        return result
+
+    def _priced_run(self, stage: str, fixes: Sequence[Fix]) -> RunResult:
+        """Run with fixes; tell what requests cost, and when they are answered."""
+        money = self._money_book(self.plan)
+        return self._run(stage, self.plan, partial(counted_run, money=money, timed=True), fixes=fixes)
 
     @property
     def _may_try(self) -> bool:
@@ -226,52 +238,47 @@ class Profiler:
 
     def _money_book(self, plan: Plan) -> MoneyBook | None:
         """For runs by the rules of providers."""
-        if self._prices is None or plan.cache is None or not plan.cache.hosted:
+        if self._prices is None or not plan.hosted:
             return None
         from kvtool.accounting.prices.money_book import MoneyBook
 
         return MoneyBook(self._prices())
 
-    def _money_told(self, result: PassResult, off: Sequence[float]) -> MoneyTold:
+    def _money_told(self, result: RunResult, off: Sequence[float]) -> MoneyTold:
         """What was reported, predicted and paid; with fixes that were kept by running once more."""
-        reads = None if result.reads is None else self._read_there(result, result.reads)
-        if result.money is None and self._gpu_hour is None:
+        read_there, book = result.find(ServerReadBook), money_of(result)
+        reads = None if read_there is None or read_there.reads is None else self._read_there(result, read_there.reads)
+        if book is None and self._gpu_hour is None:
             return reads or MoneyTold()
         from kvtool.profiler.reported.money_report import FixedRun, money_told
 
         gpu = None
         if self._gpu_hour is not None:
-            seconds = max(sum(off) - sum(result.ttft_on), 0.0) * self.plan.latency.tensor_parallel
+            seconds = max(sum(off) - sum(result.book(TimeBook).on), 0.0) * self.plan.latency.tensor_parallel
             saved = self._gpu_hour * Decimal(str(round(seconds, 9))) / 3600
             gpu = GpuMoney(hour=str(self._gpu_hour), saved_seconds=seconds, saved=format(saved, "f"))
         marks = fixed = None
-        if result.money is not None and result.money.known:
+        if book is not None and book.known:
             from kvtool.profiler.reported.mark_trials import MarkTrials
 
-            def again(fixes: Sequence[Fix]) -> PassResult:
-                return self._account("pricing the fixes", self.plan, fixes=fixes, money=True)
-
+            again = partial(self._priced_run, "pricing the fixes")
             tries = self.wanted.advice and not result.partial
-            marks = MarkTrials(result, result.money, again if tries else None)
+            marks = MarkTrials(result, book, again if tries else None)
             kept = self.advice.fixes if self.advice is not None and tries else []
             run = again(kept) if kept else None
             if run is not None and run.partial:
                 result.partial = True
-            elif run is not None and run.money is not None:
-                fixed = FixedRun(run, MarkTrials(run, run.money, again, kept))
+            elif run is not None and (fixed_book := money_of(run)) is not None:
+                fixed = FixedRun(run, MarkTrials(run, fixed_book, again, kept))
         return money_told(result, marks, fixed, gpu, reads)
 
-    def _read_there(self, result: PassResult, reads: ServerReads) -> MoneyTold:
+    def _read_there(self, result: RunResult, reads: ServerReads) -> MoneyTold:
         """What servers reported beside what the engine read, request by request."""
         from kvtool.profiler.reported.server_reported import server_told
 
         told, notes = server_told(result, reads, self.plan)
         self.told += notes
         return told
-
-    def _view_book(self, plan: Plan) -> ViewBook:
-        whole = plan.rules == "block-lru"
-        return ViewBook(plan.base_block, whole_prompt_may_hit=whole, details=self.wanted.views)
 
     def _begin(self, stage: str, part: LogPart | None = None) -> None:
         """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
@@ -300,30 +307,32 @@ class Profiler:
         plan = self.plan
         if self.measure is not None:
             self._check_measure(self.measure)
-        together = not plan.one_at_a_time and plan.rules == "vllm"
-        kinder = self._kinder_hits() if together else []
-        result = self._account("accounting", plan, explain=True, reported=True, kinder_hits=kinder, events=self.events)
+        together = not plan.one_at_a_time and plan.by_engine
+        result = self._reported_run(self._relaxed_hits() if together else [])
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
-        self.told = [*left_out(result), *sticky_told(result, plan, self.path)]
+        self.told = [*left_out(result.left_out), *sticky_told(result, plan, self.path)]
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
-            reason = f"; {result.first_refusal}" if result.refused else "".join(f"; {one}" for one in self.told)
+            reason = (
+                f"; {result.left_out.first_refusal}"
+                if result.left_out.refused
+                else "".join(f"; {one}" for one in self.told)
+            )
             raise KvtoolError(
                 f"{self.path}: no request could be profiled{reason}",
                 hint="check the input and the limits of the engine",
             )
-        off = result.ttft_off
+        off = result.book(TimeBook).off
         if together and not result.partial:
             uncached = replace(plan, engine=replace(plan.engine, enable_prefix_caching=False))
-            without = self._account("without the cache", uncached)
-            off = without.ttft_on
+            without = self._run("without the cache", uncached)
+            off = without.book(TimeBook).on
             result.partial = without.partial
-        assert result.views is not None, "the pass that the report is about"
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
-        findings += observable_findings(result.observable.observed(), path=self.path, group=groups[0].name)
+        findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
         if self.wanted.advice and not result.partial:
             from kvtool.profiler.advice.trial_findings import Teller, one_of_each
 
@@ -338,7 +347,7 @@ class Profiler:
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
             self.interrupted = "interrupted after all requests were accounted for: not every fix was tried"
-        self.timelines = result.views.timelines()
+        self.timelines = result.book(ViewBook).timelines()
         report = made_report(
             result,
             plan,
@@ -349,16 +358,15 @@ class Profiler:
             kv_cache_dtype=gain,
             skipped_lines=skipped,
             editable=self.edits is not None and bool(self.edits.files),
-            per_request=self.wanted.per_request,
             by=self.wanted.by,
             told=self._money_told(result, off),
         )
         apart = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
-        if self.wanted.advice and apart and not result.partial and len(result.observable.tenants) > 1:
+        if self.wanted.advice and apart and not result.partial and len(result.book(ObservableBook).tenants) > 1:
             from kvtool.profiler.reported.isolation_cost import isolation_of
 
-            again = partial(self._account, "keeping tenants apart", plan, money=True)
-            isolation = isolation_of(result, lambda fixes: again(fixes=fixes), locate=self.locate)
+            again = partial(self._priced_run, "keeping tenants apart")
+            isolation = isolation_of(result, again, locate=self.locate)
             report = report.model_copy(update={"isolation": isolation, "partial": result.partial})
         if self.beside is not None:
             told = self.beside.told(plan, per_request=self.wanted.per_request)
@@ -366,18 +374,18 @@ class Profiler:
         self.metrics = self._metrics(result, report.totals)
         return report
 
-    def _kinder_hits(self) -> list[tuple[str, Hits]]:
-        """What requests that run together hit where a limit of the engine is lifted, by the fate that this explains."""
+    def _relaxed_hits(self) -> list[tuple[str, Hits]]:
+        """Run without each limit of the engine, for requests that run together; return the hits by the fate that it explains."""
         from kvtool.accounting.caches.relaxed_configs import full_attention, kinder_configs
 
         plan = self.plan
         found: list[tuple[str, Hits]] = []
         for fate, engine in [*kinder_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
             stage = "unlimited cache" if fate == "evicted" else f"without the limit {fate}"
-            run = self._account(stage, replace(plan, engine=engine), keep_hits=True)
+            run = self._run(stage, replace(plan, engine=engine), partial(counted_run, keep_hits=True))
             if run.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
-            found.append((fate, run.hits))
+            found.append((fate, run.book(HitBook).hits))
         return found
 
     def measured(self, report: Report) -> Report:
@@ -390,12 +398,12 @@ class Profiler:
             measured, interrupted = Measurements(), True
         return with_measurements(report, measured, partial=interrupted)
 
-    def _dtype_gain(self, result: PassResult, hit_rate: float) -> KvCacheDtype | None:
+    def _dtype_gain(self, result: RunResult, hit_rate: float) -> KvCacheDtype | None:
         """How the workload fares with the model's own dtype in the memory that the chosen one has."""
         native, blocks = self.native_engine, self.plan.engine.num_blocks
         if native is None or native.num_blocks is None or blocks is None:
             return None
-        other = self._account("native KV dtype", replace(self.plan, engine=native))
+        other = self._run("native KV dtype", replace(self.plan, engine=native))
         result.partial = other.partial
         rate = None if other.partial else TokenTotals.of(other.ledger.totals()).hit_rate
         return KvCacheDtype(
@@ -407,22 +415,23 @@ class Profiler:
             native_hit_rate=rate,
         )
 
-    def _metrics(self, result: PassResult, total: Totals) -> Metrics:
+    def _metrics(self, result: RunResult, total: Totals) -> Metrics:
         blocks = self.plan.engine.num_blocks
-        engine_ran = self.plan.rules == "vllm"
+        engine_ran = self.plan.by_engine
+        counts, times = result.counts, result.book(TimeBook)
         return Metrics(
             model_name=self.plan.latency.geometry.name,
-            queries=result.queries if engine_ran else total.prompt_tokens,
-            hits=result.hit_queries if engine_ran else total.hit_tokens,
+            queries=counts.queries if engine_ran else total.prompt_tokens,
+            hits=counts.hit_queries if engine_ran else total.hit_tokens,
             prompt_tokens=total.prompt_tokens,
             cached_tokens=total.hit_tokens,
-            generation_tokens=result.generation_tokens,
-            preemptions=result.preemptions,
-            ttft=result.ttft_on,
+            generation_tokens=result.book(CounterBook).generation_tokens,
+            preemptions=counts.preemptions,
+            ttft=times.on,
             requests=total.requests,
-            computed=result.computed,
+            computed=times.computed,
             config=self._cache_config() if engine_ran else {},
-            kv_cache_usage=result.peak_used_blocks / (blocks - 1) if blocks is not None and engine_ran else None,
+            kv_cache_usage=counts.peak_used_blocks / (blocks - 1) if blocks is not None and engine_ran else None,
         )
 
     def _cache_config(self) -> dict[str, str]:
@@ -441,14 +450,14 @@ class Profiler:
             "sliding_window": "None",
         }
 
-    def explained(self) -> PassResult:
+    def explained(self) -> RunResult:
         """One pass with causes. Raises TrialInterruptedError where it was interrupted."""
-        result = self._account("accounting", self.plan, explain=True)
+        result = self._run("accounting", self.plan, explained_run)
         if result.partial:
             raise TrialInterruptedError
         return result
 
-    def advised(self, result: PassResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
+    def advised(self, result: RunResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
         """The fixes of these tiers that win. Raises TrialInterruptedError."""
         from kvtool.fixes.propose import propose
         from kvtool.profiler.advice.advisor import Advisor
@@ -460,7 +469,7 @@ class Profiler:
         ahead = self._lookahead(result)
         return Advisor(result, again, proposed, tiers=tiers, capacity=capacity, lookahead=ahead).advise()
 
-    def _lookahead(self, result: PassResult) -> Lookahead | None:
+    def _lookahead(self, result: RunResult) -> Lookahead | None:
         """Where a part of a large log tells enough about all of it."""
         if self._kept_requests is None or not can_be_parted(self.plan):
             return None
@@ -469,37 +478,39 @@ class Profiler:
         part = LogPart.of(self._kept_requests, list(result.ledger.totals()))
         return None if part is None else Lookahead(partial(self._tried_in_part, part))
 
-    def _tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: bool) -> PassResult:
+    def _tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: bool) -> RunResult:
         """One pass over a part with fixes; its causes count for all of the log."""
-        result = self._account("trying fixes in a part", self.plan, explain=explain, fixes=fixes, part=part)
+        purpose = cause_run if explain else counted_run
+        result = self._run("trying fixes in a part", self.plan, purpose, fixes=fixes, part=part)
         for group, weight in part.weights.items():
             result.causes.scale(group, weight)
         result.forget_requests()
         return result
 
-    def _tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> PassResult:
+    def _tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> RunResult:
         """One pass with fixes, its totals and causes; `one_in` has causes looked for in a part of large groups."""
-        result = self._account("trying fixes", self.plan, explain=explain, fixes=fixes, one_in=one_in)
+        purpose = partial(cause_run, one_in=one_in) if explain else counted_run
+        result = self._run("trying fixes", self.plan, purpose, fixes=fixes)
         result.forget_requests()
         return result
 
-    def _run_findings(self, result: PassResult, groups: list[GroupTotals]) -> list[Finding]:
+    def _run_findings(self, result: RunResult, groups: list[GroupTotals]) -> list[Finding]:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""
         plan, path = self.plan, self.path
-        size = plan.base_block
+        size, salts = plan.base_block, result.find(SaltBook)
         found = run_findings(
             groups,
             path=path,
             block_size=size,
             rules=plan.cache,
-            boundaries=result.boundaries,
-            tenants=len(result.unsalted),
+            boundaries=result.book(BoundaryBook),
+            tenants=0 if salts is None else len(salts.salts),
         )
         if plan.served is not None:
             from kvtool.diagnose.group_findings import group_findings
 
             found += group_findings(groups, plan.served, plan.engine, path=path)
-        shared = sensitive_findings(result.sensitive.shared(), path=path, locate=self.locate)
+        shared = sensitive_findings(result.book(SensitiveBook).shared(), path=path, locate=self.locate)
         if not self.wanted.advice or result.partial:
             return found + shared
         from kvtool.fixes.chat.chat_probe import sample_turns
@@ -509,13 +520,13 @@ class Profiler:
 
         trials = RunTrials(result, self._tried)
         try:
-            found = trials.proven(found, run_fixes(groups, plan, keyed=result.keyless < result.routed))
+            found = trials.proven(found, run_fixes(groups, plan, keyed=result.counts.keyless < result.counts.routed))
             found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
         except TrialInterruptedError:
             result.partial = True
         return found + shared
 
-    def _advise(self, result: PassResult, teller: Teller) -> list[Finding]:
+    def _advise(self, result: RunResult, teller: Teller) -> list[Finding]:
         """The findings of fixes that were tried; an interruption marks the result."""
         try:
             advice = self.advised(result)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from kvtool.accounting.plan import Plan
 from kvtool.errors import KvtoolError
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.text.terminal.numbers import plural
 
 
-def sticky_told(result: PassResult, plan: Plan, path: str) -> list[str]:
+def sticky_told(result: RunResult, plan: Plan, path: str) -> list[str]:
     """How many requests could not stay anywhere; KvtoolError where that is all of them."""
-    if plan.cache is None or plan.cache.replicas == 1 or plan.cache.routing != "sticky" or not result.keyless:
+    counts = result.counts
+    if plan.cache is None or plan.cache.replicas == 1 or plan.cache.routing != "sticky" or not counts.keyless:
         return []
-    if result.keyless == result.routed and not result.partial:
+    if counts.keyless == counts.routed and not result.partial:
         raise KvtoolError(
-            f"{path}: sticky routing needs sessions or tenants, and none of {plural(result.routed, 'request')} names one",
+            f"{path}: sticky routing needs sessions or tenants, and none of {plural(counts.routed, 'request')} names one",
             hint="name them: --map session=FIELD or --tenant FIELD of a log, `sessions` of a workload; or --routing prefix-aware",
         )
-    without = f"{result.keyless:,} of {plural(result.routed, 'request')} name no session and no tenant"
+    without = f"{counts.keyless:,} of {plural(counts.routed, 'request')} name no session and no tenant"
     return [f"{without}: sticky routing gave them to replicas in turn"]

@@ -12,7 +12,9 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer
@@ -52,7 +54,7 @@ def account(
     timed: bool = False,
     seed: int = 0,
     trace_rules: bool = False,
-) -> PassResult:
+) -> RunResult:
     """One pass by rules; every fate is checked against the sums."""
     size = rules.provider.step if rules.provider is not None else block_size
     plan = Plan(
@@ -63,7 +65,7 @@ def account(
         seed=seed,
         cache=rules,
     )
-    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True)
+    accountant = explained_run(RunSetup(plan, JobMaker(renderer, seed=0), Progress(None)), per_request=True)
     result = accountant.run(Given(*conversations))
     for group in result.ledger.totals():
         assert sum(group.fates.values()) == group.prompt_tokens

@@ -16,7 +16,10 @@ from kvtool.accounting.caches.providers import Provider, find_provider
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_books import RowBook
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.message import Message
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
@@ -32,7 +35,7 @@ HOUR: dict[str, str] = {"type": "ephemeral", "ttl": "1h"}
 HEAD = len("system: ")
 
 
-def accounted(tokenizer: Tokenizer, turns: Sequence[Turn], *, provider: Provider | None = None) -> PassResult:
+def accounted(tokenizer: Tokenizer, turns: Sequence[Turn], *, provider: Provider | None = None) -> RunResult:
     """One pass by the rules of each model and day; every fate is checked against the sums."""
     rules = CacheRules(
         dated=provider is None, epoch=EPOCH, provider=provider, ttl=None if provider is None else provider.ttl
@@ -41,14 +44,16 @@ def accounted(tokenizer: Tokenizer, turns: Sequence[Turn], *, provider: Provider
         EngineConfig(block_size=1 if provider is None else provider.step), LATENCY, use_arrivals=True, cache=rules
     )
     maker = JobMaker(hosted_renderer(tokenizer), seed=0)
-    result = Pass(plan, maker, progress=Progress(None), per_request=True).run(Given(*[[turn] for turn in turns]))
+    result = explained_run(RunSetup(plan, maker, Progress(None)), per_request=True).run(
+        Given(*[[turn] for turn in turns])
+    )
     for group in result.ledger.totals():
         assert sum(group.fates.values()) == group.prompt_tokens
     return result
 
 
 def hits(tokenizer: Tokenizer, turns: Sequence[Turn]) -> list[int]:
-    return [row.hit_tokens for row in accounted(tokenizer, turns).rows]
+    return [row.hit_tokens for row in accounted(tokenizer, turns).book(RowBook).rows]
 
 
 def chat(number: int, *, system: str = "", mark: dict[str, str] | None = None) -> list[Message]:
@@ -132,7 +137,7 @@ def test_two_models_have_two_caches(byte_tokenizer: Tokenizer) -> None:
 def test_without_a_mark_nothing_is_cached(byte_tokenizer: Tokenizer) -> None:
     turns = [asked(chat(n, system=SYSTEM), float(n), CLAUDE) for n in range(4)]
     result = accounted(byte_tokenizer, turns)
-    assert [row.hit_tokens for row in result.rows] == [0] * 4
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0] * 4
     assert result.ledger.fates()["unmarked"] > 3 * len(SYSTEM)
     automatic = [
         asked(chat(0, system=SYSTEM), float(n), CLAUDE, settings=CallSettings(cache_ttl="5m")) for n in range(2)
@@ -187,8 +192,8 @@ def test_tool_choice_in_turns_forks_the_messages(byte_tokenizer: Tokenizer) -> N
 def test_failed_requests_are_no_traffic(byte_tokenizer: Tokenizer) -> None:
     turns = [asked(chat(0, system=SYSTEM), float(n), GPT, status=429) for n in range(3)]
     result = accounted(byte_tokenizer, [*turns, asked(chat(0, system=SYSTEM), 9.0, GPT)])
-    assert result.failed == {429: 3}
-    assert [row.hit_tokens for row in result.rows] == [0]
+    assert result.left_out.failed == {429: 3}
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0]
 
 
 # The other rules.
@@ -208,14 +213,14 @@ def test_an_organisation_a_region_and_a_key_have_caches_of_their_own(byte_tokeni
 
 
 def test_what_is_being_answered_cannot_be_read_yet(byte_tokenizer: Tokenizer) -> None:
-    def run(first_answer: float | None) -> PassResult:
+    def run(first_answer: float | None) -> RunResult:
         times = (0.0, 1.0, 3.0)
         return accounted(
             byte_tokenizer, [asked(chat(0, system=SYSTEM), at, GPT, first_answer=first_answer) for at in times]
         )
 
-    assert [bool(row.hit_tokens) for row in run(EPOCH + 2.0).rows] == [False, False, True]
-    assert [bool(row.hit_tokens) for row in run(None).rows] == [False, True, True]
+    assert [bool(row.hit_tokens) for row in run(EPOCH + 2.0).book(RowBook).rows] == [False, False, True]
+    assert [bool(row.hit_tokens) for row in run(None).book(RowBook).rows] == [False, True, True]
     assert run(EPOCH + 2.0).ledger.fates()["in_flight"] > 3000
 
 
@@ -252,7 +257,7 @@ def test_lengths_are_the_provider_s(byte_tokenizer: Tokenizer) -> None:
     system = filled(900 - HEAD)
     turns = [asked(chat(n, system=system), float(n), GPT) for n in range(3)]
     assert hits(byte_tokenizer, turns) == [0, 0, 0]
-    count = accounted(byte_tokenizer, turns).rows[0].prompt_tokens
+    count = accounted(byte_tokenizer, turns).book(RowBook).rows[0].prompt_tokens
     counted = [asked(chat(n, system=system), float(n), GPT, usage=Usage(prompt=2 * count, cached=0)) for n in range(3)]
     assert hits(byte_tokenizer, counted)[1:] == [1792 // 2] * 2
 
@@ -260,8 +265,8 @@ def test_lengths_are_the_provider_s(byte_tokenizer: Tokenizer) -> None:
 def test_a_model_without_a_row_is_left_out_and_told(byte_tokenizer: Tokenizer) -> None:
     turns = [asked(chat(n, system=SYSTEM), float(n), model) for n, model in enumerate([GPT, "qwen-max", GPT])]
     result = accounted(byte_tokenizer, turns)
-    assert result.unpredicted == {"qwen-max": 1}
-    assert len(result.rows) == 2
+    assert result.left_out.unpredicted == {"qwen-max": 1}
+    assert len(result.book(RowBook).rows) == 2
 
 
 @settings(deadline=None, max_examples=30)
@@ -302,7 +307,7 @@ def test_any_ratio_of_tokens_and_either_way_to_ask(
     provider = None if dated else find_provider("openai" if model.startswith("gpt") else "anthropic")
     result = accounted(byte_tokenizer, turns, provider=provider)
     rules = provider or find_rule_of(model)
-    for row in result.rows[1:]:
+    for row in result.book(RowBook).rows[1:]:
         assert row.provider is not None
         read = row.provider.predicted_tokens
         assert read % rules.step == 0

@@ -14,12 +14,14 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.groups.model_plan import ServeOptions
 from kvtool.engine.groups.planner import Speculation
 from kvtool.engine.model.configs.find_served import find_served
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
-from tests.accounting.test_ledger import LATENCY, Given, assert_sums
+from tests.accounting.test_ledger import LATENCY, Given, assert_sums, hits_of
 
 MODELS = ("gpt-oss-20b", "qwen3-next-80b", "nemotron-3-nano", "gemma-3-27b", "kimi-linear-48b")
 
@@ -30,19 +32,19 @@ def served(model: str, **options: object) -> ServedCache:
 
 def run(
     renderer: Renderer, cache: ServedCache, *conversations: list[Turn], concurrency: int | None = None, **engine: object
-) -> PassResult:
+) -> RunResult:
     config = EngineConfig(plan=cache.plan, block_size=cache.block_size, **engine)  # type: ignore[arg-type]
     plan = Plan(config, LATENCY, served=cache, concurrency=concurrency)
     kinder = []
     if concurrency is not None:
         for fate, kind in [*kinder_configs(config), *full_attention(config, plan.base_block)]:
             other = Plan(kind, LATENCY, served=cache, concurrency=concurrency)
-            kinder.append((fate, _pass(renderer, other, conversations, keep_hits=True).hits))
-    return _pass(renderer, plan, conversations, kinder_hits=kinder)
+            kinder.append((fate, hits_of(renderer, other, conversations)))
+    return _pass(renderer, plan, conversations, relaxed=kinder)
 
 
-def _pass(renderer: Renderer, plan: Plan, conversations: tuple[list[Turn], ...], **options: object) -> PassResult:
-    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), **options)  # type: ignore[arg-type]
+def _pass(renderer: Renderer, plan: Plan, conversations: tuple[list[Turn], ...], **options: object) -> RunResult:
+    accountant = explained_run(RunSetup(plan, JobMaker(renderer, seed=0), Progress(None)), **options)  # type: ignore[arg-type]
     result = accountant.run(Given(*conversations))
     assert_sums(result)
     return result

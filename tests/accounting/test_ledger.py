@@ -10,13 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import counted_run, explained_run
+from kvtool.profiler.run.run_books import HitBook, Hits, RowBook, TimeBook
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.choices import Rules
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
@@ -64,25 +68,30 @@ def account(
     use_arrivals: bool = False,
     unlimited_first: bool = False,
     **engine: object,
-) -> PassResult:
+) -> RunResult:
     config = EngineConfig(block_size=BLOCK, **engine)  # type: ignore[arg-type]
     plan = Plan(config, LATENCY, rules=rules, concurrency=concurrency, use_arrivals=use_arrivals)
     kinder = []
     if unlimited_first:
         endless = replace(plan, engine=replace(config, num_blocks=None))
-        kinder = [("evicted", _run(renderer, endless, conversations, keep_hits=True).hits)]
-    return _run(renderer, plan, conversations, kinder_hits=kinder, per_request=True)
+        kinder = [("evicted", hits_of(renderer, endless, conversations))]
+    return _run(renderer, plan, conversations, relaxed=kinder, per_request=True)
 
 
-def _run(renderer: Renderer, plan: Plan, conversations: Sequence[list[Turn]], **options: object) -> PassResult:
+def hits_of(renderer: Renderer, plan: Plan, conversations: Sequence[list[Turn]]) -> Hits:
+    setup = RunSetup(plan, JobMaker(renderer, seed=0), Progress(None))
+    return counted_run(setup, keep_hits=True).run(Given(*conversations)).book(HitBook).hits
+
+
+def _run(renderer: Renderer, plan: Plan, conversations: Sequence[list[Turn]], **options: object) -> RunResult:
     maker = JobMaker(renderer, seed=0)
-    accountant = Pass(plan, maker, progress=Progress(None), **options)  # type: ignore[arg-type]
+    accountant = explained_run(RunSetup(plan, maker, Progress(None)), **options)  # type: ignore[arg-type]
     result = accountant.run(Given(*conversations))
     assert_sums(result)
     return result
 
 
-def assert_sums(result: PassResult) -> None:
+def assert_sums(result: RunResult) -> None:
     groups = list(result.ledger.totals())
     for group in groups:
         assert set(group.fates) <= set(FATES)
@@ -131,7 +140,7 @@ def test_evicted(no_template: Renderer) -> None:
     c = numbers(50, 12)  # three blocks: 3, 4 and the tail of a
     result = account(no_template, [turn(a)], [turn(c)], [turn(a)], num_blocks=5)
     assert result.ledger.fates() == {"hit": 4, "evicted": 4, "partial_block": 1, "first_use": 9, "unique": 12}
-    assert result.evictions == 3  # block 2 of a for c, then the two last blocks of c for a
+    assert result.counts.evictions == 3  # block 2 of a for c, then the two last blocks of c for a
 
 
 def test_isolated(no_template: Renderer) -> None:
@@ -147,14 +156,14 @@ def test_isolated(no_template: Renderer) -> None:
 
 def test_what_another_tenant_has_makes_no_block_of_any_size(no_template: Renderer) -> None:
     prompts = [turn(numbers(0, 20), salt="a"), turn(numbers(0, 20), salt="b"), turn(numbers(0, 20), salt="a")]
-    [group] = account(no_template, *([each] for each in prompts)).boundaries
+    [group] = account(no_template, *([each] for each in prompts)).book(BoundaryBook)
     assert (group.nothing, group.sizes[16].hit_tokens) == (2, 16)
 
 
 def test_no_salt_is_a_tenant_too_even_where_it_came_first(no_template: Renderer) -> None:
     prompts = [turn(TEN), turn(TEN), turn(TEN, salt="a"), turn(TEN), turn(TEN, salt=""), turn(TEN, salt="a")]
     result = account(no_template, *([each] for each in prompts))
-    assert [row.hit_tokens for row in result.rows] == [0, 8, 0, 8, 8, 8]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, 8, 0, 8, 8, 8]
     assert result.ledger.fates() == {"hit": 32, "isolated": 8, "partial_block": 5 * 2, "first_use": 10}
 
 
@@ -234,7 +243,7 @@ def test_in_flight_is_not_eviction(no_template: Renderer, limited: bool) -> None
         **pool,  # type: ignore[arg-type]
     )
     # Step 0: the filler's 3 tokens and a's first 2. Step 1: a decode, a's tokens 2 to 4, and b, which hits one block.
-    hits = {row.id: row.hit_tokens for row in result.rows}
+    hits = {row.id: row.hit_tokens for row in result.book(RowBook).rows}
     assert hits == {"r1": 0, "r2": 0, "r3": 4}
     assert result.ledger.fates() == {"hit": 4, "in_flight": 8, "partial_block": 1, "first_use": 13, "unique": 3}
 
@@ -399,8 +408,8 @@ def test_random_workloads_balance(
         enable_prefix_caching=caching or how == "block-lru",
     )
     fates = result.ledger.fates()
-    assert fates["hit"] == sum(row.hit_tokens for row in result.rows)
-    assert len(result.rows) + result.refused == sum(map(len, workload))
+    assert fates["hit"] == sum(row.hit_tokens for row in result.book(RowBook).rows)
+    assert len(result.book(RowBook).rows) + result.left_out.refused == sum(map(len, workload))
     assert together or "in_flight" not in fates
     assert num_blocks is not None or "evicted" not in fates
     assert ("caching_off" in fates) <= (not caching)
@@ -425,12 +434,12 @@ def test_predicted_ttft_computes_what_does_not_hit_and_always_the_last_token(
     )
     expected = [
         LATENCY.prefill_seconds(row.prompt_tokens, min(row.hit_tokens, row.prompt_tokens - 1), budget)
-        for row in result.rows
+        for row in result.book(RowBook).rows
     ]
-    assert list(result.ttft_on) == pytest.approx(expected)
-    assert all(seconds > LATENCY.step_overhead for seconds in result.ttft_on)
-    assert list(result.ttft_off) == pytest.approx(
-        [LATENCY.prefill_seconds(row.prompt_tokens, 0, budget) for row in result.rows]
+    assert list(result.book(TimeBook).on) == pytest.approx(expected)
+    assert all(seconds > LATENCY.step_overhead for seconds in result.book(TimeBook).on)
+    assert list(result.book(TimeBook).off) == pytest.approx(
+        [LATENCY.prefill_seconds(row.prompt_tokens, 0, budget) for row in result.book(RowBook).rows]
     )
 
 
@@ -456,11 +465,13 @@ def test_tenants_of_a_trace_hit_what_each_of_them_would_alone(
     for tenant in {salt for _, _, salt in requests}:
         mine = [index for index, (_, _, salt) in enumerate(requests) if salt == tenant]
         alone = account(no_template, *[[trace(*requests[index])] for index in mine], rules=rules)
-        assert [together.rows[index].hit_tokens for index in mine] == [row.hit_tokens for row in alone.rows]
+        assert [together.book(RowBook).rows[index].hit_tokens for index in mine] == [
+            row.hit_tokens for row in alone.book(RowBook).rows
+        ]
 
 
 @pytest.mark.parametrize("rules", ["vllm", "block-lru"])
 def test_two_tenants_of_a_trace_share_no_block(no_template: Renderer, rules: Rules) -> None:
     requests = [[hashed([1, 2, 3], 12, salt=salt)] for salt in ("a", "b", "a", None)]
-    hits = [row.hit_tokens for row in account(no_template, *requests, rules=rules).rows]
+    hits = [row.hit_tokens for row in account(no_template, *requests, rules=rules).book(RowBook).rows]
     assert [hit > 0 for hit in hits] == [False, False, True, False]

@@ -19,7 +19,10 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_books import RowBook
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.choices import By
 from kvtool.results.report import lost_tokens
 from kvtool.text.terminal.progress import Progress
@@ -81,11 +84,11 @@ def account(
     rungs: list[Rung] | None = None,
     by: By | None = None,
     **how: object,
-) -> PassResult:
+) -> RunResult:
     engine = EngineConfig(block_size=BLOCK, num_blocks=how.pop("num_blocks", None))  # type: ignore[arg-type]
     plan = Plan(engine, LATENCY, **how)  # type: ignore[arg-type]
-    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True, by=by)
-    accountant.result.causes = Book(rungs or ["blocked"])  # type: ignore[assignment]
+    accountant = explained_run(RunSetup(plan, JobMaker(renderer, seed=0), Progress(None)), per_request=True, by=by)
+    accountant.ledger.causes = Book(rungs or ["blocked"])  # type: ignore[assignment]
     return accountant.run(Given(conversations))
 
 
@@ -103,7 +106,7 @@ def texts(*each: str | Traced, **options: object) -> list[list[Turn]]:
     ]
 
 
-def behind(result: PassResult) -> dict[str, int]:
+def behind(result: RunResult) -> dict[str, int]:
     names = (*RUNGS, "displaced", "first_use", "unique")
     return {name: tokens for name, tokens in result.ledger.fates().items() if name in names}
 
@@ -182,7 +185,7 @@ def test_which_fates_a_workload_cannot_have(byte_renderer: Renderer) -> None:
 # Sums.
 
 
-def rows(result: PassResult) -> dict[str, dict[str, int]]:
+def rows(result: RunResult) -> dict[str, dict[str, int]]:
     return {row.key: {name: tokens for name, tokens in row.fates.items() if tokens} for row in result.ledger.sums()}
 
 
@@ -363,10 +366,10 @@ def test_everything_sums(
     assert {name: tokens for name, tokens in result.ledger.fates().items() if tokens} == {
         name: tokens for name, tokens in total.items() if tokens
     }
-    assert sum(row.prompt_tokens for row in found) == sum(row.prompt_tokens for row in result.rows)
-    assert total["hit"] == sum(row.hit_tokens for row in result.rows)
+    assert sum(row.prompt_tokens for row in found) == sum(row.prompt_tokens for row in result.book(RowBook).rows)
+    assert total["hit"] == sum(row.hit_tokens for row in result.book(RowBook).rows)
     for group in result.ledger.totals():
-        mine = [row for row in result.rows if row.group == group.name]
+        mine = [row for row in result.book(RowBook).rows if row.group == group.name]
         assert sum(group.fates.values()) == group.prompt_tokens == sum(row.prompt_tokens for row in mine)
         assert group.fates["hit"] == sum(row.hit_tokens for row in mine)
     if by != "line":
@@ -375,7 +378,7 @@ def test_everything_sums(
         }
         tokens: Counter[str] = Counter()
         hits: Counter[str] = Counter()
-        for each in result.rows:
+        for each in result.book(RowBook).rows:
             key = names[each.id] or f"(no {'session' if by == 'session' else 'salt'})"
             tokens[key] += each.prompt_tokens
             hits[key] += each.hit_tokens
@@ -387,7 +390,7 @@ def test_everything_sums(
         turn.session = f"own {number}"
     alone = account(byte_renderer, workload, rungs=rungs, by="session", **how)
     own = {row.key: row for row in alone.ledger.sums()}
-    for each in alone.rows:
+    for each in alone.book(RowBook).rows:
         row = own[f"own {each.id[1:]}"]
         assert (row.prompt_tokens, row.hit_tokens) == (each.prompt_tokens, each.hit_tokens)
         assert sum(row.fates.values()) == each.prompt_tokens

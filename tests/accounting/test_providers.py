@@ -17,6 +17,7 @@ from kvtool.accounting.caches.providers import PROVIDERS, Provider, find_provide
 from kvtool.cli.app import run
 from kvtool.config.options.cache_options import RuleOptions, cache_rules, rule_note
 from kvtool.errors import KvtoolError
+from kvtool.profiler.run.run_books import RowBook
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.render import Renderer
@@ -73,7 +74,7 @@ def test_five_minutes_without_use(byte_renderer: Renderer) -> None:
     rules = cache_rules(RuleOptions(provider="openai"))
     assert rules is not None
     result = account(byte_renderer, rules, *requests, timed=True)
-    assert [row.hit_tokens for row in result.rows] == [0, 1024, 0, 1024]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, 1024, 0, 1024]
     assert result.ledger.fates()["expired"] == 1024
     longer = account(byte_renderer, replace(rules, ttl=3600.0), *requests, timed=True)
     assert longer.ledger.fates()["hit"] == 3 * 1024
@@ -104,7 +105,7 @@ def test_steps_against_a_slow_reference(
         used.update({tuple(ids[:stop]): now for stop in range(1, len(ids) + 1)})
     rules = CacheRules(ttl=None if ttl is None else float(ttl), provider=SMALL_STEPS)
     result = account(byte_renderer, rules, *turns, timed=True)
-    assert [row.hit_tokens for row in result.rows] == expected
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == expected
 
 
 def message(role: str, *texts: str, marks: tuple[int, ...] = (), name: str = "breakpoint") -> Message:
@@ -128,7 +129,7 @@ def test_only_what_ends_at_a_breakpoint(byte_renderer: Renderer) -> None:
     requests = [chat(system, message("user", f"Please tell me: {i}")) for i in range(3)]
     result = account(byte_renderer, CacheRules(provider=SMALL_MARKS), *requests)
     first = len("system:You are a helpful thing.")
-    assert [row.hit_tokens for row in result.rows] == [0, first, first]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, first, first]
     assert result.ledger.fates()["unmarked"] == 2 * len("\nuser:Please tell me: ")
 
 
@@ -140,7 +141,7 @@ def test_a_request_without_marks_has_one_at_its_last_block(byte_renderer: Render
     turns = [chat(system, ask), chat(system, ask, answer, again), chat(system, other)]
     result = account(byte_renderer, CacheRules(provider=SMALL_MARKS), *turns)
     known = len("system:You are a helpful thing.\nuser:First question?")
-    assert [row.hit_tokens for row in result.rows] == [0, known, 0]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, known, 0]
     assert result.ledger.fates()["unmarked"] == len("\n") + len("system:You are a helpful thing.\nuser:")
 
 
@@ -162,7 +163,7 @@ def test_the_lookback(byte_renderer: Renderer, lookback: int, found: bool) -> No
     more = message("user", "two", "three", "four", marks=(2,))
     provider = replace(SMALL_MARKS, lookback=lookback)
     result = account(byte_renderer, CacheRules(provider=provider), chat(first), chat(again, more))
-    assert (result.rows[1].hit_tokens > 0) == found
+    assert (result.book(RowBook).rows[1].hit_tokens > 0) == found
 
 
 def test_an_hour_instead_of_five_minutes(byte_renderer: Renderer) -> None:
@@ -171,10 +172,15 @@ def test_an_hour_instead_of_five_minutes(byte_renderer: Renderer) -> None:
     requests = [chat(system, message("user", f"{i}!"), arrival=float(at)) for i, at in enumerate([0, 200, 450, 1000])]
     five = account(byte_renderer, CacheRules(ttl=300.0, provider=provider), *requests, timed=True)
     first = len("system:You are a helpful thing.")
-    assert [row.hit_tokens for row in five.rows] == [0, first, first, 0]  # reading it at 200 keeps it for 450
+    assert [row.hit_tokens for row in five.book(RowBook).rows] == [
+        0,
+        first,
+        first,
+        0,
+    ]  # reading it at 200 keeps it for 450
     assert five.ledger.fates()["expired"] == first
     hour = account(byte_renderer, CacheRules(ttl=3600.0, provider=provider), *requests, timed=True)
-    assert [row.hit_tokens for row in hour.rows] == [0, first, first, first]
+    assert [row.hit_tokens for row in hour.book(RowBook).rows] == [0, first, first, first]
 
 
 def test_an_implicit_breakpoint_beside_explicit_ones(byte_renderer: Renderer) -> None:
@@ -188,10 +194,10 @@ def test_an_implicit_breakpoint_beside_explicit_ones(byte_renderer: Renderer) ->
     ):  # leading text is a boundary without a mark, too
         requests = [chat(system, message("user", f"{i} is the question")) for i in range(2)]
         result = account(byte_renderer, CacheRules(provider=provider), *requests)
-        assert result.rows[1].hit_tokens == expected
+        assert result.book(RowBook).rows[1].hit_tokens == expected
     ask, answer, again = message("user", "First question?"), message("assistant", "So."), message("user", "Second?")
     talk = account(byte_renderer, CacheRules(provider=provider), chat(plain, ask), chat(plain, ask, answer, again))
-    assert talk.rows[1].hit_tokens == len("system:You are a helpful thing.\nuser:First question?")
+    assert talk.book(RowBook).rows[1].hit_tokens == len("system:You are a helpful thing.\nuser:First question?")
 
 
 def test_whole_units_and_common_prefixes(byte_renderer: Renderer) -> None:
@@ -200,11 +206,11 @@ def test_whole_units_and_common_prefixes(byte_renderer: Renderer) -> None:
     a = numbers(0, 20)
     requests = [[turn(a + numbers(100 * i, 7))] for i in (1, 2, 3)]
     result = account(byte_renderer, rules, *requests)
-    assert [row.hit_tokens for row in result.rows] == [0, 0, 20]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, 0, 20]
     assert result.ledger.fates()["unmarked"] == 20
     longer = [turn(numbers(0, 12), outputs=[500, 501, 502])], [turn([*numbers(0, 12), 500, 501, 502, 7])]
     # The answer's last token is never computed, so the unit ends before it.
-    assert account(byte_renderer, rules, *longer).rows[1].hit_tokens == 14
+    assert account(byte_renderer, rules, *longer).book(RowBook).rows[1].hit_tokens == 14
 
 
 @given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=12), min_size=1, max_size=10))
@@ -220,7 +226,7 @@ def test_units_against_a_slow_reference(byte_renderer: Renderer, prompts: list[l
         sent.append(ids)
     rules = CacheRules(provider=find_provider("deepseek"))
     result = account(byte_renderer, rules, *[[turn(list(ids))] for ids in prompts])
-    assert [row.hit_tokens for row in result.rows] == expected
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == expected
 
 
 def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
@@ -230,7 +236,7 @@ def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 def test_a_salt_has_a_cache_of_its_own(byte_renderer: Renderer) -> None:
     requests = [[turn([*numbers(0, 12), 50 + i], salt=salt)] for i, salt in enumerate("aab")]
     result = account(byte_renderer, CacheRules(provider=SMALL_STEPS), *requests)
-    assert [row.hit_tokens for row in result.rows] == [0, 12, 0]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, 12, 0]
     assert result.ledger.fates()["isolated"] == 12
 
 
@@ -305,7 +311,7 @@ def test_units_that_expire_against_a_slow_reference(
         sent.append(ids)
     rules = CacheRules(ttl=float(ttl), provider=find_provider("deepseek"))
     result = account(byte_renderer, rules, *turns, timed=True)
-    assert [row.hit_tokens for row in result.rows] == expected
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == expected
 
 
 def test_a_breakpoint_that_nobody_reads_expires_however_often_its_text_is_sent(byte_renderer: Renderer) -> None:
@@ -321,5 +327,5 @@ def test_a_breakpoint_that_nobody_reads_expires_however_often_its_text_is_sent(b
     ]
     result = account(byte_renderer, CacheRules(ttl=300.0, provider=provider), *requests, timed=True)
     first = len(f"system:{text}")
-    assert [row.hit_tokens for row in result.rows] == [0, 0, 0, first]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, 0, 0, first]
     assert result.ledger.fates()["expired"] == first

@@ -14,6 +14,7 @@ from kvtool.accounting.caches.replicas import Router, TimedLru
 from kvtool.config.options.cache_options import RuleOptions, cache_rules
 from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.errors import KvtoolError
+from kvtool.profiler.run.run_books import RowBook
 from kvtool.results.choices import Routing
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.render import Renderer
@@ -38,7 +39,9 @@ def test_round_robin_computes_a_prefix_on_each_replica(byte_renderer: Renderer) 
         "first_use": 10,
         "unique": 4 * 3,
     }
-    assert result.filled_blocks == 2 + 4 * 1 + 2  # each replica has the two shared blocks and one of each request
+    assert (
+        result.counts.filled_blocks == 2 + 4 * 1 + 2
+    )  # each replica has the two shared blocks and one of each request
 
 
 def test_one_replica_scatters_nothing(byte_renderer: Renderer) -> None:
@@ -86,7 +89,8 @@ def test_prefix_aware_passes_over_a_replica_that_did_most_of_the_work(byte_rende
 def test_random_routing_is_the_same_for_the_same_seed(byte_renderer: Renderer) -> None:
     rules = CacheRules(replicas=4, routing="random")
     hits = [
-        [row.hit_tokens for row in account(byte_renderer, rules, *same(12), seed=seed).rows] for seed in (1, 1, 2, 3)
+        [row.hit_tokens for row in account(byte_renderer, rules, *same(12), seed=seed).book(RowBook).rows]
+        for seed in (1, 1, 2, 3)
     ]
     assert hits[0] == hits[1]
     assert hits[0] != hits[2] or hits[0] != hits[3]

@@ -13,7 +13,9 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.choices import Rules
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
@@ -30,7 +32,7 @@ pytestmark = pytest.mark.skipif(
     not (EXPECTED.exists() and SHAREGPT.exists() and MOONCAKE.exists()),
     reason="no recorded traces beside this checkout",
 )
-Run = Callable[..., PassResult]
+Run = Callable[..., RunResult]
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +43,10 @@ def expected() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def run(byte_renderer: Renderer) -> Run:
-    def run(path: Path, rules: Rules = "vllm", block_size: int = 16, num_blocks: int | None = None) -> PassResult:
+    def run(path: Path, rules: Rules = "vllm", block_size: int = 16, num_blocks: int | None = None) -> RunResult:
         plan = Plan(EngineConfig(block_size=block_size, num_blocks=num_blocks), LATENCY, rules=rules)
         maker = JobMaker(byte_renderer, seed=0)
-        accountant = Pass(plan, maker, progress=Progress(None), explain=False)
+        accountant = explained_run(RunSetup(plan, maker, Progress(None)), explain=False)
         return accountant.run(LogSource([str(path)], LogOptions()))
 
     return run

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.config.options.cache_options import RuleOptions, cache_rules, seconds_of
 from kvtool.errors import KvtoolError
+from kvtool.profiler.run.run_books import RowBook
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 from tests.accounting.rule_runs import account, numbers, turn
@@ -24,7 +25,7 @@ def at(*times: float, **options: object) -> list[list[Turn]]:
 def test_what_was_not_used_for_longer_is_gone(byte_renderer: Renderer) -> None:
     result = account(byte_renderer, CacheRules(ttl=10.0), *at(0, 10, 19, 30), timed=True)
     # At 10 exactly it is still there; at 30 it was not used for 11 seconds.
-    assert [row.hit_tokens for row in result.rows] == [0, 8, 8, 0]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, 8, 8, 0]
     assert result.ledger.fates() == {"hit": 16, "expired": 8, "first_use": 8, "unique": 4}
 
 
@@ -37,7 +38,7 @@ def test_use_keeps_a_prefix_alive(byte_renderer: Renderer) -> None:
 def test_requests_are_taken_as_they_arrive(byte_renderer: Renderer) -> None:
     """Written last, arriving first: it is what the others find."""
     result = account(byte_renderer, CacheRules(ttl=10.0), *at(12, 5, 0), timed=True)
-    assert [(row.id, row.hit_tokens) for row in result.rows] == [("r1", 0), ("r2", 8), ("r3", 8)]
+    assert [(row.id, row.hit_tokens) for row in result.book(RowBook).rows] == [("r1", 0), ("r2", 8), ("r3", 8)]
     assert result.ledger.fates() == {"hit": 16, "first_use": 8, "unique": 3}
 
 
@@ -45,7 +46,7 @@ def test_a_later_turn_comes_when_the_one_before_is_answered(byte_renderer: Rende
     """Both turns of the conversation are before the request at second 50, although only the first one has an arrival."""
     talk = [turn([*EIGHT, 1], 0.0), turn([*EIGHT, 1, 2, 3, 4], None)]
     result = account(byte_renderer, CacheRules(ttl=60.0), talk, *at(50), timed=True)
-    assert [row.hit_tokens for row in result.rows] == [0, 8, 8]
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, 8, 8]
 
 
 def test_evicted_comes_before_expired(byte_renderer: Renderer) -> None:
@@ -106,5 +107,5 @@ def test_against_asking_when_each_block_was_last_used(
         used.update(dict.fromkeys(blocks, now))
     result = account(byte_renderer, CacheRules(ttl=float(ttl)), *turns, timed=True, block_size=size)
     fates = result.ledger.fates()
-    assert [row.hit_tokens for row in result.rows] == expected
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == expected
     assert fates["hit"] + fates.get("expired", 0) == lasting

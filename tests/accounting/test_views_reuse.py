@@ -13,7 +13,7 @@ from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.views.reuse import MOST_POINTS, ReuseBook
 from kvtool.accounting.views.stack_distances import StackDistances
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.choices import Rules
 from kvtool.results.views import Reuse
 from kvtool.workload.jobs import JobMaker
@@ -52,7 +52,7 @@ def list_hits(requests: Sequence[Blocks], capacity: int | None) -> int:
     return hit
 
 
-def assert_right(reuse: Reuse | None, turns: Sequence[Turn], rules: Rules, result: PassResult) -> None:
+def assert_right(reuse: Reuse | None, turns: Sequence[Turn], rules: Rules, result: RunResult) -> None:
     requests = [blocks_of(each, rules) for each in turns]
     asked = sum(count for _, count, _ in requests)
     if not asked:

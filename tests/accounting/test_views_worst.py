@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger.sums import Booked
 from kvtool.accounting.views.worst import MOST_OF_GROUP, MOST_PROMPTS, WorstBook
+from kvtool.profiler.run.run_books import RowBook
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 from tests.accounting.view_runs import hashed, traces, turn, watched, workloads
@@ -72,7 +73,7 @@ def test_the_runs_are_the_fates(byte_renderer: Renderer, turns: list[Turn]) -> N
 @given(turns=workloads, capacity=st.integers(8, 12))
 def test_in_a_small_cache_with_several_at_once(byte_renderer: Renderer, turns: list[Turn], capacity: int) -> None:
     result, views = watched(byte_renderer, turns, concurrency=3, num_blocks=capacity)
-    rows = {(row.id, row.group, row.prompt_tokens, row.hit_tokens) for row in result.rows}
+    rows = {(row.id, row.group, row.prompt_tokens, row.hit_tokens) for row in result.book(RowBook).rows}
     assert all((worst.id, worst.group, worst.prompt_tokens, worst.hit_tokens) in rows for worst in views.worst)
     assert len(views.worst) == min(len(turns), MOST_PROMPTS)
 

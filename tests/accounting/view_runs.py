@@ -13,7 +13,9 @@ from kvtool.accounting.views.collector import ViewBook
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.choices import Rules
 from kvtool.results.views import Views
 from kvtool.text.terminal.progress import Progress
@@ -79,12 +81,12 @@ def watched(
     rules: Rules = "vllm",
     concurrency: int | None = None,
     **engine: object,
-) -> tuple[PassResult, Views]:
+) -> tuple[RunResult, Views]:
     """The run and what it has to draw."""
     config = EngineConfig(block_size=BLOCK, **engine)  # type: ignore[arg-type]
     book = ViewBook(BLOCK, whole_prompt_may_hit=rules == "block-lru")
     plan = Plan(config, LATENCY, rules=rules, concurrency=concurrency)
-    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), per_request=True, views=book)
+    accountant = explained_run(RunSetup(plan, JobMaker(renderer, seed=0), Progress(None)), per_request=True, views=book)
     result = accountant.run(Given(turns))
     views = book.views(result.ledger)
     assert views is not None

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen, attribute
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.totals import GroupTotals
@@ -29,8 +28,10 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.run.run import Pass, PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.report.terminal.profile_blocks.fix_gains import told
 from kvtool.results.finding import Finding
 from kvtool.text.templates.chat import ChatTemplate
@@ -49,8 +50,8 @@ PLAN = Plan(EngineConfig(block_size=4), LatencyModel(find_geometry("llama-3.1-8b
 RULES = "Always be kind and brief; never promise what you cannot do."
 
 
-def account(source: Source, renderer: Renderer) -> PassResult:
-    return Pass(PLAN, JobMaker(renderer, seed=0), progress=Progress(None)).run(source)
+def account(source: Source, renderer: Renderer) -> RunResult:
+    return explained_run(RunSetup(PLAN, JobMaker(renderer, seed=0), Progress(None))).run(source)
 
 
 def findings(source: Source, renderer: Renderer) -> list[Finding]:
@@ -658,7 +659,7 @@ def test_a_cause_has_a_row_from_a_thousandth_of_its_group_on(
         book.add(*compared(byte_tokenizer, text.format(1), text.format(2), [gap]))
     blocked = [tail + 1 for tail in tails]
     total = sum(blocked) + others
-    result = PassResult(Ledger(4, newline=lambda: np.zeros(0, dtype=bool)), book, BoundaryBook(4))
+    result = RunResult(Ledger(4, newline=lambda: np.zeros(0, dtype=bool)), book)
     groups = [GroupTotals(name="g", prompt_tokens=total)]
     found = group_causes(result, groups, None, locate=lambda _origin, _at: (1, 1), path="w")
     expected = sorted((tokens for tokens in blocked if 1000 * tokens >= total), reverse=True)

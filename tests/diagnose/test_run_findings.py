@@ -11,14 +11,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.caches.providers import find_provider
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.run_findings import run_findings, sensitive_findings
+from kvtool.diagnose.shared_secrets import SensitiveBook
 from kvtool.engine.config import EngineConfig
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.run_fixes import run_fixes
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.finding import Finding
 from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.terminal.progress import Progress
@@ -32,8 +36,8 @@ from tests.accounting.rule_runs import BLOCK, LATENCY, Given, numbers, turn
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
 
 
-def run(renderer: Renderer, plan: Plan, *conversations: list[Turn]) -> PassResult:
-    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None))
+def run(renderer: Renderer, plan: Plan, *conversations: list[Turn]) -> RunResult:
+    accountant = explained_run(RunSetup(plan, JobMaker(renderer, seed=0), Progress(None)))
     return accountant.run(Given(*conversations))
 
 
@@ -43,15 +47,15 @@ def plan_of(*, rules: CacheRules | None = None, **options: object) -> Plan:
     return Plan(engine, LATENCY, cache=rules, **options)  # type: ignore[arg-type]
 
 
-def findings_of(result: PassResult, plan: Plan) -> dict[str, Finding]:
+def findings_of(result: RunResult, plan: Plan) -> dict[str, Finding]:
     groups = list(result.ledger.totals())
     found = run_findings(
-        groups, path="w.yaml", block_size=plan.engine.block_size, rules=plan.cache, boundaries=result.boundaries
+        groups, path="w.yaml", block_size=plan.engine.block_size, rules=plan.cache, boundaries=result.book(BoundaryBook)
     )
     return {finding.code: finding for finding in found}
 
 
-def fixes_of(result: PassResult, plan: Plan) -> dict[str, Fix]:
+def fixes_of(result: RunResult, plan: Plan) -> dict[str, Fix]:
     return {fix.key: fix for fix in run_fixes(result.ledger.totals(), plan)}
 
 
@@ -133,7 +137,7 @@ def test_a_run_tells_whether_its_requests_name_sessions(byte_renderer: Renderer)
     plan = plan_of(rules=CacheRules(replicas=3))
     talks = [[turn(numbers(0, 9), session=session)] for session in ("a", None, None)]
     result = run(byte_renderer, plan, *talks)
-    assert (result.routed, result.keyless) == (3, 2)
+    assert (result.counts.routed, result.counts.keyless) == (3, 2)
 
 
 def test_expired_and_a_longer_life(byte_renderer: Renderer) -> None:
@@ -302,7 +306,7 @@ def told(renderer: Renderer, conversations: list[list[Turn]]) -> list[Finding]:
     def locate(origin: Origin, offset: int) -> tuple[int, int]:
         return origin.position(offset)
 
-    return sensitive_findings(result.sensitive.shared(), path="w.yaml", locate=locate)
+    return sensitive_findings(result.book(SensitiveBook).shared(), path="w.yaml", locate=locate)
 
 
 def test_sensitive_text_that_sessions_share(byte_renderer: Renderer) -> None:

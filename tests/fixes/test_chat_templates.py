@@ -12,7 +12,8 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.fixes.chat.chat_probe import Checked, sample_turns
 from kvtool.fixes.chat.chat_templates import check_chat_template, common_text
-from kvtool.profiler.run.run import Pass
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.message import Message
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
@@ -147,7 +148,7 @@ def test_the_clock_follows_arrivals(byte_tokenizer: Tokenizer) -> None:
 
     def hits(renderer: Renderer) -> int:
         plan = Plan(EngineConfig(block_size=4), LATENCY)
-        accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None))
+        accountant = explained_run(RunSetup(plan, JobMaker(renderer, seed=0), Progress(None)))
         return accountant.run(Given(*turns)).ledger.fates()["hit"]
 
     text = renderer.chat_template.render(ASK.messages or [])

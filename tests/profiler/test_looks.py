@@ -14,7 +14,9 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.run.cause_sample import MOST_LOOKED_AT, Looks, one_in
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import cause_run, explained_run
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
@@ -50,10 +52,10 @@ def test_runs_of_a_large_group_are_looked_at_all_over_it() -> None:
     assert list(looks.weights()) == [("g", 10_000 / (8 * 256))]
 
 
-def account(renderer: Renderer, path: Path, every: dict[str, int]) -> PassResult:
+def account(renderer: Renderer, path: Path, every: dict[str, int]) -> RunResult:
     latency = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
     plan = Plan(EngineConfig(block_size=16), latency)
-    accountant = Pass(plan, JobMaker(renderer, seed=0), progress=Progress(None), one_in=every)
+    accountant = explained_run(RunSetup(plan, JobMaker(renderer, seed=0), Progress(None)), one_in=every)
     return accountant.run(LogSource([str(path)], LogOptions()))
 
 
@@ -89,9 +91,9 @@ def test_a_run_for_causes_alone_finds_the_same(byte_renderer: Renderer, tmp_path
     plan = Plan(EngineConfig(block_size=16), latency)
     source = LogSource([str(path)], LogOptions())
     keep = KeptRequests()
-    whole = Pass(plan, JobMaker(byte_renderer, seed=0), progress=Progress(None), keep=keep).run(source)
+    whole = explained_run(RunSetup(plan, JobMaker(byte_renderer, seed=0), Progress(None)), keep=keep).run(source)
     assert keep.complete
-    part = Pass(plan, JobMaker(byte_renderer, seed=0), progress=Progress(None), only_causes=True).run(keep)
+    part = cause_run(RunSetup(plan, JobMaker(byte_renderer, seed=0), Progress(None))).run(keep)
     for name in ("requests", "prompt_tokens", "hit_tokens", "hit_rate"):
         assert [getattr(group, name) for group in part.ledger.totals()] == [
             getattr(group, name) for group in whole.ledger.totals()

@@ -12,14 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.api import profile
 from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
-from kvtool.profiler import profiler
-from kvtool.profiler.run.run import Pass, PassResult
+from kvtool.profiler.run.purposes import counted_run, explained_run
+from kvtool.profiler.run.run import Run
+from kvtool.profiler.run.run_books import CounterBook, DecodeBook, RowBook, TimeBook
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_trace import KeptTrace
@@ -59,27 +63,29 @@ def with_extras(turns: Sequence[Turn], more: Sequence[tuple[str | None, str | No
     ]
 
 
-def run(renderer: Renderer, source: Source, plan: Plan, numbers: TraceNumbers | None, **wanted: Any) -> PassResult:
+def run(renderer: Renderer, source: Source, plan: Plan, numbers: TraceNumbers | None, **wanted: Any) -> RunResult:
     maker = JobMaker(renderer, seed=0, numbers=numbers)
-    return Pass(plan, maker, **{"progress": Progress(None), "explain": False, **wanted}).run(source)
+    progress = wanted.pop("progress", Progress(None))
+    return explained_run(RunSetup(plan, maker, progress), **{"explain": False, **wanted}).run(source)
 
 
-def figures(result: PassResult) -> dict[str, object]:
+def figures(result: RunResult) -> dict[str, object]:
     """All that a report tells of a pass."""
-    assert result.views is not None
+    views, decode, rows, boundaries = (result.find(kind) for kind in (ViewBook, DecodeBook, RowBook, BoundaryBook))
+    assert isinstance(views, ViewBook)
     return {
         "groups": list(result.ledger.totals()),
         "sums": result.ledger.sums(),
-        "views": result.views.views(result.ledger),
-        "timelines": result.views.timelines(),
-        "boundaries": [group.boundary() for group in result.boundaries],
-        "times": (result.ttft, result.ttft_off),
-        "decode": result.decode,
-        "rows": result.rows,
-        "hits": result.hits,
+        "views": views.views(result.ledger),
+        "timelines": views.timelines(),
+        "boundaries": boundaries and [group.boundary() for group in boundaries],
+        "times": (result.book(TimeBook).groups, result.book(TimeBook).off),
+        "decode": decode and decode.decode,
+        "rows": rows and rows.rows,
         "counts": (
-            result.evictions, result.preemptions, result.queries, result.hit_queries, result.generation_tokens,
-            result.filled_blocks, result.peak_used_blocks, result.refused, result.first_refusal,
+            result.counts.evictions, result.counts.preemptions, result.counts.queries, result.counts.hit_queries,
+            result.book(CounterBook).generation_tokens,
+            result.counts.filled_blocks, result.counts.peak_used_blocks, result.left_out.refused, result.left_out.first_refusal,
         ),
     }  # fmt: skip
 
@@ -95,7 +101,7 @@ def test_by_number_as_by_hash(
     found = [
         figures(
             run(
-                byte_renderer, Given(turns), plan, numbers, keep_hits=True, per_request=True, look_at_decode=True, by=by,
+                byte_renderer, Given(turns), plan, numbers, per_request=True, decode=True, by=by,
                 views=ViewBook(BLOCK, whole_prompt_may_hit=plan.rules == "block-lru", details=details),
             )
         )
@@ -137,9 +143,7 @@ def test_many_at_a_time_as_one_by_one(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kvtool.profiler.run.trace_run._TOGETHER", together)
             patch.setattr("kvtool.profiler.run.trace_run._MOST_GROUPS", most)
-            result = run(
-                byte_renderer, Given(turns), plan, TraceNumbers(), look_at_decode=True, explain=explain, views=views
-            )
+            result = run(byte_renderer, Given(turns), plan, TraceNumbers(), decode=True, explain=explain, views=views)
         found.append(figures(result))
     assert found[0] == found[1]
 
@@ -161,7 +165,7 @@ def test_what_is_taken_many_at_a_time_is_told_while_it_runs(byte_renderer: Rende
     turns = [hashed([1, 2, each], 3 * BLOCK) for each in (3, 4, 5)]
     result = run(byte_renderer, Given(turns), plan, TraceNumbers(), progress=Asking(None), explain=True)
     assert told == ["0.0% hit", "33.3% hit", "44.4% hit"]
-    assert result.queries == 3 * 3 * BLOCK
+    assert result.counts.queries == 3 * 3 * BLOCK
 
 
 def test_what_was_served_before_ctrl_c_is_in_the_books(byte_renderer: Renderer) -> None:
@@ -175,7 +179,7 @@ def test_what_was_served_before_ctrl_c_is_in_the_books(byte_renderer: Renderer) 
     found = []
     for source in (Interrupted(turns), Given(turns)):
         views = ViewBook(BLOCK, details=False)
-        result = run(byte_renderer, source, plan, TraceNumbers(), look_at_decode=True, explain=True, views=views)
+        result = run(byte_renderer, source, plan, TraceNumbers(), decode=True, explain=True, views=views)
         assert result.partial == isinstance(source, Interrupted)
         found.append(figures(result))
     assert found[0] == found[1]
@@ -189,14 +193,15 @@ def test_hits_only_and_kept_from_before(
     numbers, keep = TraceNumbers(), KeptTrace()
     whole = run(byte_renderer, Given(turns), plan, numbers, keep=keep)
     assert keep.complete
-    assert not whole.refused  # else it had been left out of what is kept
+    assert not whole.left_out.refused  # else it had been left out of what is kept
     for source, again in ((Given(turns), None), (Given(turns), TraceNumbers()), (keep, numbers)):
-        lean = run(byte_renderer, source, plan, again, only_hits=True)
+        setup = RunSetup(plan, JobMaker(byte_renderer, seed=0, numbers=again), Progress(None))
+        lean = counted_run(setup).run(source)
         assert [(one.name, one.requests, one.prompt_tokens, one.hit_tokens) for one in lean.ledger.totals()] == [
             (one.name, one.requests, one.prompt_tokens, one.hit_tokens) for one in whole.ledger.totals() if one.requests
         ] + [(one.name, 0, 0, 0) for one in whole.ledger.totals() if not one.requests]
-        assert lean.evictions == whole.evictions
-        assert (lean.refused, lean.preemptions) == (whole.refused, whole.preemptions)
+        assert lean.counts.evictions == whole.counts.evictions
+        assert (lean.left_out.refused, lean.counts.preemptions) == (whole.left_out.refused, whole.counts.preemptions)
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=6), traces())
@@ -221,12 +226,13 @@ def test_a_trace_is_read_once_whatever_is_tried(tmp_path: Path, monkeypatch: pyt
     """A cache that is too small has two fixes, each run again; the trace is read for its block size and for the report."""
     passes: list[bool] = []
 
-    class Watched(Pass):
-        def run(self, source: Source) -> PassResult:
-            passes.append(isinstance(source, KeptTrace))
-            return super().run(source)
+    run_plainly = Run.run
 
-    monkeypatch.setattr(profiler, "Pass", Watched)
+    def watched(self: Run, source: Source) -> RunResult:
+        passes.append(isinstance(source, KeptTrace))
+        return run_plainly(self, source)
+
+    monkeypatch.setattr(Run, "run", watched)
     path = tmp_path / "trace.jsonl"
     path.write_text("\n".join(map(line, range(60))))
     kept = profile(str(path), capacity="8")

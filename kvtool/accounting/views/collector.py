@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
+from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.sums import Booked
 from kvtool.accounting.ledger.traced_batch import TracedBatch
@@ -31,7 +32,7 @@ class _Details:
         """Of requests that are not settled, by owner."""
 
 
-class ViewBook:
+class ViewBook(Book):
     """Watches a ledger and the requests that are entered in it.
 
     Timelines are always kept; with `details`, the rest of `Views` is, too. Memory does not grow with requests, but with
@@ -40,6 +41,7 @@ class ViewBook:
 
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool = False, details: bool = True) -> None:
         self._timeline = TimelineBook()
+        self.takes_batches = not details
         self._details = _Details(block_size, whole_prompt_may_hit=whole_prompt_may_hit) if details else None
 
     @property
@@ -47,9 +49,8 @@ class ViewBook:
         """See `Watcher`."""
         return self._details is not None
 
-    def submitted(self, job: Job, entry: LedgerEntry) -> None:
-        """A request was entered in the ledger."""
-        if self._details is not None:
+    def begin(self, job: Job, entry: LedgerEntry | None) -> None:
+        if self._details is not None and entry is not None:
             self._details.ids[entry.owner] = job.request.id
             self._details.reuse.add(job, entry.reachable)
 

@@ -19,7 +19,7 @@ from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trial_findings import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.optimizer import Changed, optimize
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.finding import Finding
 from kvtool.text.files.checkout_links import write_target
 from kvtool.text.files.text_files import read_source, read_text
@@ -84,7 +84,7 @@ class _Choice:
         self._wanted = wanted
 
     def __call__(
-        self, source: YamlSource | LogSource, result: PassResult, advice: Advice
+        self, source: YamlSource | LogSource, result: RunResult, advice: Advice
     ) -> Mapping[str, Sequence[KeptFix]]:
         opened = self._opened
         teller = Teller(result, opened.planned.plan, locate=locate, path=opened.name)

@@ -14,7 +14,8 @@ from kvtool.fixes.proofs import check_proof
 from kvtool.profiler.advice.combined_fixes import MOST_ROUNDS, Pile
 from kvtool.profiler.advice.lookahead import Lookahead
 from kvtool.profiler.advice.trials import Again, Chain, Trials, computed, steady_first
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.workload.turn import Turn
 
 Propose = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
@@ -59,7 +60,7 @@ class Advice:
     kept: dict[str, list[KeptFix]] = field(default_factory=dict)
     stuck: list[StuckCause] = field(default_factory=list)
     """The first cause of each group in which no fix won anything, and all others that must be told."""
-    proof: PassResult | None = None
+    proof: RunResult | None = None
     tried: frozenset[Tier] = frozenset()
     """The tiers of all fixes that were tried: with only these allowed, the advice is the same."""
 
@@ -95,7 +96,7 @@ class Advisor:
 
     def __init__(
         self,
-        result: PassResult,
+        result: RunResult,
         again: Again,
         propose: Propose,
         *,
@@ -159,7 +160,7 @@ class Advisor:
 
     def _proven(self, cause: SlotCause) -> list[Fix]:
         """The fixes of a cause that can be tried, are allowed, change something, and keep what their tier promises."""
-        samples = self._result.samples.of_group(cause.group)
+        samples = self._result.book(SampleBook).of_group(cause.group)
         return [
             fix
             for fix in self._propose(cause, samples)
@@ -218,7 +219,7 @@ class Advisor:
             if other.tier == fix.tier and other is not fix
         ]
 
-    def _harmless(self, chains: dict[str, Chain]) -> PassResult | None:
+    def _harmless(self, chains: dict[str, Chain]) -> RunResult | None:
         """The run with all that is kept; fixes that cost others hits, or more than they win, are dropped from `chains` first."""
         while chains:
             proof = self._trials.run(chains, explain=True)
@@ -314,7 +315,7 @@ class Advisor:
             for cause in self._result.causes.of_group(name):
                 if not is_to_be_told(cause, group) or (name, cause.slot) in handled:
                     continue
-                fixes = self._propose(cause, self._result.samples.of_group(name))
+                fixes = self._propose(cause, self._result.book(SampleBook).of_group(name))
                 said = next((fix for fix in fixes if not fix.can_be_tried), None)
                 asked = said is not None and said.kind == ASKED
                 found.append(StuckCause(cause, advice="" if said is None else said.what, asked=asked))

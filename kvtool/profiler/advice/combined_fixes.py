@@ -9,7 +9,7 @@ from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.findings import is_candidate
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.trials import Chain
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
 
 MOST_ROUNDS = 6
 _MOST_FIXES = 4
@@ -41,7 +41,7 @@ class Pile:
         pile._known, pile._blocked = dict(self._known), dict(self._blocked)
         return pile
 
-    def longer(self, result: PassResult, chains: Mapping[str, Chain]) -> dict[str, Chain]:
+    def longer(self, result: RunResult, chains: Mapping[str, Chain]) -> dict[str, Chain]:
         """Chains with a fix more, or another last one, of the groups that have any; `result` is the run with the chains so far."""
         return {
             name: chain
@@ -58,7 +58,7 @@ class Pile:
         """The fixes of a cause that it was asked for."""
         return self._known.get((cause.group, cause.slot), [])
 
-    def _extended(self, result: PassResult, group: GroupTotals, chain: Chain) -> Chain | None:
+    def _extended(self, result: RunResult, group: GroupTotals, chain: Chain) -> Chain | None:
         """The chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to add."""
         handled = {fix.cause.slot for fix in chain if fix.cause is not None}
         least = _NEXT_FIX * group.prompt_tokens if chain else 0.0

@@ -8,7 +8,7 @@ from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.fixes.chat.chat_probe import Checked
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.advice.trials import Again, TrialInterruptedError
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.finding import Finding, Rerun
 from kvtool.text.terminal.numbers import percent
 
@@ -19,7 +19,7 @@ _OF_MODELS = "KV32"
 class RunTrials:
     """Runs with one fix each, which all findings share."""
 
-    def __init__(self, result: PassResult, again: Again) -> None:
+    def __init__(self, result: RunResult, again: Again) -> None:
         self._before = _by_name(result)
         self._again = again
         self._after: dict[str, dict[str, GroupTotals]] = {}
@@ -86,5 +86,5 @@ def _total(groups: dict[str, GroupTotals]) -> float:
     return TokenTotals.of(groups.values()).hit_rate
 
 
-def _by_name(result: PassResult) -> dict[str, GroupTotals]:
+def _by_name(result: RunResult) -> dict[str, GroupTotals]:
     return {group.name: group for group in result.ledger.totals()}

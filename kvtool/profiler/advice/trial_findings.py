@@ -30,7 +30,7 @@ from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
 from kvtool.profiler.advice.run_trials import carried
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.pair_command import PairCommand
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Rerun, as_severe
 from kvtool.text.terminal.numbers import percent
@@ -53,7 +53,7 @@ class Teller:
     """Turns the advice on a run into findings."""
 
     def __init__(
-        self, result: PassResult, plan: Plan, *, locate: Locate, path: str, pair_command: PairCommand | None = None
+        self, result: RunResult, plan: Plan, *, locate: Locate, path: str, pair_command: PairCommand | None = None
     ) -> None:
         self._groups = {group.name: group for group in result.ledger.totals()}
         self._result = result
@@ -120,7 +120,7 @@ class Teller:
         finding = described(cause, CLAIM, place=place, block_size=self._plan.base_block)
         return self._priced(finding, cause, group)
 
-    def _together(self, group: GroupTotals, proof: PassResult) -> Rerun:
+    def _together(self, group: GroupTotals, proof: RunResult) -> Rerun:
         """What all fixes together gave a group."""
         after = next(each for each in proof.ledger.totals() if each.name == group.name)
         return Rerun(
@@ -161,7 +161,7 @@ class Teller:
         return found
 
     def _closed_too(
-        self, group: GroupTotals, steps: list[KeptFix], proof: PassResult
+        self, group: GroupTotals, steps: list[KeptFix], proof: RunResult
     ) -> tuple[list[SlotCause], list[SlotCause]]:
         """Causes that went with the fixes of others: no fix of their own was needed. Those that are told, and small ones."""
         handled = {step.cause.slot for step in steps}

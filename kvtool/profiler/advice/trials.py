@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.report import lost_tokens
 
-Again = Callable[[Sequence[Fix], bool], PassResult]
+Again = Callable[[Sequence[Fix], bool], RunResult]
 """Runs the workload again with these fixes; the flag asks for causes."""
 
 Chain = tuple[Fix, ...]
@@ -27,15 +27,15 @@ class Trials:
     as no higher than it was.
     """
 
-    def __init__(self, result: PassResult, again: Again) -> None:
+    def __init__(self, result: RunResult, again: Again) -> None:
         self._again = again
-        self._explained: list[tuple[list[Fix], PassResult]] = []
+        self._explained: list[tuple[list[Fix], RunResult]] = []
         """The runs with causes: what is kept in the end was often run before, on the way there."""
         self._rates: dict[tuple[str, frozenset[str]], float] = {}
         self._first = {group.name: (group.hit_rate, lost_tokens(group)) for group in result.ledger.totals()}
         self._note({group.name: () for group in result.ledger.totals()}, result)
 
-    def run(self, chains: Mapping[str, Chain], *, explain: bool = False) -> PassResult:
+    def run(self, chains: Mapping[str, Chain], *, explain: bool = False) -> RunResult:
         """Run with a chain for each group, once if with causes; groups that are not named run as they are."""
         fixes = [fix for chain in chains.values() for fix in steady_first(chain)]
         result = next((known for before, known in self._explained if _are_same(before, fixes)), None)
@@ -59,7 +59,7 @@ class Trials:
             self.run(missing)
         return {name: self._rates[name, _key(chain)] for name, chain in wanted.items()}
 
-    def _note(self, chains: Mapping[str, Chain], result: PassResult) -> None:
+    def _note(self, chains: Mapping[str, Chain], result: RunResult) -> None:
         for group in result.ledger.totals():
             if group.name in chains:
                 rate, most = self._first.get(group.name, (0.0, 0))
@@ -72,12 +72,12 @@ def steady_first(fixes: Iterable[Fix]) -> list[Fix]:
     return sorted(fixes, key=lambda fix: 0 if fix.cause is None else fix.cause.distinct)
 
 
-def total_rate(result: PassResult) -> float:
+def total_rate(result: RunResult) -> float:
     """The hit rate of all groups together."""
     return TokenTotals.of(result.ledger.totals()).hit_rate
 
 
-def computed(result: PassResult) -> int:
+def computed(result: RunResult) -> int:
     """Prompt tokens of all groups that did not hit."""
     return lost_tokens(TokenTotals.of(result.ledger.totals()))
 

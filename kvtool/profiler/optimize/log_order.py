@@ -14,8 +14,9 @@ from kvtool.fixes.fix import Fix
 from kvtool.fixes.orders.request_order import ReorderedSource, request_order_fix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
 from kvtool.text.terminal.progress import Progress
@@ -36,7 +37,7 @@ class LogOrder:
     order: Sequence[int]
 
 
-def request_order(opened: Opened, progress: Progress, result: PassResult) -> LogOrder | None:
+def request_order(opened: Opened, progress: Progress, result: RunResult) -> LogOrder | None:
     """The order of a log's requests, run again; None where nobody may change it, or where it wins nothing.
 
     That is so for sessions, for arrival times, for more than one log, and for a cache without limit, which forgets nothing.
@@ -47,7 +48,7 @@ def request_order(opened: Opened, progress: Progress, result: PassResult) -> Log
     one_log = isinstance(source, LogSource) and len(source.files.paths) == 1
     if not one_log or plan.engine.num_blocks is None or plan.use_arrivals:
         return None
-    fix = request_order_fix([turn for name in names for turn in result.samples.of_group(name)])
+    fix = request_order_fix([turn for name in names for turn in result.book(SampleBook).of_group(name)])
     if fix is None or fix.source is None:
         return None
     other = fix.source(source)

@@ -14,8 +14,8 @@ from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.text.files.text_files import read_source
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
@@ -25,11 +25,11 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 
 Load = Callable[[Mapping[str, str]], YamlSource]
 """Reads the workload again with the text of some files, by their real paths, replaced."""
-Account = Callable[[YamlSource | LogSource], PassResult]
+Account = Callable[[YamlSource | LogSource], RunResult]
 """Runs a source through the engine, looking for causes. Raises TrialInterruptedError."""
-Advise = Callable[[YamlSource | LogSource, PassResult], Mapping[str, Sequence[KeptFix]]]
+Advise = Callable[[YamlSource | LogSource, RunResult], Mapping[str, Sequence[KeptFix]]]
 """The steps that are worth doing in a source that was run, by group. Raises TrialInterruptedError."""
-Choose = Callable[[YamlSource | LogSource, PassResult, Advice], Mapping[str, Sequence[KeptFix]]]
+Choose = Callable[[YamlSource | LogSource, RunResult, Advice], Mapping[str, Sequence[KeptFix]]]
 """Which steps of the advice on a source that was run may be taken, by group."""
 
 _WORSE = 0.005
@@ -71,8 +71,8 @@ class Changed:
 class Optimized:
     """The edits and their proof: the runs of the files as they are and as they would be, and the source of the latter."""
 
-    before: PassResult
-    after: PassResult
+    before: RunResult
+    after: RunResult
     source: YamlSource | LogSource
     done: list[Done] = field(default_factory=list)
     files: list[Changed] = field(default_factory=list)
@@ -98,7 +98,7 @@ class _State:
 
     overlay: Mapping[str, str]
     source: YamlSource | LogSource
-    result: PassResult
+    result: RunResult
 
 
 class Optimizer:
@@ -121,7 +121,7 @@ class Optimizer:
         """The highest hit rate of each group in any state that was kept: no later edit may take it back."""
 
     def run(
-        self, source: YamlSource | LogSource, before: PassResult, steps: Mapping[str, Sequence[KeptFix]]
+        self, source: YamlSource | LogSource, before: RunResult, steps: Mapping[str, Sequence[KeptFix]]
     ) -> Optimized:
         """Edit what `steps` (the advice on `before`) ask for, and ask for advice on the edited files until it changes nothing more.
 
@@ -231,13 +231,13 @@ def _change_of(step: KeptFix) -> tuple[object, ...]:
     return kind, slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
 
 
-def _wins(result: PassResult, before: PassResult) -> bool:
+def _wins(result: RunResult, before: RunResult) -> bool:
     """Whether more is hit: not only a larger part, as a prompt that loses text has, but more tokens, too."""
     now, then = (TokenTotals.of(each.ledger.totals()) for each in (result, before))
     return now.hit_rate > then.hit_rate and now.hit_tokens > then.hit_tokens
 
 
-def _rate(result: PassResult, step: KeptFix) -> float:
+def _rate(result: RunResult, step: KeptFix) -> float:
     return next(group.hit_rate for group in result.ledger.totals() if group.name == step.cause.group)
 
 
@@ -248,7 +248,7 @@ def optimize(
     *,
     choose: Choose | None = None,
     given: Sequence[Changed] = (),
-    advised: tuple[PassResult, Advice] | None = None,
+    advised: tuple[RunResult, Advice] | None = None,
 ) -> Optimized:
     """The edits that win within the tiers, proven. Raises TrialInterruptedError where Ctrl-C came in between.
 
@@ -261,14 +261,14 @@ def optimize(
     originals = {realpath(file.path): (file.path, file.before) for file in given}
     tried: set[Tier] = set()
 
-    def account(source: YamlSource | LogSource) -> PassResult:
+    def account(source: YamlSource | LogSource) -> RunResult:
         return opened.profiler(ReportOptions(), progress, source=source).explained()
 
-    def chosen(source: YamlSource | LogSource, result: PassResult, advice: Advice) -> Mapping[str, Sequence[KeptFix]]:
+    def chosen(source: YamlSource | LogSource, result: RunResult, advice: Advice) -> Mapping[str, Sequence[KeptFix]]:
         tried.update(advice.tried)
         return advice.kept if choose is None else choose(source, result, advice)
 
-    def advise(source: YamlSource | LogSource, result: PassResult) -> Mapping[str, Sequence[KeptFix]]:
+    def advise(source: YamlSource | LogSource, result: RunResult) -> Mapping[str, Sequence[KeptFix]]:
         return chosen(source, result, opened.profiler(ReportOptions(), progress, source=source).advised(result, tiers))
 
     before = account(source) if advised is None else advised[0]
@@ -277,7 +277,7 @@ def optimize(
     return replace(found, tried=frozenset(tried))
 
 
-def plan_edits(opened: Opened, progress: Progress, result: PassResult, advice: Advice) -> tuple[Optimized, Advice]:
+def plan_edits(opened: Opened, progress: Progress, result: RunResult, advice: Advice) -> tuple[Optimized, Advice]:
     """What `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
 
     The advice that it followed comes with it: another one where a fix that is not made was tried on the way. Raises

@@ -12,7 +12,8 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
 from kvtool.profiler.optimize.optimizer import Changed, Done, Optimized, needing_consent, optimize
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.optimize import (
     Breakpoints,
     DoneStep,
@@ -106,7 +107,7 @@ def _done(done: Done) -> DoneStep:
     )
 
 
-def _breakpoints(opened: Opened, result: PassResult, most: int) -> Breakpoints:
+def _breakpoints(opened: Opened, result: RunResult, most: int) -> Breakpoints:
     known: dict[str, int] = {}
 
     def count(text: str) -> int:
@@ -115,7 +116,7 @@ def _breakpoints(opened: Opened, result: PassResult, most: int) -> Breakpoints:
         return known[text]
 
     names = [group.name for group in result.ledger.totals()]
-    plans = [plan_breakpoints(name, result.samples.of_group(name), count, most) for name in names]
+    plans = [plan_breakpoints(name, result.book(SampleBook).of_group(name), count, most) for name in names]
     return Breakpoints(
         computed=True, prices=PRICES, minimum_tokens=MINIMUM, groups=[plan for plan in plans if plan is not None]
     )

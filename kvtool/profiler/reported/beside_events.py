@@ -8,7 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from kvtool.accounting.book import Book
+from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.plan import Plan
+from kvtool.accounting.servers.server import ServedRequest
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.kv_events.event_batches import EventBatch, StoredBlocks
 from kvtool.measure.servers.kv_events.event_reuse import AskedPrompt, EventReuse, reuse_from_events
@@ -33,8 +36,10 @@ class _Sent:
     predicted: int = 0
 
 
-class BesideEvents:
+class BesideEvents(Book):
     """Takes the requests of a run in the order of sending; `told` then has what the events of a file say of them."""
+
+    takes_batches = False
 
     def __init__(self, path: str) -> None:
         """KvtoolError with its place for what is no file of KV events."""
@@ -62,8 +67,7 @@ class BesideEvents:
         if self._first is None:
             raise KvtoolError(f"{path}: no KV events are in it", hint="kvtool replay --record writes such files")
 
-    def submitted(self, job: Job) -> None:
-        """A request that will run."""
+    def begin(self, job: Job, _entry: LedgerEntry | None) -> None:
         turn, call = job.turn, job.turn.call
         number = str(len(self._running) + len(self._ended))
         sent = None if turn.epoch is None or turn.arrival is None else turn.epoch + turn.arrival
@@ -75,11 +79,10 @@ class BesideEvents:
         name = job.request.id
         self._running[id(job)] = _Sent(asked, name, turn.group, turn.session or name, job.unit == 1)
 
-    def settled(self, job: Job, hit: int) -> None:
-        """The same one at its end, with the tokens that it hit."""
+    def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
         found = self._running.pop(id(job))
         found.prompt = replace(found.prompt, outputs=job.request.outputs if found.whole else ())
-        found.predicted = hit
+        found.predicted = served.hit
         self._ended.append(found)
 
     def told(self, plan: Plan, *, per_request: bool) -> EventReads:

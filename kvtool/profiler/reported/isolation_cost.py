@@ -8,11 +8,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 from kvtool.accounting.ledger.totals import TokenTotals
-from kvtool.accounting.observable import by_pair
+from kvtool.accounting.observable import ObservableBook, by_pair
 from kvtool.accounting.quantiles import quantiles
 from kvtool.diagnose.findings import Locate
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_books import TimeBook
+from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.isolation import Isolation, ObservedLine, ObservedPair
 from kvtool.workload.turn import Turn
 
@@ -21,11 +22,9 @@ _MOST = 20
 _KEY = "run:isolate-tenants"
 
 
-def isolation_of(
-    result: PassResult, again: Callable[[Sequence[Fix]], PassResult], *, locate: Locate
-) -> Isolation | None:
+def isolation_of(result: RunResult, again: Callable[[Sequence[Fix]], RunResult], *, locate: Locate) -> Isolation | None:
     """Of a run with several tenants; None where the run was interrupted."""
-    book = result.observable
+    book = result.book(ObservableBook)
     apart = again([Fix(_KEY, "", "P0", None, "give each tenant a salt", make=lambda: _salted)])
     if apart.partial:
         result.partial = True
@@ -39,12 +38,13 @@ def isolation_of(
     shared, isolated = (TokenTotals.of(list(run.ledger.totals())).hit_tokens for run in (result, apart))
     pairs = by_pair(observed).most_common(_MOST)
     cost = None
-    if result.money is not None and apart.money is not None:
-        before, after = (run.money.total[run.money.told].costs for run in (result, apart) if run.money is not None)
+    money, apart_money = money_of(result), money_of(apart)
+    if money is not None and apart_money is not None:
+        before, after = (each.total[each.told].costs for each in (money, apart_money))
         if before.requests and before.requests == after.requests:
             cost = after.predicted.total - before.predicted.total
-    median = quantiles(result.ttft_on)
-    later = quantiles(apart.ttft_on)
+    median = quantiles(result.book(TimeBook).on)
+    later = quantiles(apart.book(TimeBook).on)
     return Isolation(
         tenants=len(book.tenants),
         observable_tokens=tokens,

@@ -12,7 +12,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.accounting.prices.mark_advice import WAYS, MarkedPrefix, marked_prefixes
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.run.run import PassResult
+from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.money import PrefixAdvice
 
 _MOST_PREFIXES = 5
@@ -22,7 +22,7 @@ _WORTH = 100
 """The choice of a way for a prefix is worth at least one in so many of what that of the first one is."""
 _KEY = "run:marks"
 
-Again = Callable[[Sequence[Fix]], PassResult]
+Again = Callable[[Sequence[Fix]], RunResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,22 @@ class _Candidate:
 class MarkTrials:
     """The prefixes of a run, and other runs with other marks; a run that was interrupted counts as none."""
 
-    def __init__(self, result: PassResult, book: MoneyBook, again: Again | None, fixes: Sequence[Fix] = ()) -> None:
+    def __init__(self, result: RunResult, book: MoneyBook, again: Again | None, fixes: Sequence[Fix] = ()) -> None:
         """`again` runs with fixes (None: nothing is to be tried); those of the run itself are `fixes`."""
         self._result, self._book, self._again, self._fixes = result, book, again, list(fixes)
         self._trees: dict[str, TimedTree] = {}
         self._candidates: list[_Candidate] = []
         self._applies = book.requests == book.total[book.told].costs.requests
         """Whether every request is of a provider that stores what is marked, at a price that is known."""
-        for scope, scoped in {} if result.hosted is None else result.hosted.trees.items():
+        hosted = result.counts.hosted
+        for scope, scoped in {} if hosted is None else hosted.trees.items():
             row = book.used.get(scoped.model or "")
             if row is None or not scoped.rules.needs_mark or row.above or row.hours:
                 self._applies = False
                 continue
             self._trees[scope] = scoped.tree
             rates = book.prices.rates(row, 0, None)
-            scale = result.hosted.ratios.scale(scoped.model or "") if result.hosted is not None else None
+            scale = hosted.ratios.scale(scoped.model or "") if hosted is not None else None
             assert scale is not None, "the run of a provider's rules"
             for node, prefix in marked_prefixes(scoped, rates, scale):
                 self._candidates.append(_Candidate(node, scoped.model or "", prefix))
@@ -114,9 +115,10 @@ class MarkTrials:
         if run.partial:
             self._result.partial = True
             return None
-        if run.money is None:
+        again = money_of(run)
+        if again is None:
             return None
-        before, after = (money.total[money.told].costs for money in (self._book, run.money))
+        before, after = (money.total[money.told].costs for money in (self._book, again))
         return after.predicted.total if before.requests == after.requests else None
 
 

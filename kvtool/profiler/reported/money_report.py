@@ -9,9 +9,9 @@ from decimal import Decimal
 from kvtool.accounting.prices.bill import Bill, shown_money
 from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
-from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.reported.mark_trials import MarkTrials
 from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.money import (
     CauseMoney,
     GpuMoney,
@@ -33,12 +33,12 @@ _MOST_STALE = 3
 class FixedRun:
     """The run with the fixes that were kept, and its prefixes."""
 
-    result: PassResult
+    result: RunResult
     marks: MarkTrials
 
 
 def money_told(
-    result: PassResult,
+    result: RunResult,
     marks: MarkTrials | None,
     fixed: FixedRun | None,
     gpu: GpuMoney | None,
@@ -46,7 +46,7 @@ def money_told(
 ) -> MoneyTold:
     """Of a run, of runs with other marks and, where fixes were kept, of the run with them; `reads` is what servers of one's own
     reported."""
-    book = result.money
+    book = money_of(result)
     if book is None or not book.known:
         money = None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests)
         return MoneyTold(money=money) if reads is None else replace(reads, money=money)
@@ -68,7 +68,7 @@ def money_told(
     )
 
 
-def _predicted(book: MoneyBook, side: MoneySide, result: PassResult) -> Predicted:
+def _predicted(book: MoneyBook, side: MoneySide, result: RunResult) -> Predicted:
     read = side.predicted
     return Predicted(
         requests=read.requests,
@@ -78,7 +78,7 @@ def _predicted(book: MoneyBook, side: MoneySide, result: PassResult) -> Predicte
         reachable_tokens=min(side.reachable, read.prompt),
         lost=dict(side.lost),
         most_a_minute=book.most_a_minute,
-        tokens_per_own={} if result.hosted is None else result.hosted.ratios.told(),
+        tokens_per_own={} if result.counts.hosted is None else result.counts.hosted.ratios.told(),
     )
 
 
@@ -122,8 +122,9 @@ def _best(book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkT
     """The least of what it costs by the rules, with the fixes that were kept, and with each prefix marked best: each by a run."""
     found = [side.costs.predicted.total]
     tried = [marks.least()]
-    if fixed is not None and fixed.result.money is not None:
-        again = fixed.result.money.total[book.told].costs
+    fixed_money = None if fixed is None else money_of(fixed.result)
+    if fixed is not None and fixed_money is not None:
+        again = fixed_money.total[book.told].costs
         if again.requests == side.costs.requests:
             tried += [again.predicted.total, fixed.marks.least()]
     return min(found + [total for total in tried if total is not None])

@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kvtool.accounting.book import Book
+from kvtool.accounting.ledger.ledger import LedgerEntry
+from kvtool.accounting.ledger.traced_batch import TracedBatch
+from kvtool.accounting.servers.server import ServedRequest
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
@@ -62,8 +66,9 @@ class _Kept(NamedTuple):
 class ServerReads:
     """Takes every request that ran; those that no server told anything of are only kept to be run again."""
 
-    def __init__(self, *, whole: bool = True) -> None:
-        """`whole`: no request ran before the first one that is entered."""
+    def __init__(self, *, before: int = 0) -> None:
+        """`before`: requests that ran before the first one that is entered."""
+        self.before = before
         self.groups: dict[str, int] = {}
         self.models: dict[str, tuple[int, int]] = {}
         """Prompt tokens by model, as reported and as we count them."""
@@ -71,7 +76,7 @@ class ServerReads:
         self._times = array("d")
         self.kept: list[_Kept] = []
         self._tokens = self._requests = 0
-        self.complete = whole
+        self.complete = not before
         """Whether all requests were kept."""
 
     def __len__(self) -> int:
@@ -114,6 +119,28 @@ class ServerReads:
             group, reported, prompt, own, hit, reachable, known, kept, cut = numbers[at * _WIDTH : (at + 1) * _WIDTH]
             began, ended = times[2 * at : 2 * at + 2]
             yield ServerRead(group, reported, prompt, own, hit, reachable, known, kept, bool(cut), began, ended)
+
+
+class ServerReadBook(Book):
+    """Compares what servers reported of requests with what the embedded engine read of them."""
+
+    def __init__(self) -> None:
+        self.reads: ServerReads | None = None
+        """None until a server reported anything."""
+        self._before = 0
+
+    def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
+        assert entry is not None
+        if self.reads is None:
+            usage = job.turn.call.usage
+            if usage is None or usage.cached is None:
+                self._before += 1
+                return
+            self.reads = ServerReads(before=self._before)
+        self.reads.add(job, served.hit, entry.reachable, entry.known)
+
+    def add_batch(self, batch: TracedBatch) -> None:
+        self._before += len(batch)
 
 
 def hits_with(kept: Sequence[_Kept], config: EngineConfig, latency: LatencyModel) -> list[int]:

@@ -5,29 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvtool.accounting.plan import Plan
-from kvtool.profiler.run.run import PassResult
 from kvtool.profiler.reported.money_parts import MoneyTold
 from kvtool.profiler.reported.server_difference import explained
 from kvtool.profiler.reported.server_reads import ServerRead, ServerReads
+from kvtool.profiler.run.run_books import RowBook
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.money import Predicted, Reported
 from kvtool.results.report import GroupRead, RequestRead
 
 
-def server_told(result: PassResult, reads: ServerReads, plan: Plan) -> tuple[MoneyTold, list[str]]:
+def server_told(result: RunResult, reads: ServerReads, plan: Plan) -> tuple[MoneyTold, list[str]]:
     """Both sums, in all and by group, with the causes between them, and what was found out; requests that are kept one by one get
     theirs."""
     rows = list(reads.rows())
     if not rows:
         return MoneyTold(), []
     difference = explained(reads, plan)
-    for at, row, causes in zip(result.told_reads, rows, difference.requests, strict=False):
+    kept = result.find(RowBook)
+    for row, causes in zip(rows, difference.requests, strict=False):
+        if kept is None:
+            break
+        at = reads.before + row.kept
         read = RequestRead(
             prompt_tokens=row.prompt,
             predicted_tokens=row.in_theirs(row.hit),
             reported_tokens=row.reported,
             difference=causes,
         )
-        result.rows[at] = result.rows[at].model_copy(update={"provider": read})
+        kept.rows[at] = kept.rows[at].model_copy(update={"provider": read})
     prompt, predicted, reported = _sums(rows)
     told = MoneyTold(
         reported=Reported(

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from kvtool.accounting.book import Book
+from kvtool.accounting.ledger.ledger import LedgerEntry
+from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
 _MOST_TURNS = 256
 _MOST_CHARACTERS = 4_000_000
 
 
-class SampleBook:
+class SampleBook(Book):
     """The first turns of each group, as many as a bound on their text allows."""
 
     def __init__(self) -> None:
         self._turns: dict[str, list[Turn]] = {}
         self._characters: dict[str, int] = {}
+
+    def begin(self, job: Job, _entry: LedgerEntry | None) -> None:
+        self.add(job.turn)
 
     def add(self, turn: Turn) -> None:
         """Keep a turn that has text while there is room."""

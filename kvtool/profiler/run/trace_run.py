@@ -1,22 +1,18 @@
-"""Requests of a trace that are like most of them: through the cache by their numbers, and into the books many at a time."""
+"""Requests of a trace in batches: through the cache by their numbers, and into the books many at a time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from kvtool.accounting.decode_traffic import ConversationWindows
+from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
-from kvtool.accounting.servers.server import ServeChain
+from kvtool.accounting.servers.server import ByNumber, Server
 from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.impossible_requests import most_tokens
-from kvtool.engine.prediction.latency import PrefillTimes
+from kvtool.profiler.run.ledger_writers import LedgerWriter
 from kvtool.workload.call import NO_CALL
-from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.turn import Turn
-
-if TYPE_CHECKING:
-    from kvtool.profiler.run.run import PassResult
 
 _TOGETHER = 1 << 12
 _MOST_BLOCKS = 1 << 20
@@ -26,40 +22,32 @@ _MOST_GROUPS = 64
 
 
 class TraceRun:
-    """Stands for `begin`, `execute` and `end` of a pass; results are the same. What is taken is in the books after `flush`.
-
-    It is for passes by numbers that serve one request at a time, and want no more of a request than what groups sum.
-    """
+    """Does what `Run.begin` and `Run.end` do, with the same results; the books have what is taken after `flush`."""
 
     def __init__(
         self,
         plan: Plan,
         numbers: TraceNumbers,
-        serve: ServeChain,
-        result: PassResult,
-        prefill: PrefillTimes,
+        by_number: ByNumber,
+        ledger: LedgerWriter,
+        books: Sequence[Book],
         *,
         follows_engine: bool,
-        windows: ConversationWindows | None,
-        keep: KeptTrace | None,
-        only_hits: bool,
-        first_look: bool,
-        timed: bool,
     ) -> None:
-        self._plan = plan
+        self.serve = by_number.serve
+        self.queries = 0
+        """Tokens that were looked up, and `hit_queries` those that were found."""
+        self.hit_queries = 0
         self._numbers = numbers
-        self._serve = serve
-        self._result = result
-        self._prefill = prefill
-        self._windows = windows
-        self._keep = keep
-        self._only_hits = only_hits
-        self._first_look = first_look
-        self._timed = timed
+        self._serve_chain = by_number.serve_chain
+        self._add_numbered = [book.add_numbered for book in books if type(book).add_numbered is not Book.add_numbered]
+        add_batch = [book.add_batch for book in books if type(book).add_batch is not Book.add_batch]
+        self._add_batch = [ledger.add_batch, *add_batch]
         engine = plan.engine
         self._size = engine.block_size
         self._longest = engine.max_model_len
         self._follows_engine = follows_engine
+        self._counts_lookups = follows_engine and engine.enable_prefix_caching
         self._most_tokens = most_tokens(engine)
         self._batch = TracedBatch(self._size)
 
@@ -85,47 +73,37 @@ class TraceRun:
         chain = hashed.chain
         if chain is None:
             chain = self._numbers.number(hashed.hash_ids, turn.salt)
-        if self._keep is not None:
-            self._keep.add(turn, chain)
-        hit, outputs = self._serve(chain, tokens, answer)
+        hit, outputs = self._serve_chain(chain, tokens, answer)
         batch.add(group, tokens, chain, hit, outputs)
-        if self._windows is not None:
-            self._windows.add_numbered(tokens, chain.numbers)
+        for add_numbered in self._add_numbered:
+            add_numbered(turn, chain)
         if len(batch) >= _TOGETHER or len(batch.again) >= _MOST_BLOCKS:
             self.flush()
         return True
 
     def _fits(self, tokens: int, answer: int) -> bool:
-        """Whether `check_fits` would let it pass."""
+        """Return whether `check_fits` would let it pass."""
         return 0 < tokens < self._longest and min(tokens + answer - 1, self._longest) <= self._most_tokens
 
     def flush(self) -> None:
         """Enter in the books what was served since the last time."""
-        batch, result, plan = self._batch, self._result, self._plan
+        batch = self._batch
         if not len(batch):
             return
-        rows, ledger = batch.rows(), result.ledger
-        if self._follows_engine and plan.engine.enable_prefix_caching:
-            result.queries += int(rows.tokens.sum())
-            result.hit_queries += int(rows.hit.sum())
-        if self._only_hits:
-            for name, part in batch.of_groups(rows):
-                ledger.group(name).add_all(part.tokens, part.hit)
-        else:
-            ledger.enter_traced(batch, evicts=plan.engine.num_blocks is not None)
-            result.generation_tokens += int(rows.outputs.sum())
-            for name, part in batch.of_groups(rows) if self._first_look else ():
-                result.boundaries.add_all(name, part.tokens, part.own, unit=batch.unit)
-        if self._timed:
-            self._add_times()
+        if self._counts_lookups:
+            rows = batch.rows()
+            self.queries += int(rows.tokens.sum())
+            self.hit_queries += int(rows.hit.sum())
+        for add_batch in self._add_batch:
+            add_batch(batch)
         batch.clear()
 
-    def _add_times(self) -> None:
-        """What each would wait for its first token: at least its last one is computed."""
-        batch, result, seconds = self._batch, self._result, self._prefill.seconds
-        rows = batch.rows()
-        for number, tokens, cached in zip(rows.group.tolist(), rows.tokens.tolist(), rows.hit.tolist(), strict=True):
-            off = seconds(tokens, 0)
-            hit = min(cached, tokens - 1)
-            result.add_ttft(batch.groups[number], seconds(tokens, hit) if hit else off, tokens - cached)
-            result.ttft_off.append(off)
+
+def trace_run(
+    plan: Plan, numbers: TraceNumbers | None, server: Server, ledger: LedgerWriter, books: Sequence[Book]
+) -> TraceRun | None:
+    """Make the batches of a run of a trace; None where the server, the ledger or a book needs each request by itself."""
+    one_by_one = not ledger.takes_batches or not all(book.takes_batches for book in books)
+    if numbers is None or server.by_number is None or one_by_one:
+        return None
+    return TraceRun(plan, numbers, server.by_number, ledger, books, follows_engine=server.traits.follows_engine)

@@ -1,0 +1,130 @@
+"""What runs are for: each purpose chooses how the ledger is written and which books are. A new book is a class and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.book import Book
+from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.observable import ObservableBook
+from kvtool.accounting.servers.server import ServerTraits
+from kvtool.accounting.views.collector import ViewBook
+from kvtool.diagnose.shared_secrets import SensitiveBook
+from kvtool.profiler.run.cause_sample import Looks
+from kvtool.profiler.run.ledger_writers import CauseWriter, FateWriter, HitWriter, hosted_scope, new_ledger
+from kvtool.profiler.run.run import Run
+from kvtool.profiler.run.run_books import (
+    CounterBook,
+    DecodeBook,
+    EventFile,
+    HitBook,
+    Hits,
+    KeptBook,
+    RowBook,
+    SaltBook,
+)
+from kvtool.profiler.run.run_setup import RunSetup
+from kvtool.profiler.run.samples import SampleBook
+from kvtool.profiler.run.source_readers import read_by_two, read_divided, read_plainly
+from kvtool.results.choices import By
+from kvtool.workload.kept_requests import KeptRequests
+from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.event_writer import EventWriter
+    from kvtool.accounting.prices.money_book import MoneyBook
+    from kvtool.profiler.reported.beside_events import BesideEvents
+
+
+def explained_run(
+    setup: RunSetup,
+    *,
+    explain: bool = True,
+    one_in: Mapping[str, int] | None = None,
+    relaxed: Sequence[tuple[str, Hits]] = (),
+    per_request: bool = False,
+    by: By | None = None,
+    views: ViewBook | None = None,
+    decode: bool = False,
+    money: MoneyBook | None = None,
+    beside: BesideEvents | None = None,
+    keep: KeptTrace | KeptRequests | None = None,
+    events: EventWriter | None = None,
+) -> Run:
+    """Make the run that a report is about: every token gets its fate, and every loss its cause.
+
+    `one_in` has causes looked for in a part of large groups; without `explain` none are. `relaxed` are the hits of `HitBook`s of
+    runs without a limit of the engine, by the fate that the limit explains. `by` asks the ledger for sums by session, tenant or
+    line. `views` collects what reports draw, `decode` asks what decode steps read, `money` sums what requests cost, `beside`
+    compares with the KV events of a server, `keep` keeps the requests for later runs, and `events` gets the engine's KV events.
+    """
+    from kvtool.profiler.reported.server_reads import ServerReadBook
+
+    plan, maker = setup.plan, setup.maker
+    steps = DecodeBook(plan) if decode and plan.engine.plan is None else None  # windows and states are read otherwise
+    server = setup.make_server(
+        ladder=True, runner=None if steps is None else steps.runner, record_events=events is not None
+    )
+    traits = server.traits
+    ledger = FateWriter(plan, maker, traits, explain=explain, by=by, watcher=views, one_in=one_in, relaxed=relaxed)
+    books: list[Book | None] = [
+        None if events is None else EventFile(events, server),
+        None if keep is None else KeptBook(keep),
+        steps,
+        *setup.price_books(money),
+        CounterBook(may_skip_cache=plan.by_vllm),
+        views,
+        beside,
+        RowBook() if per_request else None,
+        setup.time_book(traits),
+    ]
+    as_they_are = explain and setup.rewrite is None
+    if as_they_are:
+        books += [
+            SampleBook(),
+            None if traits.salted else SaltBook(),
+            SensitiveBook(),
+            BoundaryBook(plan.base_block, whole_prompt_may_hit=traits.whole_prompt_may_hit),
+            ObservableBook(_scope_of(traits)),
+            ServerReadBook() if traits.follows_engine else None,
+        ]
+    read = read_by_two(setup, server, ledger, compares=not one_in) if as_they_are else read_plainly(setup)
+    run = Run(setup, server, ledger, [book for book in books if book is not None], read)
+    if as_they_are:
+        setup.progress.tells(run.rate_so_far)
+    return run
+
+
+def cause_run(setup: RunSetup, *, one_in: Mapping[str, int] | None = None) -> Run:
+    """Make a run that tells what hits and what causes losses, and no fate of any token; see `explained_run`."""
+    plan, maker = setup.plan, setup.maker
+    server = setup.make_server(ladder=False)
+    ledger = new_ledger(plan, maker, server.traits, find_gaps=True, fates=False)
+    writer = CauseWriter(plan, maker, server.traits, ledger, one_in=one_in)
+    books = [setup.time_book(server.traits)] if server.traits.has_clock else []
+    return Run(setup, server, writer, books, read_divided(setup, Looks(one_in or {})))
+
+
+def counted_run(
+    setup: RunSetup, *, keep_hits: bool = False, money: MoneyBook | None = None, timed: bool = False
+) -> Run:
+    """Make a run that tells what hits, and no fate of any token.
+
+    `keep_hits`: request by request. `money` sums what requests cost; `timed` predicts their times, too.
+    """
+    plan, maker = setup.plan, setup.maker
+    server = setup.make_server(ladder=False)
+    writer = HitWriter(plan, maker, server.traits)
+    books: list[Book] = [*([HitBook()] if keep_hits else []), *setup.price_books(money)]
+    if timed or server.traits.has_clock:
+        books.append(setup.time_book(server.traits))
+    return Run(setup, server, writer, books, read_divided(setup))
+
+
+def _scope_of(traits: ServerTraits) -> Callable[[Turn], str | None]:
+    """Return how the cache that a request can read is named."""
+    if traits.hosted:
+        return hosted_scope
+    return (lambda turn: turn.salt) if traits.salted else lambda _: None

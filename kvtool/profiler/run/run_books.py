@@ -1,0 +1,236 @@
+"""The small books of a run: hits, times, counters, rows, prices, decode steps, tenants' salts, KV events."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.book import Book
+from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
+from kvtool.accounting.event_writer import EventWriter
+from kvtool.accounting.ledger.ledger import LedgerEntry
+from kvtool.accounting.ledger.traced_batch import TracedBatch
+from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.servers.server import ServedRequest, Server
+from kvtool.engine.blocks.chain_numbers import Chain
+from kvtool.engine.prediction.latency import PrefillTimes
+from kvtool.engine.runner import DryRunner
+from kvtool.engine.step import Runner
+from kvtool.results.report import RequestRead, RequestRow
+from kvtool.results.run_times import Decode
+from kvtool.workload.jobs import Job
+from kvtool.workload.kept_requests import KeptRequests
+from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.cache_rules import Prediction
+    from kvtool.accounting.prices.money_book import MoneyBook
+
+_MOST_SALTS = 10_000
+"""Bound for hostile logs: nobody has so many tenants whose number must be exact."""
+
+Hits = dict[tuple[str, str, int], list[int]]
+"""Hit tokens by group, request id and turn; a log may use an id again."""
+
+
+def hits_key(job: Job) -> tuple[str, str, int]:
+    """Return the key of a request in `Hits`."""
+    return job.turn.group, job.request.id, job.turn.index
+
+
+class HitBook(Book):
+    """Keeps the hit tokens of each request, for the ledger of a later run."""
+
+    takes_batches = False
+
+    def __init__(self) -> None:
+        self.hits: Hits = {}
+
+    def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
+        self.hits.setdefault(hits_key(job), []).append(served.hit)
+
+
+class TimeBook(Book):
+    """Keeps the seconds to the first token of each request: on the server's clock, or predicted for a request alone."""
+
+    def __init__(self, prefill: PrefillTimes, *, has_clock: bool) -> None:
+        self._prefill = prefill
+        self._has_clock = has_clock
+        self.groups: dict[str, array[float]] = {}
+        """With the cache, by group."""
+        self.off: array[float] = array("d")
+        """Without the cache; empty where the server has a clock."""
+        self.computed: array[int] = array("q")
+        """Prompt tokens that were computed."""
+
+    @property
+    def on(self) -> array[float]:
+        """The times with the cache, of all groups."""
+        together = array("d")
+        for times in self.groups.values():
+            together.extend(times)
+        return together
+
+    def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
+        group, tokens = job.turn.group, job.request.num_prompt_tokens
+        if not self._has_clock:
+            self._add_alone(group, tokens, served.hit)
+        elif served.waited is not None:
+            self._add(group, served.waited, tokens - served.hit)
+
+    def add_batch(self, batch: TracedBatch) -> None:
+        rows = batch.rows()
+        for number, tokens, hit in zip(rows.group.tolist(), rows.tokens.tolist(), rows.hit.tolist(), strict=True):
+            self._add_alone(batch.groups[number], tokens, hit)
+
+    def _add_alone(self, group: str, tokens: int, hit: int) -> None:
+        """Add a request that has the server for itself: at least its last token is computed."""
+        seconds = self._prefill.seconds
+        off, used = seconds(tokens, 0), min(hit, tokens - 1)
+        self._add(group, seconds(tokens, used) if used else off, tokens - hit)
+        self.off.append(off)
+
+    def _add(self, group: str, seconds: float, computed: int) -> None:
+        self.groups.setdefault(group, array("d")).append(seconds)
+        self.computed.append(computed)
+
+
+class CounterBook(Book):
+    """Counts what the metrics of a server count beside its lookups."""
+
+    def __init__(self, *, may_skip_cache: bool) -> None:
+        """`may_skip_cache`: the server knows requests that look nothing up, as vLLM does."""
+        self._may_skip_cache = may_skip_cache
+        self.generation_tokens = 0
+        self.uncounted = 0
+        """Requests that look nothing up, so that no counter of their server has them."""
+        self.uncounted_tokens = 0
+        """Prompt tokens of these."""
+
+    def end(self, job: Job, _entry: LedgerEntry | None, _served: ServedRequest) -> None:
+        self.generation_tokens += len(job.request.outputs)
+        if self._may_skip_cache and job.request.skip_reading_cache:
+            self.uncounted += 1
+            self.uncounted_tokens += job.request.num_prompt_tokens
+
+    def add_batch(self, batch: TracedBatch) -> None:
+        self.generation_tokens += int(batch.rows().outputs.sum())
+
+
+class SaltBook(Book):
+    """Keeps the cache salts that the rules of a run do not know; of many the first."""
+
+    def __init__(self) -> None:
+        self.salts: set[str] = set()
+
+    def begin(self, job: Job, _entry: LedgerEntry | None) -> None:
+        if job.turn.salt and len(self.salts) < _MOST_SALTS:
+            self.salts.add(job.turn.salt)
+
+
+class RowBook(Book):
+    """Keeps a row of each request, for reports with `--per-request`."""
+
+    takes_batches = False
+
+    def __init__(self) -> None:
+        self.rows: list[RequestRow] = []
+
+    def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
+        row = RequestRow(
+            id=job.request.id,
+            group=job.turn.group,
+            prompt_tokens=job.request.num_prompt_tokens,
+            hit_tokens=served.hit,
+            provider=_read(job, served.prediction),
+        )
+        self.rows.append(row)
+
+
+def _read(job: Job, prediction: Prediction | None) -> RequestRead | None:
+    if prediction is None:
+        return None
+    from kvtool.accounting.prices.money_book import request_read
+
+    return request_read(job.turn.call, prediction)
+
+
+class PriceBook(Book):
+    """Sums what requests cost, where a provider's rules are followed."""
+
+    def __init__(self, money: MoneyBook, epoch: float | None) -> None:
+        """`epoch`: seconds of the clock at which the log begins."""
+        self.money = money
+        self._epoch = epoch
+
+    def leave_out(self, job: Job) -> None:
+        self._add(job, None, job.turn.arrival or 0.0)
+
+    def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
+        if served.prediction is not None:
+            self._add(job, served.prediction, job.request.arrival)
+
+    def _add(self, job: Job, prediction: Prediction | None, now: float) -> None:
+        turn, output = job.turn, len(job.request.output_ids or [])
+        if turn.output_text is None and turn.output_ids is None and turn.output_tokens is None:
+            output = 0  # the log does not say that there was an answer
+        moment = moment_of(self._epoch, now)
+        self.money.add(turn.group, turn.call, prediction, output=output, now=now, moment=moment)
+
+
+class DecodeBook(Book):
+    """Samples what decode steps read: those of the run, or of conversations that would decode together."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._windows = ConversationWindows(plan)
+        self._steps = None if plan.one_at_a_time else SampledSteps(plan, DryRunner())
+        self.decode: Decode | None = None
+
+    @property
+    def runner(self) -> Runner | None:
+        """The runner that looks at the steps of the run; None where requests run one at a time."""
+        return self._steps
+
+    def end(self, job: Job, _entry: LedgerEntry | None, _served: ServedRequest) -> None:
+        self._windows.add(job.turn, job.request)
+
+    def add_numbered(self, turn: Turn, chain: Chain) -> None:
+        assert turn.hashed is not None
+        self._windows.add_numbered(turn.hashed.num_tokens, chain.numbers)
+
+    def close(self) -> None:
+        traffic = None if self._steps is None else self._steps.traffic()
+        self.decode = self._windows.traffic() if traffic is None else traffic
+
+
+class KeptBook(Book):
+    """Keeps the requests, for runs that try something else."""
+
+    def __init__(self, kept: KeptTrace | KeptRequests) -> None:
+        self._kept = kept
+        self.takes_batches = isinstance(kept, KeptTrace)
+
+    def begin(self, job: Job, _entry: LedgerEntry | None) -> None:
+        self._kept.add(job.turn, job.chain)
+
+    def add_numbered(self, turn: Turn, chain: Chain) -> None:
+        self._kept.add(turn, chain)
+
+
+class EventFile(Book):
+    """Writes a server's KV events to a file."""
+
+    takes_batches = False
+
+    def __init__(self, writer: EventWriter, server: Server) -> None:
+        self._writer = writer
+        self._server = server
+
+    def end(self, _job: Job, _entry: LedgerEntry | None, _served: ServedRequest) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write the events since the last time."""
+        self._writer.write(self._server.take_events())

@@ -1,0 +1,71 @@
+"""The result of a run: its ledger, its causes, its other books, and what its server counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from kvtool.accounting.book import Book
+from kvtool.accounting.ledger.ledger import Ledger
+from kvtool.accounting.servers.server import RunCounts
+from kvtool.diagnose.causes import CauseBook
+from kvtool.profiler.run.run_books import PriceBook
+
+if TYPE_CHECKING:
+    from kvtool.accounting.prices.money_book import MoneyBook
+
+AnyBook = TypeVar("AnyBook", bound=Book)
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """Requests that a run did not serve."""
+
+    refused: int = 0
+    """Requests that the engine would never run, and the first reason."""
+    first_refusal: str = ""
+    failed: dict[int, int] = field(default_factory=dict)
+    """Requests that their server refused or failed, by HTTP status: no traffic of its cache."""
+    unpredicted: dict[str, int] = field(default_factory=dict)
+    """Requests by model, where no cache rules are known for it."""
+
+    def refuse(self, reason: str) -> None:
+        """Count a refused request."""
+        self.refused += 1
+        self.first_refusal = self.first_refusal or reason
+
+
+@dataclass(slots=True)
+class RunResult:
+    """The result of one run over a workload."""
+
+    ledger: Ledger
+    causes: CauseBook
+    books: Sequence[Book] = ()
+    left_out: LeftOut = field(default_factory=LeftOut)
+    counts: RunCounts = field(default_factory=RunCounts)
+    partial: bool = False
+    """Whether Ctrl-C ended the run early."""
+
+    def find(self, kind: type[AnyBook]) -> AnyBook | None:
+        """Return the book of a kind; None where the run had none."""
+        return next((book for book in self.books if isinstance(book, kind)), None)
+
+    def book(self, kind: type[AnyBook]) -> AnyBook:
+        """Return the book of a kind, which the purpose of the run has."""
+        found = self.find(kind)
+        assert found is not None, f"a run without {kind.__name__}"
+        return found
+
+    def forget_requests(self) -> None:
+        """Keep totals and causes, and nothing that grows with the requests: several such results are kept side by side."""
+        self.ledger.forget_requests()
+        self.books = ()
+        self.counts = replace(self.counts, hosted=None)
+
+
+def money_of(result: RunResult) -> MoneyBook | None:
+    """Return the sums of what requests cost; None where the run had none."""
+    prices = result.find(PriceBook)
+    return None if prices is None else prices.money
