@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -20,12 +19,10 @@ from kvtool.diagnose.finding_cost import by_cost
 from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
 from kvtool.diagnose.shared_secrets import SensitiveBook
-from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
-from kvtool.fixes.fix import ALL_TIERS, Fix, Tier, combined
-from kvtool.measure.engine_extra import need_engine, not_measured
+from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.counted_once import check_counted_once, with_causes
@@ -33,38 +30,30 @@ from kvtool.profiler.document import Measurements, made_report, with_measurement
 from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.left_out import left_out
 from kvtool.profiler.log_part import LogPart, can_be_parted
+from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.reported.money_parts import MoneyTold
 from kvtool.profiler.reported.server_reads import ServerReadBook
 from kvtool.profiler.run.cause_sample import one_in
-from kvtool.profiler.run.purposes import cause_run, counted_run, explained_run
-from kvtool.profiler.run.run import Run
-from kvtool.profiler.run.run_books import CounterBook, HitBook, Hits, SaltBook, TimeBook
+from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.run_books import SaltBook, TimeBook
+from kvtool.profiler.run.run_metrics import run_metrics
 from kvtool.profiler.run.run_result import RunResult, money_of
-from kvtool.profiler.run.run_setup import RunSetup
+from kvtool.profiler.run.workload_runs import WorkloadRuns, workload_file
 from kvtool.profiler.sticky_sessions import sticky_told
 from kvtool.profiler.unexplained_losses import check_nothing_hidden, with_the_rest
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
 from kvtool.results.money import GpuMoney
-from kvtool.results.report import KvCacheDtype, Report, Totals
-from kvtool.results.run_times import Decode
+from kvtool.results.report import KvCacheDtype, Report
 from kvtool.results.views import Timeline
-from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.jobs import JobMaker
-from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.kept_trace import KeptTrace
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
 
-Purpose = Callable[[RunSetup], Run]
-"""Makes a run: one of `purposes`."""
-
 if TYPE_CHECKING:
-    from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.fixes.edits.edit import FileEdit
     from kvtool.profiler.advice.advisor import Advice
@@ -73,7 +62,6 @@ if TYPE_CHECKING:
     from kvtool.profiler.optimize.optimizer import Optimized
     from kvtool.profiler.reported.beside_events import BesideEvents
     from kvtool.profiler.reported.server_reads import ServerReads
-    from kvtool.workload.yaml.yaml_source import YamlSource
 
     PlanEdits = Callable[[RunResult, Advice], tuple[Optimized, Advice]]
     """Carries advice out in the files; with what is done, the advice that was followed. Raises TrialInterruptedError."""
@@ -124,9 +112,10 @@ class Profiler:
         self._plan_edits = plan_edits
         self.edits: Optimized | None = None
         """What `kvtool optimize` makes of the files on the advice of the last run; None where it edits none."""
-        self._prices = prices
         self._gpu_hour = gpu_hour
-        self.jobs = jobs
+        self.runs = WorkloadRuns(
+            source, renderer, plan, progress=progress, jobs=jobs, prices=prices, tries=wanted.advice
+        )
         self.measure = measure
         self.native_engine = native_engine
         self.events = events
@@ -146,103 +135,10 @@ class Profiler:
         self.locate = locate
         self.path = path
         self.count_skipped = count_skipped
-        self._kept: tuple[KeptTrace, TraceNumbers] | None = None
-        """The trace as the reported pass took it, for those that try something else."""
-        self._kept_requests: KeptRequests | None = None
-        """The same of a log of prompts."""
         self.told: list[str] = []
         """What the last run left out, and by which rules it predicted what hosted models would read."""
         self.interrupted: str | None = None
         """How far the last run had come where it was interrupted."""
-        self._requests: int | None = None
-        """How many a whole pass takes, once there has been one."""
-
-    def _run(
-        self,
-        stage: str,
-        plan: Plan,
-        purpose: Purpose = counted_run,
-        *,
-        fixes: Sequence[Fix] = (),
-        part: LogPart | None = None,
-        by_number: bool = True,
-    ) -> RunResult:
-        """Run the workload, or a `part` of it, with these fixes. `by_number`: blocks of traces may go by number."""
-        self._begin(stage, part)
-        source: Source = self.source
-        renderer, numbers = self.renderer, None
-        if plan.traced and by_number:
-            numbers = TraceNumbers()
-            if fixes and self._kept is not None:
-                source, numbers = self._kept
-        elif part is not None:
-            source = part.source
-        elif fixes and self._kept_requests is not None:
-            source = self._kept_requests
-        for fix in fixes:
-            plan = plan if fix.plan is None else fix.plan(plan)
-            source = source if fix.source is None else fix.source(source)
-            renderer = renderer if fix.renderer is None else fix.renderer(renderer)
-        maker = JobMaker(renderer, seed=plan.seed, numbers=numbers, answers=not plan.by_trace_study)
-        rewrite = combined(fixes) if fixes else None
-        result = purpose(RunSetup(plan, maker, self.progress, rewrite=rewrite, jobs=self.jobs)).run(source)
-        if (money := money_of(result)) is not None and isinstance(self.source, LogSource):
-            money.store(self.source.outcome.stored)
-        if not result.partial and part is None:
-            self._requests = self.progress.done
-        return result
-
-    def _reported_run(self, relaxed: Sequence[tuple[str, Hits]]) -> RunResult:
-        """Run what the report is about, and keep its requests for runs that try something else."""
-        plan, wanted = self.plan, self.wanted
-        traced = plan.traced and self.events is None
-        keep: KeptTrace | KeptRequests | None = None
-        if traced and self._may_try:
-            keep = KeptTrace()
-        elif not traced and wanted.advice and isinstance(self.source, LogSource):
-            keep = KeptRequests()
-        numbers: TraceNumbers | None = None
-
-        def purpose(setup: RunSetup) -> Run:
-            nonlocal numbers
-            numbers = setup.maker.numbers
-            return explained_run(
-                setup,
-                relaxed=relaxed,
-                per_request=wanted.per_request,
-                by=wanted.by,
-                views=ViewBook(plan.base_block, whole_prompt_may_hit=plan.by_trace_study, details=wanted.views),
-                decode=True,
-                money=self._money_book(plan),
-                beside=self.beside,
-                keep=keep,
-                events=self.events,
-            )
-
-        result = self._run("accounting", plan, purpose, by_number=traced)
-        if not result.partial and isinstance(keep, KeptRequests):
-            self._kept_requests = keep if keep.complete else None
-        elif not result.partial and isinstance(keep, KeptTrace) and keep.complete and numbers is not None:
-            self._kept = keep, numbers
-        return result
-
-    def _priced_run(self, stage: str, fixes: Sequence[Fix]) -> RunResult:
-        """Run with fixes; tell what requests cost, and when they are answered."""
-        money = self._money_book(self.plan)
-        return self._run(stage, self.plan, partial(counted_run, money=money, timed=True), fixes=fixes)
-
-    @property
-    def _may_try(self) -> bool:
-        """Whether the run of a trace may lose anything that is worth another run."""
-        return self.wanted.advice and (self.plan.engine.num_blocks is not None or self.plan.cache is not None)
-
-    def _money_book(self, plan: Plan) -> MoneyBook | None:
-        """For runs by the rules of providers."""
-        if self._prices is None or not plan.hosted:
-            return None
-        from kvtool.accounting.prices.money_book import MoneyBook
-
-        return MoneyBook(self._prices())
 
     def _money_told(self, result: RunResult, off: Sequence[float]) -> MoneyTold:
         """What was reported, predicted and paid; with fixes that were kept by running once more."""
@@ -261,7 +157,7 @@ class Profiler:
         if book is not None and book.known:
             from kvtool.profiler.reported.mark_trials import MarkTrials
 
-            again = partial(self._priced_run, "pricing the fixes")
+            again = partial(self.runs.priced, "pricing the fixes")
             tries = self.wanted.advice and not result.partial
             marks = MarkTrials(result, book, again if tries else None)
             kept = self.advice.fixes if self.advice is not None and tries else []
@@ -280,23 +176,9 @@ class Profiler:
         self.told += notes
         return told
 
-    def _begin(self, stage: str, part: LogPart | None = None) -> None:
-        """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
-        source, limit = self.source, self.plan.limit
-        total = self._requests if part is None else part.requests
-        if total is None and (workload := _workload_file(source)) is not None and workload.requests is not None:
-            total = workload.requests if limit is None else min(workload.requests, limit)
-        self.progress.stage(stage, total, self._share_read if isinstance(source, LogSource) else None)
-
-    def _share_read(self) -> float | None:
-        """Of a log that is read for the first time: by its bytes, or by the requests that are wanted of it."""
-        assert isinstance(self.source, LogSource)
-        share, limit = self.source.share_read(), self.plan.limit
-        return share if limit is None else max(share or 0.0, self.progress.done / limit)
-
     def _cut_short(self) -> str:
         """Of how much of the workload the figures are, where the accounting was interrupted."""
-        share = self._share_read() if isinstance(self.source, LogSource) else None
+        share = self.runs.share_read() if isinstance(self.source, LogSource) else None
         of = f", {percent(share)} of the log" if share is not None else ""
         return (
             f"interrupted after {plural(self.progress.done, 'request')}{of}: the figures are of these; no fix was tried"
@@ -306,9 +188,16 @@ class Profiler:
         """Account and advise; KvtoolError where there is nothing to profile. `measured` completes the report."""
         plan = self.plan
         if self.measure is not None:
-            self._check_measure(self.measure)
+            check_measure(self.measure)
         together = not plan.one_at_a_time and plan.by_engine
-        result = self._reported_run(self._relaxed_hits() if together else [])
+        result = self.runs.reported(
+            relaxed=self.runs.relaxed_hits() if together else [],
+            per_request=self.wanted.per_request,
+            by=self.wanted.by,
+            views=self.wanted.views,
+            beside=self.beside,
+            events=self.events,
+        )
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
         self.told = [*left_out(result.left_out), *sticky_told(result, plan, self.path)]
@@ -327,7 +216,7 @@ class Profiler:
         off = result.book(TimeBook).off
         if together and not result.partial:
             uncached = replace(plan, engine=replace(plan.engine, enable_prefix_caching=False))
-            without = self._run("without the cache", uncached)
+            without = self.runs.run("without the cache", uncached)
             off = without.book(TimeBook).on
             result.partial = without.partial
         groups = list(result.ledger.totals())
@@ -365,35 +254,21 @@ class Profiler:
         if self.wanted.advice and apart and not result.partial and len(result.book(ObservableBook).tenants) > 1:
             from kvtool.profiler.reported.isolation_cost import isolation_of
 
-            again = partial(self._priced_run, "keeping tenants apart")
+            again = partial(self.runs.priced, "keeping tenants apart")
             isolation = isolation_of(result, again, locate=self.locate)
             report = report.model_copy(update={"isolation": isolation, "partial": result.partial})
         if self.beside is not None:
             told = self.beside.told(plan, per_request=self.wanted.per_request)
             report = report.model_copy(update={"kv_events": told})
-        self.metrics = self._metrics(result, report.totals)
+        self.metrics = run_metrics(plan, result, report.totals)
         return report
-
-    def _relaxed_hits(self) -> list[tuple[str, Hits]]:
-        """Run without each limit of the engine, for requests that run together; return the hits by the fate that it explains."""
-        from kvtool.accounting.caches.relaxed_configs import full_attention, kinder_configs
-
-        plan = self.plan
-        found: list[tuple[str, Hits]] = []
-        for fate, engine in [*kinder_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
-            stage = "unlimited cache" if fate == "evicted" else f"without the limit {fate}"
-            run = self._run(stage, replace(plan, engine=engine), partial(counted_run, keep_hits=True))
-            if run.partial:
-                raise KeyboardInterrupt  # there is nothing to show yet
-            found.append((fate, run.book(HitBook).hits))
-        return found
 
     def measured(self, report: Report) -> Report:
         """The report of `run` with what real runs gave, where they were asked for; an interruption marks it."""
         if self.measure is None or report.partial:
             return report
         try:
-            measured, interrupted = self._measured(self.measure, report.decode)
+            measured, interrupted = measure(self.runs, self.measure, report.decode)
         except KeyboardInterrupt:  # while the model was made
             measured, interrupted = Measurements(), True
         return with_measurements(report, measured, partial=interrupted)
@@ -403,7 +278,7 @@ class Profiler:
         native, blocks = self.native_engine, self.plan.engine.num_blocks
         if native is None or native.num_blocks is None or blocks is None:
             return None
-        other = self._run("native KV dtype", replace(self.plan, engine=native))
+        other = self.runs.run("native KV dtype", replace(self.plan, engine=native))
         result.partial = other.partial
         rate = None if other.partial else TokenTotals.of(other.ledger.totals()).hit_rate
         return KvCacheDtype(
@@ -415,44 +290,9 @@ class Profiler:
             native_hit_rate=rate,
         )
 
-    def _metrics(self, result: RunResult, total: Totals) -> Metrics:
-        blocks = self.plan.engine.num_blocks
-        engine_ran = self.plan.by_engine
-        counts, times = result.counts, result.book(TimeBook)
-        return Metrics(
-            model_name=self.plan.latency.geometry.name,
-            queries=counts.queries if engine_ran else total.prompt_tokens,
-            hits=counts.hit_queries if engine_ran else total.hit_tokens,
-            prompt_tokens=total.prompt_tokens,
-            cached_tokens=total.hit_tokens,
-            generation_tokens=result.book(CounterBook).generation_tokens,
-            preemptions=counts.preemptions,
-            ttft=times.on,
-            requests=total.requests,
-            computed=times.computed,
-            config=self._cache_config() if engine_ran else {},
-            kv_cache_usage=counts.peak_used_blocks / (blocks - 1) if blocks is not None and engine_ran else None,
-        )
-
-    def _cache_config(self) -> dict[str, str]:
-        """The labels of vLLM's `cache_config_info` that the plan says; "None" where nothing is set, as there."""
-        engine = self.plan.engine
-        tokens = None if engine.num_blocks is None else engine.num_blocks * engine.block_size
-        return {
-            "block_size": str(engine.block_size),
-            "cache_dtype": self.plan.kv_cache_dtype,
-            "effective_attention_block_size": str(engine.block_size),
-            "enable_prefix_caching": str(engine.enable_prefix_caching),
-            "kv_cache_size_tokens": str(tokens),
-            "num_gpu_blocks": str(engine.num_blocks),
-            "num_gpu_blocks_override": "None",
-            "prefix_caching_hash_algo": engine.hash_algo,
-            "sliding_window": "None",
-        }
-
     def explained(self) -> RunResult:
         """One pass with causes. Raises TrialInterruptedError where it was interrupted."""
-        result = self._run("accounting", self.plan, explained_run)
+        result = self.runs.run("accounting", self.plan, explained_run)
         if result.partial:
             raise TrialInterruptedError
         return result
@@ -463,7 +303,7 @@ class Profiler:
         from kvtool.profiler.advice.advisor import Advisor
 
         block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
-        again = partial(self._tried, one_in=one_in(result.ledger.totals()))
+        again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
         proposed = partial(propose, block_size=block_size)
         capacity = None if blocks is None else (blocks - 1) * block_size
         ahead = self._lookahead(result)
@@ -471,28 +311,13 @@ class Profiler:
 
     def _lookahead(self, result: RunResult) -> Lookahead | None:
         """Where a part of a large log tells enough about all of it."""
-        if self._kept_requests is None or not can_be_parted(self.plan):
+        kept = self.runs.kept_requests
+        if kept is None or not can_be_parted(self.plan):
             return None
         from kvtool.profiler.advice.lookahead import Lookahead
 
-        part = LogPart.of(self._kept_requests, list(result.ledger.totals()))
-        return None if part is None else Lookahead(partial(self._tried_in_part, part))
-
-    def _tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: bool) -> RunResult:
-        """One pass over a part with fixes; its causes count for all of the log."""
-        purpose = cause_run if explain else counted_run
-        result = self._run("trying fixes in a part", self.plan, purpose, fixes=fixes, part=part)
-        for group, weight in part.weights.items():
-            result.causes.scale(group, weight)
-        result.forget_requests()
-        return result
-
-    def _tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> RunResult:
-        """One pass with fixes, its totals and causes; `one_in` has causes looked for in a part of large groups."""
-        purpose = partial(cause_run, one_in=one_in) if explain else counted_run
-        result = self._run("trying fixes", self.plan, purpose, fixes=fixes)
-        result.forget_requests()
-        return result
+        part = LogPart.of(kept, list(result.ledger.totals()))
+        return None if part is None else Lookahead(partial(self.runs.tried_in_part, part))
 
     def _run_findings(self, result: RunResult, groups: list[GroupTotals]) -> list[Finding]:
         """What the run and the chat template explain; with what a fix won, where one was to be tried."""
@@ -518,7 +343,7 @@ class Profiler:
         from kvtool.fixes.run_fixes import run_fixes
         from kvtool.profiler.advice.run_trials import RunTrials
 
-        trials = RunTrials(result, self._tried)
+        trials = RunTrials(result, self.runs.tried)
         try:
             found = trials.proven(found, run_fixes(groups, plan, keyed=result.counts.keyless < result.counts.routed))
             found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
@@ -544,58 +369,7 @@ class Profiler:
         if fix.key not in self._edits:
             from kvtool.fixes.edits.edits import edits_for
 
-            source = _workload_file(self.source)
+            source = workload_file(self.source)
             assert source is not None
             self._edits[fix.key] = edits_for([fix], source)
         return self._edits[fix.key]
-
-    @staticmethod
-    def _check_measure(how: MeasureOptions) -> None:
-        """For what was asked for and cannot be had, a device or a model or torch: better now than after all the accounting."""
-        if how.asked:
-            with uninterrupted():
-                need_engine("a real run")
-        if how.model is None and how.device in ("auto", "cpu"):
-            return
-        if not how.asked and not_measured() is not None:
-            return
-        with uninterrupted():
-            from kvtool.engine.model.device import find_device  # torch
-            from kvtool.engine.model.weights import check_model
-
-        device = find_device(how.device)
-        if how.model is not None:
-            check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
-
-    def _measured(self, how: MeasureOptions, decode: Decode | None) -> tuple[Measurements, bool]:
-        """What was measured, or why nothing was; whether it was interrupted."""
-        began = time.monotonic()
-        self._begin("measuring")
-        self.progress.advance(0)
-        with uninterrupted():
-            lack = not_measured()
-            if lack is not None:
-                return Measurements(lack), False
-            from kvtool.measure.local import Measurement  # torch: two seconds that accounting alone does not need
-
-        maker = JobMaker(self.renderer, seed=self.plan.seed)
-        measurement = Measurement(
-            self.plan.measured_engine,
-            maker,
-            how,
-            limit=self.plan.limit,
-            progress=self.progress,
-            began=began,
-            decode_together=round(decode.batch) if decode is not None else 0,
-        )
-        run = measurement.run(self.source)
-        return Measurements(run.ttft(), run.tpot()), run.interrupted
-
-
-def _workload_file(source: Source) -> YamlSource | None:
-    """The source as that of a workload file; None where it is another, and nothing is loaded for a log's sake."""
-    if isinstance(source, LogSource):
-        return None
-    from kvtool.workload.yaml.yaml_source import YamlSource
-
-    return source if isinstance(source, YamlSource) else None

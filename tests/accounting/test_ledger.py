@@ -444,7 +444,7 @@ def test_predicted_ttft_computes_what_does_not_hit_and_always_the_last_token(
 
 
 def test_a_prompt_that_hits_as_a_whole_still_takes_a_step(no_template: Renderer) -> None:
-    first, again = account(no_template, *[[hashed([1, 2], 8)]] * 2, rules="block-lru").ttft_on
+    first, again = account(no_template, *[[hashed([1, 2], 8)]] * 2, rules="block-lru").book(TimeBook).on
     assert again == LATENCY.prefill_seconds(8, 7, 8192)
     assert 0 < again < first
 

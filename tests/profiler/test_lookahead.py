@@ -18,6 +18,7 @@ from kvtool.profiler import cause_sample as looks
 from kvtool.profiler import log_part as part
 from kvtool.profiler import profiler
 from kvtool.profiler.log_part import LogPart
+from kvtool.profiler.run.workload_runs import WorkloadRuns
 from kvtool.text.traced import Traced
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.turn import Turn
@@ -68,16 +69,16 @@ def runs(
     rng = random.Random(3)
     path.write_text("".join(json.dumps(record(prompt(number, rng))) + "\n" for number in range(200)))
     of_part: list[bool] = []
-    account = profiler.Profiler._account
+    account = WorkloadRuns.run
 
-    def counted(self: profiler.Profiler, stage: str, *args: Any, **kwargs: Any) -> Any:
+    def counted(self: WorkloadRuns, stage: str, *args: Any, **kwargs: Any) -> Any:
         of_part.append(kwargs.get("part") is not None)
         return account(self, stage, *args, **kwargs)
 
     with monkeypatch.context() as patched:
         patched.setattr(looks, "_TOGETHER", 4)
         patched.setattr(part, "MOST_IN_PART", 16)
-        patched.setattr(profiler.Profiler, "_account", counted)
+        patched.setattr(WorkloadRuns, "run", counted)
         if not ahead:
             patched.setattr(profiler, "can_be_parted", lambda _: False)
         report = profile(path)

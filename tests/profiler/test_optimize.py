@@ -22,7 +22,7 @@ from kvtool.fixes.edits import apply
 from kvtool.fixes.edits.edit import FileEdit
 from kvtool.profiler.optimize.breakpoint_plan import plan_breakpoints
 from kvtool.profiler.optimize.write_edits import write_edits
-from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.run.workload_runs import WorkloadRuns
 from kvtool.text.terminal.console import cell_width
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
@@ -494,17 +494,17 @@ def test_a_prompt_that_two_groups_read(optimize: Optimize, edited: bool) -> None
 
 def break_runs(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Ctrl-C in the middle of the pass with this number."""
-    account = Profiler._account
+    account = WorkloadRuns.run
     passes = 0
 
-    def interrupted(self: Profiler, *arguments: Any, **options: Any) -> Any:
+    def interrupted(self: WorkloadRuns, *arguments: Any, **options: Any) -> Any:
         nonlocal passes
         result = account(self, *arguments, **options)
         passes += 1
         result.partial = passes == number
         return result
 
-    monkeypatch.setattr(Profiler, "_account", interrupted)
+    monkeypatch.setattr(WorkloadRuns, "run", interrupted)
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])

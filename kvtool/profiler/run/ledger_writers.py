@@ -18,7 +18,7 @@ from kvtool.workload.prepared import TokensTurn
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
-    from kvtool.accounting.ledger.watcher import Watcher
+    from kvtool.accounting.views.collector import ViewBook
     from kvtool.profiler.run.compared_ahead import ComparedAhead
 
 
@@ -55,7 +55,7 @@ def new_ledger(
     find_gaps: bool,
     fates: bool,
     by: By | None = None,
-    watcher: Watcher | None = None,
+    watcher: ViewBook | None = None,
 ) -> Ledger:
     """Make the ledger of a run; see `Ledger`."""
     return Ledger(
@@ -170,7 +170,7 @@ class FateWriter(CauseWriter):
         *,
         explain: bool = True,
         by: By | None = None,
-        watcher: Watcher | None = None,
+        watcher: ViewBook | None = None,
         one_in: Mapping[str, int] | None = None,
         relaxed: Sequence[tuple[str, Hits]] = (),
     ) -> None:
