@@ -161,7 +161,14 @@ def named_paths(page: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))], ids=name_of
+    "page",
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs" / "development").glob("*.md")),
+    ],
+    ids=name_of,
 )
 def test_paths_that_pages_name_exist(page: Path) -> None:
     missing = [text for text in named_paths(page) if not any((top / text).exists() for top in (ROOT, KVTOOL))]

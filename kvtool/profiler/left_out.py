@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kvtool.profiler.run.run_result import LeftOut
+from kvtool.profiler.run.run_result import UnservedRequests
 from kvtool.text.terminal.numbers import plural
 
 _MOST = 5
 
 
-def left_out(found: LeftOut) -> list[str]:
+def left_out(found: UnservedRequests) -> list[str]:
     """Failed requests by status, and those of models without cache rules; the commonest first."""
     told = []
     if found.failed:

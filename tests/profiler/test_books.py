@@ -21,8 +21,8 @@ from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.profiler.run.ledger_writers import FateWriter
 from kvtool.profiler.run.purposes import cause_run, counted_run, explained_run
-from kvtool.profiler.run.run import Run
 from kvtool.profiler.run.run_books import CounterBook, DecodeBook, HitBook, RowBook, TimeBook
+from kvtool.profiler.run.run_loop import RunLoop
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.profiler.run.source_readers import read_plainly
@@ -69,7 +69,7 @@ def setup_of(renderer: Renderer, plan: Plan, numbers: TraceNumbers | None = None
 def run_with(setup: RunSetup, turns: Sequence[Turn], *names: str) -> RunResult:
     server = setup.make_server(ladder=True)
     ledger = FateWriter(setup.plan, setup.maker, server.traits)
-    return Run(setup, server, ledger, [NEW[name](setup) for name in names], read_plainly(setup)).run(Given(turns))
+    return RunLoop(setup, server, ledger, [NEW[name](setup) for name in names], read_plainly(setup)).run(Given(turns))
 
 
 def hits(result: RunResult) -> object:
@@ -147,5 +147,5 @@ def test_a_new_book_is_one_class(byte_renderer: Renderer) -> None:
     setup = setup_of(byte_renderer, Plan(EngineConfig(block_size=BLOCK), LATENCY))
     server, book = setup.make_server(ladder=True), Misses()
     ledger = FateWriter(setup.plan, setup.maker, server.traits)
-    result = Run(setup, server, ledger, [book], read_plainly(setup)).run(Given(turns))
+    result = RunLoop(setup, server, ledger, [book], read_plainly(setup)).run(Given(turns))
     assert result.book(Misses).found == [("r2", 2 * BLOCK)]

@@ -20,8 +20,8 @@ from kvtool.api import profile
 from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.config import EngineConfig
 from kvtool.profiler.run.purposes import counted_run, explained_run
-from kvtool.profiler.run.run import Run
 from kvtool.profiler.run.run_books import CounterBook, DecodeBook, RowBook, TimeBook
+from kvtool.profiler.run.run_loop import RunLoop
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.terminal.progress import Progress
@@ -226,13 +226,13 @@ def test_a_trace_is_read_once_whatever_is_tried(tmp_path: Path, monkeypatch: pyt
     """A cache that is too small has two fixes, each run again; the trace is read for its block size and for the report."""
     passes: list[bool] = []
 
-    run_plainly = Run.run
+    run_plainly = RunLoop.run
 
-    def watched(self: Run, source: Source) -> RunResult:
+    def watched(self: RunLoop, source: Source) -> RunResult:
         passes.append(isinstance(source, KeptTrace))
         return run_plainly(self, source)
 
-    monkeypatch.setattr(Run, "run", watched)
+    monkeypatch.setattr(RunLoop, "run", watched)
     path = tmp_path / "trace.jsonl"
     path.write_text("\n".join(map(line, range(60))))
     kept = profile(str(path), capacity="8")

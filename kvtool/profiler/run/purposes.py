@@ -13,7 +13,6 @@ from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
 from kvtool.profiler.run.cause_sample import Looks
 from kvtool.profiler.run.ledger_writers import CauseWriter, FateWriter, HitWriter, hosted_scope, new_ledger
-from kvtool.profiler.run.run import Run
 from kvtool.profiler.run.run_books import (
     CounterBook,
     DecodeBook,
@@ -24,6 +23,7 @@ from kvtool.profiler.run.run_books import (
     RowBook,
     SaltBook,
 )
+from kvtool.profiler.run.run_loop import RunLoop
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.run.source_readers import read_by_two, read_divided, read_plainly
@@ -52,7 +52,7 @@ def explained_run(
     beside: BesideEvents | None = None,
     keep: KeptTrace | KeptRequests | None = None,
     events: EventWriter | None = None,
-) -> Run:
+) -> RunLoop:
     """Make the run that a report is about: every token gets its fate, and every loss its cause.
 
     `one_in` has causes looked for in a part of large groups; without `explain` none are. `relaxed` are the hits of `HitBook`s of
@@ -91,25 +91,25 @@ def explained_run(
             ServerReadBook() if traits.follows_engine else None,
         ]
     read = read_by_two(setup, server, ledger, compares=not one_in) if as_they_are else read_plainly(setup)
-    run = Run(setup, server, ledger, [book for book in books if book is not None], read)
+    run = RunLoop(setup, server, ledger, [book for book in books if book is not None], read)
     if as_they_are:
         setup.progress.tells(run.rate_so_far)
     return run
 
 
-def cause_run(setup: RunSetup, *, one_in: Mapping[str, int] | None = None) -> Run:
+def cause_run(setup: RunSetup, *, one_in: Mapping[str, int] | None = None) -> RunLoop:
     """Make a run that tells what hits and what causes losses, and no fate of any token; see `explained_run`."""
     plan, maker = setup.plan, setup.maker
     server = setup.make_server(ladder=False)
     ledger = new_ledger(plan, maker, server.traits, find_gaps=True, fates=False)
     writer = CauseWriter(plan, maker, server.traits, ledger, one_in=one_in)
     books = [setup.time_book(server.traits)] if server.traits.has_clock else []
-    return Run(setup, server, writer, books, read_divided(setup, Looks(one_in or {})))
+    return RunLoop(setup, server, writer, books, read_divided(setup, Looks(one_in or {})))
 
 
 def counted_run(
     setup: RunSetup, *, keep_hits: bool = False, money: MoneyBook | None = None, timed: bool = False
-) -> Run:
+) -> RunLoop:
     """Make a run that tells what hits, and no fate of any token.
 
     `keep_hits`: request by request. `money` sums what requests cost; `timed` predicts their times, too.
@@ -120,7 +120,7 @@ def counted_run(
     books: list[Book] = [*([HitBook()] if keep_hits else []), *setup.price_books(money)]
     if timed or server.traits.has_clock:
         books.append(setup.time_book(server.traits))
-    return Run(setup, server, writer, books, read_divided(setup))
+    return RunLoop(setup, server, writer, books, read_divided(setup))
 
 
 def _scope_of(traits: ServerTraits) -> Callable[[Turn], str | None]:

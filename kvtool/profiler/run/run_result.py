@@ -19,7 +19,7 @@ AnyBook = TypeVar("AnyBook", bound=Book)
 
 
 @dataclass(slots=True)
-class LeftOut:
+class UnservedRequests:
     """Requests that a run did not serve."""
 
     refused: int = 0
@@ -43,7 +43,7 @@ class RunResult:
     ledger: Ledger
     causes: CauseBook
     books: Sequence[Book] = ()
-    left_out: LeftOut = field(default_factory=LeftOut)
+    left_out: UnservedRequests = field(default_factory=UnservedRequests)
     counts: RunCounts = field(default_factory=RunCounts)
     partial: bool = False
     """Whether Ctrl-C ended the run early."""

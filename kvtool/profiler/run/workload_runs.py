@@ -12,8 +12,8 @@ from kvtool.accounting.views.collector import ViewBook
 from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.run.purposes import cause_run, counted_run, explained_run
-from kvtool.profiler.run.run import Run
 from kvtool.profiler.run.run_books import HitBook, Hits
+from kvtool.profiler.run.run_loop import RunLoop
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.choices import By
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.reported.beside_events import BesideEvents
     from kvtool.workload.yaml.yaml_source import YamlSource
 
-Purpose = Callable[[RunSetup], Run]
+Purpose = Callable[[RunSetup], RunLoop]
 """Makes a run: one of `purposes`."""
 
 
@@ -124,7 +124,7 @@ class WorkloadRuns:
             keep = KeptRequests()
         numbers: TraceNumbers | None = None
 
-        def purpose(setup: RunSetup) -> Run:
+        def purpose(setup: RunSetup) -> RunLoop:
             nonlocal numbers
             numbers = setup.maker.numbers
             return explained_run(

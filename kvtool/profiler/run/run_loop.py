@@ -23,7 +23,7 @@ from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 
-class Run:
+class RunLoop:
     """Takes a workload's requests to a server, one run only."""
 
     def __init__(
