@@ -67,3 +67,16 @@ def test_what_nobody_knows() -> None:
         find_runnable("gpt2")
     with pytest.raises(EngineError, match="no such file or folder"):
         find_runnable("./nothing")
+
+
+def test_the_beginning_of_one_preset_names_it() -> None:
+    """Up to a hyphen; what begins several is refused with them all, and no name of one word is guessed from."""
+    for name in preset_sources():
+        short = name.rsplit("-", 1)[0]
+        others = [other for other in preset_sources() if other != name and other.startswith(f"{short}-")]
+        if "-" in short and short not in preset_sources() and not others:
+            assert find_served(short) == find_served(name)
+    with pytest.raises(EngineError, match=r"did you mean gemma-4-26b-a4b or gemma-4-31b\?"):
+        find_served("gemma-4")
+    with pytest.raises(EngineError, match="unknown model `phi`"):
+        find_served("phi")

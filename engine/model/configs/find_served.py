@@ -39,17 +39,21 @@ def find_served(name: str) -> ServedModel:
 
 
 def _served_preset(name: str) -> ServedModel:
+    """Find a preset by its name, its repository, or the beginning of its name that no other preset has (`qwen3-235b`)."""
     from kvtool.engine.model.configs.served_config import served_of
-    from kvtool.engine.model.configs.served_presets import SERVED_PRESETS, SHORT_NAMES
+    from kvtool.engine.model.configs.served_presets import ALIASES, SERVED_PRESETS
 
     key = preset_key(name)
-    key = SHORT_NAMES.get(key, key)
+    known = preset_sources()
+    begun = [preset for preset in known if preset.startswith(f"{key}-")] if "-" in key else []
+    if len(begun) == 1 and key not in known:
+        return find_served(begun[0])
+    key = ALIASES.get(key, key)
     for repository, config in SERVED_PRESETS.items():
         if key in (_preset_name(repository), preset_key(repository)):
             return served_of(config, _preset_name(repository), repository)
-    known = preset_sources()
-    close = get_close_matches(key, [*known, *SHORT_NAMES], n=1)
+    close = begun or get_close_matches(key, [*known, *ALIASES], n=1)
     raise EngineError(
-        f"unknown model `{ascii(name[:80])[1:-1]}`" + (f"; did you mean {close[0]}?" if close else ""),
+        f"unknown model `{ascii(name[:80])[1:-1]}`" + (f"; did you mean {' or '.join(close)}?" if close else ""),
         hint=f"one of {', '.join(known)}, or a folder with a {CONFIG_FILE}",
     )

@@ -316,17 +316,5 @@ PRESET_NAMES = {
 }
 """Names of presets that are not those of their repositories."""
 
-SHORT_NAMES = {
-    "qwen3-next": "qwen3-next-80b-a3b",
-    "qwen3-next-80b": "qwen3-next-80b-a3b",
-    "gemma-4-26b": "gemma-4-26b-a4b",
-    "qwen3.5-35b": "qwen3.5-35b-a3b",
-    "qwen3.5-397b": "qwen3.5-397b-a17b",
-    "qwen3.6-35b": "qwen3.6-35b-a3b",
-    "nemotron-3-nano": "nemotron-3-nano-30b-a3b",
-    "granite-4-h-small": "granite-4.0-h-small",
-    "kimi-linear": "kimi-linear-48b-a3b",
-    "kimi-linear-48b": "kimi-linear-48b-a3b",
-    "mistral-small": "mistral-small-24b",
-}
-"""What users say for short, and the preset that it is."""
+ALIASES = {"granite-4-h-small": "granite-4.0-h-small"}
+"""Other names of presets, beside their beginnings."""
