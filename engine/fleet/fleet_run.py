@@ -1,4 +1,4 @@
-"""What a fleet did: a row for each request."""
+"""The result of a fleet's run: a row for each request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FleetRun:
 
     replicas: int
     replica: Counts
-    """That computed its prompt."""
+    """The replica that computed the prompt."""
     arrival: Seconds
     first_token: Seconds
     finished: Seconds
@@ -36,10 +36,10 @@ class FleetRun:
 
     @property
     def served(self) -> npt.NDArray[np.bool_]:
-        """By request, whether a replica took it."""
+        """Whether a replica took the request, by request."""
         return np.asarray(self.replica >= 0)
 
     @property
     def references(self) -> int:
-        """Blocks that were looked up at first admissions."""
+        """Blocks looked up at first admissions."""
         return int(self.asked_blocks[self.served].sum())

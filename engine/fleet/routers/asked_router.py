@@ -1,4 +1,4 @@
-"""A router as one asks for it: its name, and settings that are to be otherwise: `sglang:share=0.5:poor=smallest-tree`."""
+"""A router as the user names it, with changed settings: `sglang:share=0.5:poor=smallest-tree`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AskedRouter:
     settings: RouterSettings | None
     """None: a bound."""
     name: str
-    """With the settings that are not the default ones."""
+    """Name with the settings that differ from the defaults."""
 
 
 def asked_router(text: str) -> AskedRouter:
