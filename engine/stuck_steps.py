@@ -1,4 +1,4 @@
-"""Whether an engine still gets anywhere: where vLLM would go on for ever without a token, the reason is told."""
+"""Detect an engine that makes no progress, and give the reason; vLLM would loop for ever without a token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_LONELY = 8
 
 
 class StuckSteps:
-    """Looks at steps that schedule nothing."""
+    """Check steps that schedule nothing."""
 
     def __init__(self) -> None:
         self._last = ("", 0)

@@ -1,4 +1,4 @@
-"""All kernels in torch: what CPUs run, and what the Triton kernels are compared with."""
+"""All kernels in torch: CPUs run them, and tests compare the Triton kernels with them."""
 
 from __future__ import annotations
 

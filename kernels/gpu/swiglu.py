@@ -44,5 +44,5 @@ def _swiglu(
     gates = gate_up + row * stride + column
     gate = tl.load(gates, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(gates + inner, mask=inside, other=0.0).to(tl.float32)
-    activated = (gate * tl.sigmoid(gate)).to(out.dtype.element_ty).to(tl.float32)  # rounded here as in torch
+    activated = (gate * tl.sigmoid(gate)).to(out.dtype.element_ty).to(tl.float32)  # round here as torch does
     tl.store(out + row * inner + column, (activated * up).to(out.dtype.element_ty), mask=inside)
