@@ -97,7 +97,7 @@ def _find_full(
 def _find_window(
     same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most: int, align: int, *, drop: bool
 ) -> Found:
-    """Search from the right for the first run of blocks that fills a window and ends on `align`; blocks before it are not needed."""
+    """Search from the right for the first run of blocks that fills a window and ends on `align`; earlier blocks are not needed."""
     size, window = same.group.block_size, same.group.window
     assert window is not None
     needed = -(-(window - 1) // size) + drop

@@ -1,4 +1,4 @@
-"""How a workload is run."""
+"""The plan of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a workload is run: everything that decides the numbers."""
+    """The plan of a run: every option that affects the numbers."""
 
     engine: EngineConfig
     latency: LatencyModel
@@ -32,13 +32,13 @@ class Plan:
     """Whether a request whose messages the chat template refuses is left out and counted, not an error."""
     decode_attention: DecodeMode = "auto"
     decode_batch: int = DEFAULT_DECODE_BATCH
-    """How many conversations would decode together, where the run has one request at a time."""
+    """Number of conversations that would decode together, for a run of requests one at a time."""
     first_alone: int = 0
     """Requests of each group and tenant that are answered, one by one, before the others, where they would run together."""
     cache: CacheRules | None = None
     """Replicas, a time to live or a provider's rules: whole requests are then accounted for, one at a time, and no engine runs."""
     traced: bool = False
-    """Whether the workload begins with a trace of block hashes: blocks then go by numbers that take little room."""
+    """Whether the workload begins with a trace of block hashes: blocks then have numbers that take little room."""
     served: ServedCache | None = None
     """The KV cache of the model that was named, as its server plans it."""
 
@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def by_engine(self) -> bool:
-        """Whether the embedded engine decides which requests fit, and what its options mean."""
+        """Whether the embedded engine decides which requests fit, and how its options apply."""
         return self.rules == "vllm"
 
     @property
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def bytes_per_block(self) -> int:
-        """Of the whole model; with tensor parallelism every accelerator holds its part."""
+        """Bytes for the whole model; with tensor parallelism every accelerator stores its part."""
         if self.served is not None:
             return self.served.bytes_per_block
         return block_bytes(self.latency.geometry, self.engine.block_size, self.kv_cache_dtype)

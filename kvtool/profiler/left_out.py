@@ -1,4 +1,4 @@
-"""What a pass left out of the traffic, in sentences."""
+"""Describe the requests that a pass left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST = 5
 
 
 def left_out(found: LeftOut) -> list[str]:
-    """Failed requests by status, and those of models without cache rules; the commonest first."""
+    """Describe failed requests by status, and requests of models without cache rules; the commonest first."""
     told = []
     if found.failed:
         total = sum(found.failed.values())

@@ -71,7 +71,7 @@ class LlmdRouter(RuleRouter):
         return chosen
 
     def _cold_ranks(self, replicas: Sequence[ReplicaView]) -> list[float]:
-        """Return ranks from 1 for the first in line to 0 for the last: replicas without such a request, then the one longest ago."""
+        """Return ranks from 1 for the first in line to 0 for the last: replicas without such a request, then the oldest one."""
         if len(replicas) == 1:
             return [1.0]
         never = [replica.number for replica in replicas if replica.number not in self._cold]

@@ -1,10 +1,10 @@
-"""SIEVE (Zhang et al., NSDI 2024): one queue, a mark for what was used, and a hand that passes over marked blocks."""
+"""SIEVE (Zhang et al., NSDI 2024): one queue, a mark for used blocks, and a hand that passes over marked ones."""
 
 from __future__ import annotations
 
 
 class Sieve:
-    """New blocks enter at the head. The hand goes from the tail towards the head: what is marked loses its mark and stays."""
+    """New blocks enter at the head. The hand goes from the tail towards the head: a marked block loses its mark and stays."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
