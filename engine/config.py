@@ -49,7 +49,7 @@ class EngineConfig:
     async_scheduling: bool = False
     """Two batches in flight, as vLLM has it by default: a step is scheduled before the tokens of the one before are known."""
     long_prefill_token_threshold_adaptive: bool = False
-    """Whether the threshold is never less than an equal share of a step for each request."""
+    """True if the threshold is never less than an equal share of a step for each request."""
     prefill_schedule_interval: int = 1
     """While some requests decode, others are prefilled in every so many steps."""
     max_num_active_seqs: int | None = None
@@ -59,7 +59,7 @@ class EngineConfig:
     prefix_cache_retention_interval: int | None = 0
     """Windows and states are kept for hits at multiples of this, besides a prompt's end; 0: not; None: at all possible places."""
     enable_mamba_shared_prefix_checkpoint: bool = False
-    """Whether states are kept where prompts diverge inside of a block. Only with draft layers."""
+    """True if states are kept where prompts diverge inside of a block. Only with draft layers."""
 
     def __post_init__(self) -> None:
         if self.block_size < 1:

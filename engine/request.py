@@ -31,7 +31,8 @@ class Request:
     `prompt_numbers` its number, with that of the last block where it is not full. If the trace names the blocks of the answer,
     too, `answer_hashes` or `answer_numbers` has those after the prompt's full blocks. Outputs are forced (`output_ids`: the tokens
     that the model "samples", as in a recorded log) or free (`max_tokens` tokens from the runner). `arrival` is in seconds of the
-    engine's clock."""
+    engine's clock.
+    """
 
     id: str
     num_prompt_tokens: int
@@ -80,7 +81,7 @@ class Request:
     num_in_flight_tokens: int = field(default=0, init=False)
     """Tokens of steps with unknown outputs, in asynchronous scheduling."""
     in_prefill: bool = field(default=False, init=False)
-    """Whether the last step that computed some of it left known tokens over. Maintained if a scheduler needs it."""
+    """True if the last step that computed some of it left known tokens over. Maintained if a scheduler needs it."""
     num_cached_tokens: int = field(default=-1, init=False)
     admissions: list[tuple[int, ...]] = field(default_factory=list, init=False)
     """(step, hit tokens) of each time the request began to run, and the `shared_prefix_boundary` where there is one."""

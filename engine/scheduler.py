@@ -43,12 +43,12 @@ class Scheduler:
         self._most_running = config.max_num_active_seqs or config.max_num_seqs
         self._watches_prefill = config.prefill_schedule_interval > 1 or self._num_drafts > 0
         self._special = self._watches_prefill or (self._chunks is not None and self._chunks.cuts)
-        """Whether running requests have drafts, or prefills whose chunks may not end anywhere."""
+        """True if running requests have drafts, or prefills whose chunks may not end anywhere."""
         self._plain = plan is None and not self._watches_prefill
         self._holds = False
-        """Whether the step that is being scheduled has no prefill."""
+        """True if the step that is being scheduled has no prefill."""
         self._saw_prefill = False
-        """Whether the step that is being scheduled continues a prefill."""
+        """True if the step that is being scheduled continues a prefill."""
         self._set_aside: set[Request] = set()
         """Requests that were passed over in the queue, as their next chunk could not end where it would have to."""
         self.cache = cache

@@ -20,7 +20,8 @@ def merge_states(
     partial_out: f32[R, Hq, D], each row divided by the sum of its own weights; partial_lse: f32[R, Hq], log2 of those sums;
     part_start: i32[k + 1], ascending; part_index: i32; out_rows: i32[k]. The merge is the mean of the rows weighted with 2^lse, as
     in FlashAttention's split decoding (Dao et al., 2023). Rows with an LSE of -inf do not count, and may contain anything; if none
-    counts, the merge is 0. Without parts, nothing is written, and out_rows[i] may be anything."""
+    counts, the merge is 0. Without parts, nothing is written, and out_rows[i] may be anything.
+    """
     check_parts(partial_out, partial_lse, part_start, part_index, out_rows, out)
     counts = part_start.diff().long()
     parts = part_index[int(part_start[0]) : int(part_start[-1])].long()

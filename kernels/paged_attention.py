@@ -35,7 +35,8 @@ def paged_attention(
     up to its own. Their keys and values are in blocks block_table[i] of k_cache, v_cache [num_blocks, Hkv, P, D]. Query head h
     reads K/V head h // (Hq / Hkv). Slots after a sequence's end never affect the result. query_start: int32[n + 1]; seq_lens:
     int32[n]; block_table: int32[n, max_blocks]. Caches of another type than q are read as q's; quantized ones with the scales of
-    `store_kv`. Blocks before the rule's window for all queries of a request are not read."""
+    `store_kv`. Blocks before the rule's window for all queries of a request are not read.
+    """
     check_caches(k_cache, v_cache, k_scale, v_scale)
     check_queries(q, k_cache)
     check_indices("seq_lens", seq_lens, None)

@@ -126,7 +126,7 @@ class Tails:
 
 @dataclass(frozen=True, slots=True)
 class CpuPlan:
-    """Made for a step and used by all layers; a decode step's is used again for the next one of the same requests."""
+    """Attention of one step for all layers; the next decode step of the same requests reuses it."""
 
     tails: tuple[Tails, ...]
     fresh: tuple[Fresh, ...]

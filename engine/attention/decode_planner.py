@@ -87,7 +87,8 @@ class DecodePlanner:
     `_time` predicts that it is faster by more than `AUTO_MARGIN`.
 
     Where the same sequences return one step longer, only their ends are moved. Arrays of earlier plans stay valid: later writes
-    into a shared `block_index` go into its gaps."""
+    into a shared `block_index` go into its gaps.
+    """
 
     def __init__(
         self,

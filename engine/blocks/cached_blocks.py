@@ -130,7 +130,7 @@ class NumberedBlocks:
         self.hasher = hasher
         self._hashes: dict[BlockHash, int] = {}
         self.contents = array("i", bytes(4 * num_blocks))
-        """By block; 0 is none."""
+        """Contents by block; 0 is none."""
         self.cached = array("i")
         """The block by number; 0, the null block, is never cached and means none."""
         self.copies: Copies[int] = Copies()

@@ -21,7 +21,8 @@ class FreeQueue:
     only its used blocks. `_line` is a log: taking moves `_head`, a block that is removed from the middle leaves a hole (block 0,
     vLLM's null block, which is never free), and `_place` has the index of a block's latest entry. A block is in the line where
     that entry is at or after `_head` and still names it. Everything is O(1) for a block, amortized; the line is tidied up when it
-    is several times as long as the used part of the pool."""
+    is several times as long as the used part of the pool.
+    """
 
     __slots__ = ("_front", "_head", "_line", "_new", "_place", "size")
 

@@ -17,7 +17,7 @@ class FreeSet:
 
     def __init__(self) -> None:
         self._free = bytearray(1)
-        """By block, whether it is after the tail."""
+        """True for blocks after the tail."""
         self._front: list[int] = []
         self.size = 0
 

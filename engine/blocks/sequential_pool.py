@@ -64,10 +64,10 @@ class SequentialPool:
         self._line = array("i")
         self._head = 0
         self._place = array("b" if self._capacity is None else "i")
-        """By number, 1 + the place of its block in the line; 0: none; 1 for all contents of an unlimited pool."""
+        """1 + the line's place of each number's block; 0: none; 1 for all contents of an unlimited pool."""
         self._none = array("i", bytes(4 * _AHEAD))
         self._copies: dict[int, list[int]] = {}
-        """By number, 1 + the places of its other blocks, in the order of registration."""
+        """1 + the places of each number's other blocks, in the order of registration."""
         self.num_evictions = 0
         self.num_filled = 0
         """Blocks with content; `peak_used` is the most blocks of one request."""

@@ -24,7 +24,7 @@ class FleetRun:
     prompt_tokens: Counts
     output_tokens: Counts
     hit_blocks: Counts
-    """Found in the replica's own cache when it was first admitted."""
+    """Blocks hit in the replica's own cache at the first admission."""
     asked_blocks: Counts
     computed_tokens: Counts
     """Prompt tokens that were computed at its first admission: neither hit nor loaded."""
@@ -36,7 +36,7 @@ class FleetRun:
 
     @property
     def served(self) -> npt.NDArray[np.bool_]:
-        """Whether a replica took the request, by request."""
+        """Return by request whether a replica took it."""
         return np.asarray(self.replica >= 0)
 
     @property

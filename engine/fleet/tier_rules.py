@@ -9,7 +9,7 @@ from kvtool.engine.fleet.tier import TierWrites
 
 TierRuleName = Literal["vllm", "sglang", "dynamo"]
 TierTakes = Literal["always", "cheaper"]
-"""Whether blocks below are always loaded, or only if loading takes less time than computing."""
+"""Loading of blocks below: always, or only if it takes less time than computing."""
 
 HOST_BANDWIDTH, DISK_BANDWIDTH = 14e9, 7e9
 """Defaults in bytes per second: Dynamo's mocker has them for its links G1-G2 and G2-G3."""
@@ -22,7 +22,7 @@ class TierRules:
     name: TierRuleName
     writes: TierWrites
     answers: bool
-    """Whether blocks of answers are written, too."""
+    """True if blocks of answers are written, too."""
     host_blocks: int | None
     """The engine's default; None: the user must give it."""
     host_times_gpu: float | None

@@ -17,7 +17,7 @@ class ChunkEnds:
         self._aligned = _AlignedChunks(config, plan) if states else None
         self._lookahead = plan.num_prefill_lookahead
         self.cuts = states or self._lookahead > 1
-        """Whether the end of a chunk matters."""
+        """True if the end of a chunk matters."""
 
     def cut(self, request: Request, start: int, count: int) -> int:
         """Return how many of `count` tokens from `start` on one step computes."""

@@ -30,9 +30,9 @@ class GroupRules:
         self.drops = drops
         self.align = pool.plan.hit_alignment
         self.keeps_all = self.scale == 1
-        """Whether all blocks that become full are registered, and had no content before."""
+        """True if all blocks that become full are registered, and had no content before."""
         self.settled = self.scale == 1
-        """Whether only blocks that become full are registered."""
+        """True if only blocks that become full are registered."""
         self.most_admitted: int | None = None
         """The most blocks of one request, which it needs for admission; None if that is all."""
 

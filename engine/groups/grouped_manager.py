@@ -60,7 +60,7 @@ class GroupedManager(BlockPool):
             and not self.plan.partial_hits
             and all(group.scale == 1 for group in self.groups if group.group.kind in ("full", "mla"))
         )
-        """Whether the next check of a request can be computed in advance."""
+        """True if the next check of a request can be computed in advance."""
         self._lag = max(self.plan.num_prefill_lookahead - 1, 0)
         """Trailing tokens that several draft modules may compute once more."""
         if any(group.drops and group.group.kind == "chunked" for group in self.groups):

@@ -10,12 +10,12 @@ GroupKind = Literal["full", "mla", "sliding", "chunked", "mamba"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVGroup:
-    """V, or states, of a request are/Layers that keep a request's K/V, or states,/V, or states, of a request are in the same
-    blocks.
+    """Layers that keep a request's K/V, or states, in the same blocks.
 
     `block_size` is in tokens (with context parallelism those of all ranks together), `page_bytes` of one layer in one block.
     `spec_id` is the number of the first group whose layers are the same: such groups are looked up together. `eagle` groups
-    contain draft layers."""
+    contain draft layers.
+    """
 
     kind: GroupKind
     block_size: int
@@ -30,7 +30,7 @@ class KVGroup:
     chunk: int | None = None
     """Tokens of a chunk of chunked local attention."""
     mamba_align: bool = True
-    """Whether states are kept at the ends of blocks, as with caching on; else there is one running state."""
+    """True if states are kept at the ends of blocks, as with caching on; else there is one running state."""
     spec_blocks: int = 0
     """Blocks for the states of draft tokens."""
     ckpt_blocks: int = 0
@@ -63,9 +63,9 @@ class CachePlan:
     num_hash_lookahead: int = 0
     """Tokens after a unit that its hash covers, too."""
     eagle_drop: bool = False
-    """Whether the last block of a hit is dropped because draft layers cannot use it."""
+    """True if the last block of a hit is dropped because draft layers cannot use it."""
     partial_hits: bool = False
-    """Whether hits may end inside of blocks."""
+    """True if hits may end inside of blocks."""
 
     @property
     def cache_block_size(self) -> int:

@@ -9,7 +9,7 @@ from kvtool.engine.groups.layer_spec import AttentionLayer, LayerSpec, MambaLaye
 from kvtool.engine.groups.packing import packed_groups
 
 _MOSTLY_EVEN = 1.5
-"""Where the largest bucket has less than so many times the layers of the smallest, groups are as large as the largest."""
+"""Groups are as large as the largest bucket if it has less than so many times the layers of the smallest. vLLM's rule."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class LayerGroup:
 
     @property
     def draft(self) -> bool:
-        """Whether any layer belongs to a draft."""
+        """Return whether any layer belongs to a draft."""
         return any(layer.draft for layer in self.layers)
 
 

@@ -37,7 +37,7 @@ class LayerSpec:
 
     @property
     def sharded(self) -> bool:
-        """Whether decode context parallelism gives each rank a part of the tokens."""
+        """Return whether decode context parallelism gives each rank a part of the tokens."""
         raise NotImplementedError
 
     def padded_to(self, page: int) -> Self:
@@ -65,7 +65,7 @@ class AttentionLayer(LayerSpec):
     computed_window: int | None = None
     computed_chunk: int | None = None
     replicated: bool = False
-    """Whether all ranks keep all tokens in spite of decode context parallelism."""
+    """True if all ranks keep all tokens in spite of decode context parallelism."""
 
     @property
     def unpadded_page_bytes(self) -> int:
@@ -80,7 +80,7 @@ class AttentionLayer(LayerSpec):
 
     @property
     def full(self) -> bool:
-        """Whether every token stays, as with plain attention and MLA."""
+        """Return whether every token stays, as with plain attention and MLA."""
         return self.kind in ("full", "mla")
 
 

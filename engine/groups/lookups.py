@@ -27,14 +27,14 @@ class SameGroups:
     tags: tuple[bytes, ...]
     unit: int
     drops: bool
-    """Whether the last found block is dropped, because draft layers cannot use it."""
+    """True if the last found block is dropped, because draft layers cannot use it."""
 
     @property
     def full(self) -> bool:
         return self.group.kind in ("full", "mla")
 
     def fine(self, align: int) -> bool:
-        """Whether hits may end inside of a block."""
+        """Return whether hits may end inside of a block."""
         size = self.group.block_size
         return align < size and size % align == 0
 

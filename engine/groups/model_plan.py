@@ -49,14 +49,14 @@ class ModelPlan:
     plan: CachePlan
     block_size: int
     block_reason: str | None
-    """Why the block differs from the requested one or the default; None if it does not."""
+    """Reason for another block than the requested one or the default; None if it is the same."""
     state_bytes: int
     """Bytes of one state on an accelerator without padding; 0 if the model has none."""
     caching: bool
     caching_off: str | None
-    """Why vLLM does not cache prefixes; None if it does, or if the user turned caching off."""
+    """Reason why vLLM does not cache prefixes; None if it does, or if the user turned caching off."""
     one_group: str | None
-    """Why windows and chunks are planned as full attention, if they are."""
+    """Reason why windows and chunks are planned as full attention, if they are."""
     token_bytes: int
     """Keys and values of one token in all layers, on an accelerator; states aside."""
 

@@ -41,7 +41,7 @@ class Speculation:
 
     @property
     def drops_block(self) -> bool:
-        """Whether a token's draft data depends on the next token."""
+        """Return whether a token's draft data depends on the next token."""
         return self.method in _NEEDS_NEXT_TOKEN and not self.disable_eagle_block_drop
 
     @property

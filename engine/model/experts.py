@@ -32,9 +32,9 @@ class Experts:
     groups_chosen: int = 1
     group_best: int = 1
     corrected: bool = False
-    """Whether a bias of each expert corrects scores before the choice, but not as weights."""
+    """True if a bias of each expert corrects scores before the choice, but not as weights."""
     normalized: bool = False
-    """Whether a token's weights are normalized to sum 1."""
+    """True if a token's weights are normalized to sum 1."""
     scale: float = 1.0
     """Factor of the weights."""
     clamped: tuple[float, float] | None = None

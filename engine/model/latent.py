@@ -22,7 +22,7 @@ class LatentDims:
     scale: float | None = None
     """Scale of q.k: 1/sqrt(nope_dim + rope_dim) by default."""
     interleaved: bool = True
-    """Whether the checkpoint stores the two numbers of a rotated pair side by side."""
+    """True if the checkpoint stores the two numbers of a rotated pair side by side."""
 
     def __post_init__(self) -> None:
         for name in ("kv_rank", "nope_dim", "rope_dim", "value_dim"):

@@ -33,7 +33,8 @@ class FlashAttention2:
     16 % in the median, and at worst off by half. - Where there are blocks enough for all multiprocessors, no request is cut into
     parts, and the longest ends last. One block alone reads 512 B in 22 ns (server card) and 32 ns (RTX 4090), a 70th and a 62nd of
     the bandwidth. Tokens that all blocks read at once are shared fairly; the rest, with fewer blocks than the memory could serve,
-    takes one block's time."""
+    takes one block's time.
+    """
 
     bandwidth: float
     """B/s at the peak."""

@@ -73,7 +73,7 @@ class LatencyModel:
     request_overhead: float = 0.0
     """Fixed time of each layer for each request, of any length."""
     whole_last_layer: bool = True
-    """Whether the last layer is computed for all tokens. The embedded engine stores all keys and values there, and computes the
+    """True if the last layer is computed for all tokens. The embedded engine stores all keys and values there, and computes the
     rest only for a request's last token, because the logits need nothing else."""
 
     # Terms of every step, computed once: many millions of steps are timed.

@@ -5,7 +5,8 @@
 
 all of them per accelerator: with tensor parallelism each has its part of the weights and of the K/V heads. `available_memory`,
 `bytes_per_block` and `Pool` are exact. vLLM measures the memory of a forward pass and of the CUDA graphs on the device;
-`size_cache` estimates both unless they are given."""
+`size_cache` estimates both unless they are given.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class PlainWords:
         self.cache = cache
         self.labels = labels
         self.late = False
-        """Whether a request's entry is final only when its tokens are taken in."""
+        """True if a request's entry is final only when its tokens are taken in."""
 
     def table(self, request: Request) -> list[Any]:
         return list(request.block_ids)

@@ -26,7 +26,7 @@ class LlamaCppAsked(Asked):
     id_slot: int | None = None
     """The slot to run in."""
     cache_prompt: bool = True
-    """Whether anything may be reused; the slot is overwritten in any case."""
+    """True if anything may be reused; the slot is overwritten in any case."""
     lora: Hashable = None
     """The adapters; a slot that last ran with others, or with none, is cleared."""
 

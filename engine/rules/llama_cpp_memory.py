@@ -51,12 +51,12 @@ class KVMemory:
 
     @property
     def can_move(self) -> bool:
-        """Whether tokens may change position: not if the window has fewer cells than other layers."""
+        """Return whether tokens may change position: not if the window has fewer cells than other layers."""
         return not self.windows or len(self.windows[0].pos) == self.options.pool_ctx
 
     @property
     def checkpoints(self) -> bool:
-        """Whether windows are saved while a prompt is computed."""
+        """Return whether windows are saved while a prompt is computed."""
         return self.options.kept_window is not None and self.options.ctx_checkpoints > 0
 
     def window_of(self, slot: ServerSlot) -> tuple[WindowCells, int] | None:

@@ -50,7 +50,7 @@ class LlamaCppOptions:
     """MiB of host memory for saved prompts (`--cache-ram`); 0 is none, -1 no limit of bytes. Without that limit, all of them
     together may have `ctx_size` tokens."""
     cache_idle_slots: bool = True
-    """Whether a new request saves all other slots to host memory, and with one pool clears them (`--cache-idle-slots`)."""
+    """True if a new request saves all other slots to host memory, and with one pool clears them (`--cache-idle-slots`)."""
     slot_prompt_similarity: float = 0.1
     """The least common part of a prompt for which its slot is chosen (`--slot-prompt-similarity`); 0 turns that off."""
     cache_reuse: int = 0
@@ -58,7 +58,7 @@ class LlamaCppOptions:
     batch_size: int = 2048
     ubatch_size: int = 512
     swa_full: bool = False
-    """Whether layers with a window keep all tokens (`--swa-full`)."""
+    """True if layers with a window keep all tokens (`--swa-full`)."""
     ctx_checkpoints: int = 32
     """Checkpoints of the window a slot (`--ctx-checkpoints`)."""
     checkpoint_min_step: int = 8192
@@ -98,7 +98,7 @@ class LlamaCppOptions:
 
     @property
     def unified(self) -> bool:
-        """Whether all slots share one pool."""
+        """Return whether all slots share one pool."""
         return self.parallel is None if self.kv_unified is None else self.kv_unified
 
     @property

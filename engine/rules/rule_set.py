@@ -92,7 +92,7 @@ class OtherSetting(Generic[O]):
 
     fate: str
     what: str
-    """In the imperative, with the engine's own flag: "split the cache into 8 slots: --parallel 8"."""
+    """An imperative with the engine's own flag: "split the cache into 8 slots: --parallel 8"."""
     options: O
     warning: str = ""
 
@@ -122,9 +122,9 @@ class RuleSet(Generic[O]):
     rest: str = "evicted"
     """The fate of tokens that one lasting cache of such units would have hit and the last rung does not."""
     scopes: bool = True
-    """Whether salts keep tenants apart."""
+    """True if salts keep tenants apart."""
     moves: bool = False
-    """Whether text after a difference may hit, moved from its old position; answers may change then."""
+    """True if text after a difference may hit, moved from its old position; answers may change then."""
     remedies: Callable[[O], tuple[OtherSetting[O], ...]] = lambda _: ()
     queue: Callable[[O], EngineQueue] | None = None
     """An empty cache for requests that come together; None where the rules know them one at a time only."""

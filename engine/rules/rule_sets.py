@@ -14,7 +14,7 @@ _HOMES = {
     "trtllm": ("trtllm", "TRTLLM"),
     "llamacpp": ("llama_cpp_set", "LLAMA_CPP"),
 }
-"""In the order of tables: the module, and the rule set in it."""
+"""Modules and the rule set in each, in the order of tables."""
 
 
 def rule_set_names() -> tuple[str, ...]:

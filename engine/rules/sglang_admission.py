@@ -44,7 +44,7 @@ class PrefillBatch:
 
     @property
     def state(self) -> Admitted:
-        """Whether another request may be tried."""
+        """Return whether another request may be tried."""
         reachable = self._memory.num_reachable
         if reachable <= self._promised or reachable <= self._taken:
             return Admitted.NO_MEMORY

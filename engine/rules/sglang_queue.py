@@ -47,7 +47,7 @@ class SglangQueue:
         self._order = QueueOrder(options, self.memory)
         self._new_token_ratio = options.new_token_ratio
         self._full = False
-        """Whether no request is tried before one ends. SGLang stores this with the running requests: without any, it forgets."""
+        """True if no request is tried before one ends. SGLang stores this with the running requests: without any, it forgets."""
 
     def serve(self, arrivals: Iterable[Sequence[Asked]]) -> QueueRun:
         """Run requests to their end: those of an arrival come together, when all before have ended.

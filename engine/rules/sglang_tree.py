@@ -38,7 +38,7 @@ class PageNode:
         self.priority = priority
         self.serial = serial
         self.queued = False
-        """Whether the tree's heap contains it as an evictable leaf."""
+        """True if the tree's heap contains it as an evictable leaf."""
 
 
 Rank: TypeAlias = Callable[[PageNode], int]

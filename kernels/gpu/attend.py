@@ -104,7 +104,8 @@ def _fold(
     """Return the state after the tile at `start`; unless TAIL, each row sees all of the tile's tokens.
 
     Scales of keys go to the scores, where they are exact. Scales of values go to the probabilities, which must fit COMPUTE: they
-    are taken relative to the largest scale so far, `unit`, so that they do not vanish in fp16 however small the values are."""
+    are taken relative to the largest scale so far, `unit`, so that they do not vanish in fp16 however small the values are.
+    """
     k = _load_tile(k_cache, ids, start, end, k_stride_block, k_stride_slot, D, WIDTH, TOKENS, PAGE, TAIL)
     scores = tl.dot(q, tl.trans(k.to(COMPUTE)), input_precision="ieee")
     if K_SCALED:

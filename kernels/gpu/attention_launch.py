@@ -32,7 +32,7 @@ class AttentionLaunch:
 
     @property
     def scaled(self) -> bool:
-        """Whether tokens have scales of their own."""
+        """Return whether tokens have scales of their own."""
         return self.k_scale is not None or self.v_scale is not None
 
     @classmethod

@@ -31,7 +31,8 @@ def paged_decode(
     """Run `kvtool.kernels.paged_decode.paged_decode` as one launch, one program for each item and K/V head.
 
     Items start in their order: the longest should come first. Items larger than a tile (at most 128 rows of queries times heads of
-    a group) take several programs. Only the last dimension of q, the caches and partial_out has to be contiguous."""
+    a group) take several programs. Only the last dimension of q, the caches and partial_out has to be contiguous.
+    """
     check_decode(
         q,
         k_cache,

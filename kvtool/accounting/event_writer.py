@@ -40,7 +40,7 @@ class EventWriter:
         self.block_size = block_size
         self._groups = groups
         self.tells_prompts = False
-        """Whether token ids or salts were written so far."""
+        """True if token ids or salts were written so far."""
         self._tokens = tokens
         self._file = AtomicFile(path, mode=PRIVATE)
 

@@ -29,7 +29,7 @@ class Plan:
     limit: int | None = None
     kv_cache_dtype: str = AUTO
     skip_refused: bool = False
-    """Whether a request whose messages the chat template refuses is left out and counted, not an error."""
+    """True if a request whose messages the chat template refuses is left out and counted, not an error."""
     decode_attention: DecodeMode = "auto"
     decode_batch: int = DEFAULT_DECODE_BATCH
     """Number of conversations that would decode together, for a run of requests one at a time."""
@@ -38,28 +38,28 @@ class Plan:
     cache: CacheRules | None = None
     """Replicas, a time to live or a provider's rules: whole requests are then accounted for, one at a time, and no engine runs."""
     traced: bool = False
-    """Whether the workload begins with a trace of block hashes: blocks then have numbers that take little room."""
+    """True if the workload begins with a trace of block hashes: blocks then have numbers that take little room."""
     served: ServedCache | None = None
     """The KV cache of the model that was named, as its server plans it."""
 
     @property
     def by_vllm(self) -> bool:
-        """Whether requests are read and looked up as vLLM does it."""
+        """Return whether requests are read and looked up as vLLM does it."""
         return self.by_engine and (self.cache is None or not (self.cache.hosted or self.cache.engine is not None))
 
     @property
     def by_engine(self) -> bool:
-        """Whether the embedded engine decides which requests fit, and how its options apply."""
+        """Return whether the embedded engine decides which requests fit, and how its options apply."""
         return self.rules == "vllm"
 
     @property
     def by_trace_study(self) -> bool:
-        """Whether the rules are those of trace studies: an LRU list of blocks, without answers."""
+        """Return whether the rules are those of trace studies: an LRU list of blocks, without answers."""
         return self.rules == "block-lru"
 
     @property
     def hosted(self) -> bool:
-        """Whether the cache is a provider's."""
+        """Return whether the cache is a provider's."""
         return self.cache is not None and self.cache.hosted
 
     @property

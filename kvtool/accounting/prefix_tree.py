@@ -53,7 +53,7 @@ class PrefixNode:
 
     @property
     def reused(self) -> bool:
-        """Whether a later prompt ran through the edge."""
+        """Return whether a later prompt ran through the edge."""
         return self.uses > 0
 
 

@@ -52,7 +52,7 @@ class ServedCache:
 
     @property
     def state_is_wide(self) -> bool:
-        """Whether a recurrent state takes more than two bytes a number."""
+        """Return whether a recurrent state takes more than two bytes a number."""
         asked = self.options.mamba_ssm_cache_dtype
         return any(
             find_kv_dtype(asked or shape.dtype, self.model.dtype).bytes > 2

@@ -445,7 +445,7 @@ class PlannedRun:
 
     @property
     def loads_model(self) -> bool:
-        """Whether the measured run uses the named model, not the embedded one.
+        """Return whether the measured run uses the named model, not the embedded one.
 
         A folder whose model has no forward pass gives only the cache, unless a real run is requested, which is refused.
         """

@@ -75,7 +75,7 @@ class ReportOptions:
     per_request: bool = False
     by: By | None = None
     views: bool = False
-    """Whether the data of charts is collected, too."""
+    """True if the data of charts is collected, too."""
 
 
 class Profiler:

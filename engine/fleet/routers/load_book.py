@@ -12,7 +12,7 @@ class LoadBook:
     def __init__(self) -> None:
         self._prefill: dict[int, int] = defaultdict(int)
         self._requests: dict[int, tuple[int, Sequence[int]]] = {}
-        """For each request in flight, its prompt tokens that still count, and its blocks."""
+        """Prompt tokens that still count, and blocks, of each request in flight."""
         self._blocks: dict[int, Counter[int]] = defaultdict(Counter)
 
     def prefill_tokens(self, replica: int) -> int:

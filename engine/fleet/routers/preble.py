@@ -38,14 +38,14 @@ class PrebleRouter(RuleRouter):
         super().__init__("holders", "least cost", "overloaded prefix")
         self._settings = settings
         self._prefill: dict[int, deque[tuple[float, float]]] = defaultdict(deque)
-        """By replica: the moment of a request, and its seconds of missed prefill."""
+        """Moments of requests and their seconds of missed prefill, by replica."""
         self._decoding: dict[int, int] = defaultdict(int)
-        """By replica: output tokens of its requests."""
+        """Output tokens of each replica's requests."""
         self._tpots: dict[int, deque[float]] = defaultdict(lambda: deque([_FIRST_TPOT], maxlen=_TPOTS))
         self._ttfts: dict[tuple[int, int], deque[tuple[float, float]]] = defaultdict(deque)
-        """By first block and replica: moment and seconds."""
+        """Moment and seconds, by first block and replica."""
         self._began: dict[int, float] = {}
-        """By request in flight: the moment of its first token."""
+        """Moment of the first token of each request in flight."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
         """Choose the cheapest replica that caches more than half the prompt; without one, the cheapest of all."""

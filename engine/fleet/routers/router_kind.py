@@ -38,15 +38,15 @@ class RouterKind:
     settings: RouterSettings | None
     """Its parameters with their defaults; None for a bound, which is no router."""
     index_blocks: int | None = None
-    """With the view "routed", remembered blocks of each replica; None: all."""
+    """Remembered blocks of each replica with the view "routed"; None: all."""
     left_out: str = ""
     """Parts of that program's rule that are not modelled."""
     needs_sessions: bool = False
-    """Whether it needs sessions or tenants."""
+    """True if it needs sessions or tenants."""
     own_way: str = ""
     """Its characteristic way of choosing."""
     usual: bool = True
-    """Whether it is tried by default."""
+    """True if it is tried by default."""
 
 
 class RuleRouter:

@@ -43,7 +43,7 @@ class SglangRouter(RuleRouter):
         super().__init__("match", "poor match", "uneven load")
         self._settings = settings
         self._trees: dict[int, set[int]] = defaultdict(set)
-        """By replica, the blocks of all prompts sent there."""
+        """Blocks of all prompts sent to each replica."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
         """Choose by load if it is uneven, by match if that is good enough, else by `poor`."""

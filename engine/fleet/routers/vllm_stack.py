@@ -39,10 +39,10 @@ class KvawareRouter(RuleRouter):
         self._rates = RequestRates(settings.window)
         self._ring: HashRing | None = None
         self._held_since: dict[int, list[int]] = {}
-        """By first block, the replicas that were sent it, the earliest first."""
+        """Replicas that were sent each first block, the earliest first."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """Choose; only one replica's match is asked for, even if others have a longer one."""
+        """Choose by the match of only one replica, even if others have a longer one."""
         holder = self._first_holder(request, replicas)
         enough = max(request.prompt_tokens - self._settings.threshold, 0)
         if holder is not None and holder[1] >= enough:

@@ -74,7 +74,7 @@ def kv_heads(config: JsonObject) -> int:
 
 
 def head_size(config: JsonObject) -> int:
-    """Given, or the hidden size divided by the heads."""
+    """Return the given size, or the hidden size divided by the heads."""
     if config.integer_or("head_dim", 0) > 0:
         return config.integer("head_dim")
     hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")

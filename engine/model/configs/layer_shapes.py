@@ -70,7 +70,7 @@ class StateShape:
     draft_rows: bool = True
     dtype: str = AUTO
     exports: bool = False
-    """Whether a state can be read from inside a prefill."""
+    """True if a state can be read from inside a prefill."""
 
     def __post_init__(self) -> None:
         if self.channels < 1 or self.kernel < 2 or any(size < 1 for size in self.recurrent):

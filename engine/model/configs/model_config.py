@@ -97,14 +97,14 @@ class ModelConfig:
 
     @property
     def plain_attention(self) -> bool:
-        """Whether all layers attend to all tokens up to the query's own, as every kernel can."""
+        """Return whether all layers attend to all tokens up to the query's own, as every kernel can."""
         traits = self.traits
         rules = (traits.attention_scale, traits.attention_softcap, traits.attention_sinks or None, self.latent)
         return not any(self.windows) and all(rule is None for rule in rules)
 
     @property
     def plain(self) -> bool:
-        """Whether layers equal Llama's but for biases and norms of heads; predictions of times are made for such models."""
+        """Return whether layers equal Llama's but for biases and norms of heads; predictions of times are made for such models."""
         return self.plain_attention and self.experts is None and self.traits == Traits()
 
     @property
@@ -208,7 +208,7 @@ def _kv_heads(config: JsonObject, family: str) -> int:
 
 
 def _head_dim(config: JsonObject, family: str) -> int:
-    """Given, or the hidden size divided by the heads; families that have no such rule always give it."""
+    """Return the given size, or the hidden size divided by the heads; families without this rule always give it."""
     if "head_dim" in config or family not in ("llama", "mistral", "qwen2"):
         return config.integer("head_dim")
     hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")

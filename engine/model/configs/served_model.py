@@ -26,7 +26,7 @@ class ServedModel:
     one_group: str | None = None
     """The reason for one group, or empty."""
     sparse: bool = False
-    """Whether an index chooses the tokens of attention."""
+    """True if an index chooses the tokens of attention."""
     source: str = ""
 
     def __post_init__(self) -> None:

@@ -1,7 +1,8 @@
 """The accounting of trace studies: blocks in one LRU list, whole requests at a time.
 
 It differs from an engine: there is no pool that running requests pin, the last (partial) block of a request counts like the
-others, all of a request's blocks may hit, and a request becomes resident at once. Reports name it `block-lru`."""
+others, all of a request's blocks may hit, and a request becomes resident at once. Reports name it `block-lru`.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class CacheRules:
 
     @property
     def hosted(self) -> bool:
-        """Whether the cache is a provider's, not an engine's."""
+        """Return whether the cache is a provider's, not an engine's."""
         return self.dated or self.provider is not None
 
 
@@ -67,9 +67,9 @@ class Prediction:
     age: float | None = None
     """Seconds since the last use of the tokens read."""
     unanswered: bool = False
-    """Whether a request that had not been answered yet stored the tokens read."""
+    """True if a request that had not been answered yet stored the tokens read."""
     other_settings: bool = False
-    """Whether the last use of the tokens read had other settings."""
+    """True if the last use of the tokens read had other settings."""
     in_a_minute: int = 0
     """Requests of the last minute with this prefix and key, this one included."""
 

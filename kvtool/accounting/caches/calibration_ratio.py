@@ -13,7 +13,7 @@ class TokenRatios:
         self._own: dict[str, int] = defaultdict(int)
 
     def add(self, model: str, reported: int | None, own: int) -> None:
-        """Enter a request; `None` if its log has no length."""
+        """Enter a request; None if its log has no length."""
         if reported is not None and reported > 0 and own > 0:
             self._reported[model] += reported
             self._own[model] += own

@@ -26,11 +26,11 @@ class EngineCaches:
         self.choice = choice
         rungs = choice.rungs() if ladder else []
         self._queues: list[tuple[str, EngineQueue]] = []
-        """For concurrent requests: the configured queue and the relaxed ones."""
+        """The configured queue and the relaxed ones, for concurrent requests."""
         self._waiting: dict[int, Asked] = {}
         self._kinder: list[tuple[str, EngineCache]] = []
         self._cache: EngineCache | None = None
-        """For requests one at a time."""
+        """The configured cache, for requests one at a time."""
         if choice.together > 1:
             queues = [("", choice), *rungs]
             self._queues = [(fate, each.make_queue()) for fate, each in queues]

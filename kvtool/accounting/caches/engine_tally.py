@@ -19,7 +19,7 @@ class SharedPrefixes:
         self._store = TokenStore()
         self._all = RadixTree(self._store)
         self._tenants: dict[str, RadixTree] | None = None
-        """For each salt; None until a request has one."""
+        """Prefixes of each salt; None until a request has one."""
 
     def enter(self, ids: Ids, answer: Ids, salt: str | None) -> tuple[int, int]:
         """Return the tokens of a prompt that its tenant had computed, and that anybody had; then all but its last token count as

@@ -41,7 +41,7 @@ class Provider:
     implicit: bool = False
     note: str = ""
     needs_mark: bool = False
-    """Whether a request without a mark is not cached."""
+    """True if a request without a mark is not cached."""
     retentions: tuple[tuple[str, float], ...] = ()
     """Times that a request may choose by name, in seconds."""
     usual: float | None = None

@@ -9,7 +9,8 @@ For a model with several KV cache groups, in the order of the ladder:
 - ``long_block``: these blocks are as long as with attention alone.
 
 The last two take no engine where requests run one after the other: an unlimited cache of full attention hits all tokens sent
-before, in whole blocks."""
+before, in whole blocks.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class TimedNode:
         self.entry: float | None = None
         self.ready = used
         self.until = used
-        """When the request that stored it was answered, if known."""
+        """Moment when the request that stored it was answered, if known."""
         self.ttl: float | None = None
         self.settings = 0
         self.uses = self.within_short = self.within_long = 0

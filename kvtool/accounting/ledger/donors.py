@@ -98,7 +98,7 @@ class _Slots:
         self._sizes = np.zeros(MOST_SLOTS, np.int64)
         self._orders = np.full(MOST_SLOTS, -1)  # -1 where free
         self._marks: dict[int, int] = {}
-        """By chunk; bit i is set if example i has it."""
+        """Examples with each chunk; bit i is set if example i has it."""
         self._asked: tuple[DonorContent, npt.NDArray[np.int64]] | None = None
         """The last query and its answer, while it is valid."""
 

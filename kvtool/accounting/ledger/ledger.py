@@ -47,7 +47,7 @@ class LedgerEntry:
     repeated: list[tuple[int, int]]
     """Ranges of lines after `known` that an earlier prompt contains anywhere."""
     traced: bool = False
-    """Whether only ids of its blocks are known."""
+    """True if only ids of its blocks are known."""
 
 
 class Ledger:
@@ -103,9 +103,9 @@ class Ledger:
         self._owner_group: list[GroupTotals] = []
         self._owner_tokens = array("q")
         self._left = array("q")
-        """By owner, if there are any, the tokens whose fate `close` finds; not for traces."""
+        """Tokens whose fate `close` finds, by owner with any; not for traces."""
         self._taken = Ranges()
-        """By owner, the new text that already has a fate."""
+        """New text that already has a fate, by owner."""
         self.comparer: Compares = Comparer(newline, lines=fates)
         self._sums = None if by is None else SumBook(by)
         self._had: set[str] = set()

@@ -24,10 +24,10 @@ class TraceBook:
     def __init__(self, unit: int) -> None:
         self.unit = unit
         self._again = bytearray(1)
-        """By number of `Chain.content`: whether a later prompt had it."""
+        """True if a later prompt had the block, by number of `Chain.content`."""
         self._owners = array("i")
         self._firsts = array("i")
-        """By run: the number of its first block, that block's place in the prompt, and the number of blocks."""
+        """The number of each run's first block, that block's place in the prompt, and the number of blocks."""
         self._places = array("i")
         self._counts = array("i")
 

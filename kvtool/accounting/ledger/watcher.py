@@ -17,7 +17,7 @@ class Watcher(Protocol):
 
     @property
     def details(self) -> bool:
-        """Whether it needs the trees of traces, and calls of `known` and `closed` for them."""
+        """Return whether it needs the trees of traces, and calls of `known` and `closed` for them."""
         ...
 
     def known(self, node: PrefixNode, group: str) -> None:

@@ -10,7 +10,7 @@ class Sieve:
         self._capacity = capacity
         self._marked: dict[int, bool] = {}
         self._newer: dict[int, int] = {}
-        """By block the next one towards the head, and `_older` towards the tail; -1 beyond either end."""
+        """The next block towards the head, by block, and `_older` towards the tail; -1 beyond either end."""
         self._older: dict[int, int] = {}
         self._head = self._tail = self._hand = -1
 

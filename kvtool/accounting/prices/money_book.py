@@ -68,7 +68,7 @@ class MoneyBook:
     def __init__(self, prices: PriceTable) -> None:
         self.prices = prices
         self.groups: dict[str, dict[bool, MoneySide]] = {}
-        """By group, requests with reported reads (True) and the others."""
+        """Requests with reported reads (True) and the others, by group."""
         self.total = {True: MoneySide(), False: MoneySide()}
         self.requests = 0
         self.unpriced: Counter[str] = Counter()
@@ -182,13 +182,13 @@ class MoneyBook:
 
     @property
     def told(self) -> bool:
-        """Whether the log reports reads of any request; sums then cover only those, else all."""
+        """Return whether the log reports reads of any request; sums then cover only those, else all."""
         side = self.total[True]
         return side.reported.requests > 0 or side.costs.requests > 0
 
     @property
     def known(self) -> bool:
-        """Whether there are any figures: a model with a price, or reported reads."""
+        """Return whether there are any figures: a model with a price, or reported reads."""
         return self.told or self.total[False].costs.requests > 0
 
 

@@ -44,7 +44,7 @@ class Rates:
 
     @property
     def writes_cost(self) -> bool:
-        """Whether a written token has a separate price."""
+        """Return whether a written token has a separate price."""
         return self.write != self.input
 
     def times(self, factor: Decimal) -> Rates:

@@ -85,17 +85,17 @@ class ServerTraits:
     """Facts about a server that a run needs beside its answers."""
 
     follows_engine: bool = False
-    """Whether the embedded engine decides the hits, so that reports of a vLLM server can be compared."""
+    """True if the embedded engine decides the hits, so that reports of a vLLM server can be compared."""
     has_clock: bool = False
-    """Whether `ServedRequest.waited` is the requests' waiting time."""
+    """True if `ServedRequest.waited` is the requests' waiting time."""
     whole_prompt_may_hit: bool = False
-    """Whether the last token of a prompt may be a hit, too; answers are then not kept."""
+    """True if the last token of a prompt may be a hit, too; answers are then not kept."""
     salted: bool = True
-    """Whether salts keep requests apart."""
+    """True if salts keep requests apart."""
     moves: bool = False
-    """Whether text may hit after the first difference."""
+    """True if text may hit after the first difference."""
     hosted: bool = False
-    """Whether a provider's rules apply."""
+    """True if a provider's rules apply."""
 
 
 class Server(Protocol):

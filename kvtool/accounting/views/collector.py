@@ -29,7 +29,7 @@ class _Details:
         self.worst = WorstBook()
         self.known: dict[PrefixNode, Counter[str]] = {}
         self.ids: dict[int, str] = {}
-        """By owner, the ids of requests that are not settled."""
+        """Ids of requests that are not settled, by owner."""
 
 
 class ViewBook(Book):

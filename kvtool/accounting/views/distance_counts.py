@@ -11,7 +11,7 @@ class DistanceCounts:
 
     def __init__(self) -> None:
         self._changes: list[array[int]] = []
-        """By level, the difference of each distance's weight from that of the one before."""
+        """Differences of each distance's weight from that of the one before, by level."""
         self._sums: list[list[int]] | None = None
 
     def add(self, level: int, distance: int, count: int, weight: int = 1) -> None:

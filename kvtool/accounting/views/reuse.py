@@ -29,7 +29,7 @@ class ReuseBook:
         self._whole = whole_prompt_may_hit
         self._distances = StackDistances() if distances is None else distances
         self._lacking = DistanceCounts()
-        """By distance, the tokens that repeated partial last blocks lack."""
+        """Tokens that repeated partial last blocks lack, by distance."""
         self._prompt_tokens = 0
         self._asked = 0
         self._uses = 0

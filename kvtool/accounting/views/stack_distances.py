@@ -32,7 +32,7 @@ class StackDistances:
         self.level = 0
         """Blocks are followed at a sampling rate of 2^-level."""
         self.counts = DistanceCounts()
-        """By distance, the repeated blocks."""
+        """Repeated blocks by distance."""
         self._last: dict[BlockHash, int] = {}
         """The request that touched a block last, as its place among those that still have any."""
         self._live = [0] * _LEAST_ROOM

@@ -41,7 +41,7 @@ class MarkTrials:
         self._trees: dict[str, TimedTree] = {}
         self._candidates: list[_Candidate] = []
         self._applies = book.requests == book.total[book.told].costs.requests
-        """Whether every request is of a provider that stores marked prefixes, at a known price."""
+        """True if every request is of a provider that stores marked prefixes, at a known price."""
         hosted = result.counts.hosted
         for scope, scoped in {} if hosted is None else hosted.trees.items():
             row = book.used.get(scoped.model or "")
@@ -57,7 +57,7 @@ class MarkTrials:
 
     @property
     def tries(self) -> bool:
-        """Whether anything is run again."""
+        """Return whether anything is run again."""
         return self._again is not None
 
     def least(self) -> Decimal | None:

@@ -154,7 +154,7 @@ class _Runs:
         return sum(abs(row.in_theirs(hits[row.kept]) - row.reported) for row in self._rows)
 
     def best_capacity(self, engine: EngineConfig) -> EngineConfig:
-        """Return the engine with the number of blocks whose reads are closest to the report; the given one if no other is closer."""
+        """Return the engine with the number of blocks whose reads are closest to the report; by default the given one."""
         size = engine.block_size
         blocks = [(len(one.prompt) + len(one.output)) // size + 1 for one in self._kept]
         low, high = max(blocks) + 1, min(sum(blocks) + 1, _MOST_BLOCKS)

@@ -40,7 +40,7 @@ class ServerRead(NamedTuple):
     known: int
     kept: int
     cut: bool
-    """Whether the log lacks a part of its prompt."""
+    """True if the log lacks a part of its prompt."""
     arrival: float
     end: float
 
@@ -77,7 +77,7 @@ class ServerReads:
         self.kept: list[_Kept] = []
         self._tokens = self._requests = 0
         self.complete = not before
-        """Whether all requests were kept."""
+        """True if all requests were kept."""
 
     def __len__(self) -> int:
         return len(self._numbers) // _WIDTH

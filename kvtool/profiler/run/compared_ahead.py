@@ -28,13 +28,13 @@ class ComparedAhead:
         self._there = self._ledger.comparer = ComparedThere(self._ledger.newline)
 
     def told(self, turn: Turn, made: Prepared) -> ToldComparison | None:
-        """In the other process: return the comparison of the next request; None: the ledger will not ask."""
+        """Return the comparison of the next request, in the other process; None: the ledger will not ask."""
         if not self._takes(turn, made):
             return None
         return self._compares.told(turn, made.prompt, np.asarray(made.output[:-1], np.int32))
 
     def state(self) -> bytes:
-        """In the other process: return the state from which it continues."""
+        """Return the state from which the other process continues."""
         return self._compares.state()
 
     @property

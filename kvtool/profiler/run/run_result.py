@@ -46,7 +46,7 @@ class RunResult:
     left_out: LeftOut = field(default_factory=LeftOut)
     counts: RunCounts = field(default_factory=RunCounts)
     partial: bool = False
-    """Whether Ctrl-C ended the run early."""
+    """True if Ctrl-C ended the run early."""
 
     def find(self, kind: type[AnyBook]) -> AnyBook | None:
         """Return the book of a kind; None where the run had none."""

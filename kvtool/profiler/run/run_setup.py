@@ -47,7 +47,7 @@ class RunSetup:
 
     @property
     def in_order_of_log(self) -> bool:
-        """Whether requests of tokens run one after another, in the order of the log."""
+        """Return whether requests of tokens run one after another, in the order of the log."""
         plan = self.plan
         return plan.one_at_a_time and not plan.use_arrivals and not plan.traced
 

@@ -177,7 +177,7 @@ class WorkloadRuns:
         return result
 
     def tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> RunResult:
-        """Make one pass with fixes and return totals and causes; `one_in` limits the search for causes to a part of large groups."""
+        """Make one pass with fixes and return totals and causes; `one_in` limits the search to a part of large groups."""
         purpose = partial(cause_run, one_in=one_in) if explain else counted_run
         result = self.run("trying fixes", self.plan, purpose, fixes=fixes)
         result.forget_requests()
