@@ -42,6 +42,7 @@ RESOLVED = "resolved"
 """Results of vLLM's planner, in cases that describe layers."""
 
 _MOST_BLOCKS = 10_000_000
+"""Bound against hostile case files: a larger cache takes gigabytes of memory."""
 
 OTHER_ENGINES = (
     (replay_sglang.recorded, replay_sglang.differences),

@@ -8,7 +8,7 @@ from kvtool.engine.request import Request
 from kvtool.engine.waiting_queue import WaitingQueue
 
 _MOST_LONELY = 8
-"""A request that was alone and preempted itself so often without a new token will do so for ever."""
+"""Preemptions of a lone request without a new token after which it counts as stuck."""
 
 
 class StuckSteps:

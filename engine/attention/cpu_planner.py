@@ -17,7 +17,7 @@ from kvtool.engine.batch import Batch, Owner
 from kvtool.engine.config import DecodeMode
 
 RUN_TOKENS = 512
-"""Consecutive blocks of one request are read in place from this length on; a copy of fewer costs less."""
+"""Least length of consecutive blocks of one request that are read in place; a copy of fewer costs less."""
 
 SHARED_RUN_TOKENS = 64
 """The same for blocks of several requests, which are put together in each step where they are not read in place."""
@@ -32,6 +32,7 @@ LEAST_SHARED_TOKENS = 64
 """Least tokens that `prefix-aware` reads together; `auto` measures its own limit."""
 
 _ANY_NUMBER = 1 << 30
+"""A bound that no window and no number of queries reaches."""
 
 
 @dataclass(slots=True)

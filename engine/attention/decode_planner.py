@@ -18,11 +18,16 @@ from kvtool.engine.attention.decode_plan import DecodeItems, DecodePlan, Int32
 from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
 
-ROWS = 128  # query rows (queries x heads of a group) of the largest tile
-TILE_TOKENS = 64  # long segments are cut at multiples of this
-LEAST_SHARED_TOKENS = 64  # a shorter segment is not worth an item
-ROOM_TOKENS = 128  # how far a sequence may grow before it is planned anew; that often, planning costs next to nothing
-AUTO_MARGIN = 0.05  # by how much the model must see sharing win before `auto` shares; the model is not exact
+ROWS = 128
+"""Query rows (queries x heads of a group) of the kernels' largest tile."""
+TILE_TOKENS = 64
+"""Long segments are cut at multiples of this, so that parts consist of whole tiles of keys."""
+LEAST_SHARED_TOKENS = 64
+"""Least tokens of a shared segment: one tile of keys; less is not worth an item."""
+ROOM_TOKENS = 128
+"""Growth of a sequence before it is planned anew; planning every 128 steps costs next to nothing."""
+AUTO_MARGIN = 0.05
+"""Least predicted gain for which `auto` shares; the model is not exact."""
 
 # The model counts time in bytes that one processor reads meanwhile. Assumed, not fitted: a program costs 0.5 us and a launch 2 us
 # beside its reads, a processor of an H200 reads 33 GB/s (4.3 TB/s over 132), and dots run at 400 TFLOP/s (the goal for prefill).

@@ -12,7 +12,7 @@ from kvtool.engine.blocks.hashing import BlockHash, BlockHasher, extend_hashes
 from kvtool.engine.request import Request
 
 _AHEAD = 1 << 12
-"""Numbers for which room is made before they are given."""
+"""Numbers for which room is made in advance, so that arrays grow rarely."""
 
 Name = TypeVar("Name")
 """Name of a content: its hash or its number."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _LEAST_SLOTS = 1 << 10
+"""First size of the hash table; it grows with the runs."""
 _ID_LIMIT = 1 << 62
 """Ids beyond it, which are hashes, get a name below `-_ID_LIMIT`."""
 

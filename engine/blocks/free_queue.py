@@ -8,6 +8,7 @@ from kvtool.engine.engine_error import EngineError
 
 NULL_BLOCK = 0
 _SLACK = 1024
+"""Entries that the line may have beyond four times its blocks before it is tidied up, so that small pools do it rarely."""
 
 
 class FreeQueue:

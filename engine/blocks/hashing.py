@@ -20,6 +20,7 @@ BlockHash = NewType("BlockHash", bytes)
 
 _ROOT = b"kvtool"
 _ID_BYTES = 16
+"""Bytes of an id in a hash; larger ids take more."""
 
 
 @dataclass(frozen=True, slots=True)

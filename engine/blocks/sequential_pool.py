@@ -13,7 +13,7 @@ from kvtool.engine.request import Request, Status
 from kvtool.engine.stats import PrefixCacheStats
 
 _AHEAD = 1 << 12
-"""Numbers for which room is made before they are given."""
+"""Numbers for which room is made in advance, so that arrays grow rarely."""
 _LONGEST, _SLACK = 8, 1024
 """Limit of the line's length before it is tidied up: so many times the pool, and so much more."""
 _GONE, _UNNAMED = 0, -1

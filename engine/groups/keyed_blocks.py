@@ -8,7 +8,7 @@ from kvtool.engine.blocks.cached_blocks import HashedBlocks
 from kvtool.engine.blocks.hashing import BlockHash, BlockHasher
 
 _HASH_BYTES = 16
-"""Length of a hash, or a divisor of it; the tag of a group is one more byte."""
+"""Unit of the length of hashes, in bytes; the tag of a group is one more byte."""
 
 
 class KeyedBlocks(HashedBlocks):

@@ -9,7 +9,7 @@ from kvtool.engine.groups.layer_spec import AttentionLayer, LayerSpec, MambaLaye
 from kvtool.engine.groups.packing import packed_groups
 
 _MOSTLY_EVEN = 1.5
-"""Groups are as large as the largest bucket if it has less than so many times the layers of the smallest. vLLM's rule."""
+"""vLLM's rule: groups are as large as the largest bucket if it has less than so many times the layers of the smallest."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ KERNEL_UNIT = 16
 LATENT_BLOCK = 64
 """Block of MLA without states: the page of FlashMLA. Kernels of FlashAttention and Triton take 16, FlashInfer's 32 and 64."""
 LATENT_UNIT = 128
-"""Block of MLA beside states."""
+"""Blocks of MLA beside states are multiples of this many tokens in vLLM."""
 DEFAULT_BLOCK = 16
+"""vLLM's default `block_size`, in tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ Recorder = Callable[[Callable[[], None]], Replay]
 """Run a function once and return a callable that runs it again on the same memory."""
 
 _MOST_GRAPHS = 48
+"""Graphs kept at once, a bound on their memory; beyond it all are recorded again."""
 _ALIGNMENT = 4  # numbers: pointers that are multiples of 16 bytes, for which Triton compiles wide loads
 
 

@@ -11,6 +11,7 @@ from kvtool.engine.model.configs.json_object import JsonObject
 Scoring = Literal["softmax", "sigmoid", "softmax of chosen"]
 
 _MOST_EXPERTS = 1 << 16
+"""Bound against broken files; published models have some hundreds of experts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.kernels.kv_quantization import Scale
 
 _INITIAL_TOKENS = 16_384
+"""Tokens of room at the start; the memory doubles when it is full."""
 _E4M3_CAPABILITY = (8, 9)  # CUDA devices before it have no e4m3; Triton refuses to compile for them
 
 

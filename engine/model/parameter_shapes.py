@@ -15,6 +15,7 @@ Shape = tuple[int, ...]
 EMBEDDING, HEAD, NORM = "model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"
 CORRECTION = "mlp.gate.e_score_correction_bias"
 _SHOWN = 4
+"""Names of tensors in an error message; the rest is counted."""
 _MISMATCH_HINT = "config.json and the weights must belong together"
 
 

@@ -10,7 +10,8 @@ import torch
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.parameter_shapes import parameter_shapes
 
-_POOL = 4_194_301  # a prime, so that the rows of a weight that is larger do not repeat
+_POOL = 4_194_301
+"""Numbers in the pool, a prime, so that the rows of a larger weight do not repeat."""
 
 
 class RandomWeights(Mapping[str, torch.Tensor]):

@@ -10,10 +10,11 @@ from math import ceil
 _TILE = 64
 """Tokens of a request that a block of threads attends for; fewer take as long."""
 _BANDWIDTH_EFFICIENCY = 0.95
+"""Part of the peak bandwidth that long reads reach; fitted to the same kernel times as the others."""
 _RAMP = 50e-6
 """Seconds in each layer by which reading much takes longer than at that rate."""
 _STREAMS = 65
-"""Blocks of threads that together use the memory's whole bandwidth: one alone reads at this part of it."""
+"""Blocks of threads that together use the memory's whole bandwidth, from the reads of one alone (see the class)."""
 _FILLED = 1.6
 """FlashAttention 2 cuts requests into parts until there are so many blocks of threads for each multiprocessor."""
 

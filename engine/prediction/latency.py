@@ -33,6 +33,7 @@ from kvtool.engine.prediction.flash_attention import FlashAttention2
 __all__ = ["ACCELERATORS", "Accelerator", "LatencyModel", "PrefillTimes", "find_accelerator"]
 
 _MOST_CHUNKS = 1 << 16
+"""Remembered times of prompt chunks, a bound on memory; further ones are computed each time."""
 
 
 @dataclass(frozen=True, slots=True)

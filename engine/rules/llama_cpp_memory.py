@@ -15,6 +15,7 @@ NEVER = -1
 _CELL_BYTES = 12  # per saved token: position, number of sequences, the sequence
 _LAYER_BYTES = 24  # type and row size of keys, and of values
 _HEADER_BYTES = 8
+"""Bytes before the layers of a saved pool, in llama.cpp's format."""
 _STREAM_BYTES = 4  # how many cells of a pool follow
 
 _BEFORE_END = 4

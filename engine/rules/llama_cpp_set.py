@@ -13,7 +13,9 @@ WINDOW, LIST_FULL, SLOT_LOST = "window", "host_list_full", "slot_lost"
 
 _MIB = 1024 * 1024
 _ANY_MIB = 1 << 40
+"""More host memory than any server has."""
 _CHUNK = 256
+"""Least tokens of a moved chunk in the proposed `--cache-reuse`; the value of the server's presets for code completion."""
 _ALIKE = 0.9
 """The similarity at which a slot is chosen, high enough that a shared head alone is not enough."""
 

@@ -10,7 +10,7 @@ from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_request import RadixRequest
 
 LONGEST_RESERVED = 4096
-"""Tokens of an answer that are reserved at most."""
+"""Most tokens reserved for an answer: SGLang's CLIP_MAX_NEW_TOKENS."""
 
 
 class Admitted(Enum):

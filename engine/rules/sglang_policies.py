@@ -8,11 +8,11 @@ from kvtool.engine.rules.sglang_request import RadixRequest
 from kvtool.engine.rules.sglang_tree import PageNode, PageTree
 
 MOST_MATCHED = 128
-"""Limit of waiting requests that are matched: above it, lpm is fcfs, and no more prefixes are kept warm."""
+"""SGLang's limit of waiting requests that are matched: above it, lpm is fcfs, and no more prefixes are kept warm."""
 SHORT_MATCH = 32
-"""Tokens: a request that finds no more in the tree is compared with those that wait before it."""
+"""SGLang's limit in tokens: a request that matches no more in the tree is compared with earlier waiting ones."""
 SHARED_WITH_WAITING = 32
-"""Tokens that a request shares with one that waits before it, so that it is better run after it."""
+"""SGLang's limit in tokens: a request that shares this many with an earlier waiting one is better run after it."""
 TOUCHED_EVERY = 32
 """Passes after which the prefixes of waiting requests count as used, under fcfs and lru."""
 

@@ -14,7 +14,7 @@ from kvtool.engine.rules.sglang_policies import QueueOrder
 from kvtool.engine.rules.sglang_request import RadixRequest
 
 STEPS_AFTER_RETRACTION = 20
-"""Tokens that each request that goes on is to have room for when others were taken back."""
+"""Tokens of room that SGLang requires for each remaining request after it retracts others."""
 
 
 @dataclass(frozen=True, slots=True)

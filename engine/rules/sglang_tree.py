@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 TOKEN_BYTES = 4
+"""Bytes of a token id in a key."""
 
 
 class PageNode:

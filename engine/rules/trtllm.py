@@ -18,7 +18,7 @@ from kvtool.engine.rules.rule_set import Asked, Ids, OtherSetting, RuleSet, Rung
 _TOKEN = 4
 """Bytes of a token id."""
 _NO_PRIORITY = 35
-"""Priority of blocks without one, and of blocks never used."""
+"""TensorRT-LLM's default priority of blocks, also of blocks never used."""
 
 
 @dataclass(frozen=True, slots=True)

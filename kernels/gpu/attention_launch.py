@@ -14,6 +14,7 @@ from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
 _LOG2_E = math.log2(math.e)
 _WIDEST_HEAD = 256
+"""The widest head, in numbers, for which there are tiles."""
 _COMPUTE = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 
 

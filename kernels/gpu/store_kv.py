@@ -13,6 +13,7 @@ from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
 _ELEMENTS = 4096  # of a program: 4 loads of 16 bytes in flight for each of its 128 threads, where numbers have 16 bits
 _WARPS = 4
+"""4 warps are 128 threads."""
 
 
 def store_kv(

@@ -11,6 +11,7 @@ from kvtool.kernels.gpu.launch_options import OPTIONS
 
 _COLUMNS = 1024  # of a program: 16 bytes of gate and of up for each of its 128 threads, where numbers have 16 bits
 _WARPS = 4
+"""4 warps are 128 threads."""
 
 
 def swiglu(gate_up: torch.Tensor) -> torch.Tensor:

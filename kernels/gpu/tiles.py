@@ -12,6 +12,7 @@ import triton
 from triton.runtime.driver import driver
 
 _FIRST_E4M3 = 89
+"""The first CUDA compute capability with e4m3 numbers; Triton refuses to compile for earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from kvtool.accounting.plan import Plan
 
 _MOST_WINDOWS = 8
+"""Windows that are kept; each is one planned step, so this bounds time and memory."""
 _MOST_STEPS = 32
+"""Measured steps that are kept of a run; bounds time and memory."""
 _MOST_BLOCKS = 1 << 20
 """Entries of block tables read before the sampling rate is halved: a tenth of a second of work."""
 _MOST_TOKENS = 1 << 30

@@ -16,8 +16,11 @@ Ids = npt.NDArray[np.int32]
 IN_MEMORY = 1 << 20
 """Most tokens in memory: 4 MiB. A workload with fewer does not use the disk."""
 _FIRST = 1 << 16
+"""First size of the memory, in tokens; it doubles up to `IN_MEMORY`."""
 _STRIDE = 256
+"""First tokens that are compared at once; most prompts diverge early, so later strides are longer."""
 _ITEM = 4
+"""Bytes of a token id."""
 
 
 class TokenStore:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.advisor import Advice, KeptFix
 
 MOST_CAUSES = 200
+"""Rows of causes of a group in a report."""
 WORTH_A_ROW = 0.001
 """Least share of a group's prompt tokens for a row of its own; a cause with a kept fix always has one."""
 

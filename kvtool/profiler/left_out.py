@@ -6,6 +6,7 @@ from kvtool.profiler.run.run_result import LeftOut
 from kvtool.text.terminal.numbers import plural
 
 _MOST = 5
+"""Items that a sentence names; the rest is counted."""
 
 
 def left_out(found: LeftOut) -> list[str]:

@@ -16,7 +16,7 @@ from kvtool.text.files.text_files import read_source
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 _MOST_PATCHES = 8
-"""Each takes some readings of the workload."""
+"""Patches in a report; each takes several readings of the workload."""
 
 
 def patches_of(profiler: Profiler, findings: Iterable[Finding]) -> dict[str, str]:

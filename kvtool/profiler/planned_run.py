@@ -53,6 +53,7 @@ _NAME_A_MODEL = (
     "or `model` among the engine's options in a file"
 )
 _MOST_BLOCKS = 10_000_000
+"""Bound against mistakes: the cache's tables would take gigabytes of memory."""
 
 
 class PlannedRun:

@@ -9,7 +9,7 @@ from kvtool.results.finding import ExamplePair, Finding, Snippet
 from kvtool.results.show_text import ShowText
 
 _AROUND = 200
-"""Characters quoted of a long line before and after the range in question; together about a terminal's width."""
+"""Characters quoted of a long line before and after the range in question."""
 
 
 def quoted(finding: Finding, show_text: ShowText, patches: Mapping[str, str] | None = None) -> Finding:

@@ -16,6 +16,7 @@ from kvtool.text.terminal.numbers import plural
 _DIFFERENT = ("blocked", "cosmetic", "seam")
 """Fates of tokens after a difference."""
 _MOST_LOOKED_AT = 64
+"""Causes of a group that are described before the costliest with a place is chosen, a bound on time."""
 _SEND_THE_SAME = "send the same each time, or what differs behind what is shared"
 Describe = Callable[[SlotCause, GroupTotals], Finding]
 """A cause as a finding, with its place and the two requests that show it."""

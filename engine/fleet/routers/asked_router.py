@@ -11,6 +11,7 @@ from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RouterKind, RouterSettings
 
 _MOST = 1e12
+"""Bound of a router's setting: no useful value is larger, and larger ones could overflow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 from kvtool.engine.engine_error import EngineError
 
 _MOST_BYTES = 64 << 20
+"""Bound against hostile files; a config.json takes some kilobytes."""
 _LARGEST = 1 << 53
-"""The largest integer that a float represents exactly (2**53); no model has that many of anything."""
+"""The largest integer that a float represents exactly; no model has that many of anything."""
 
 
 class JsonObject:

@@ -11,6 +11,7 @@ from kvtool.engine.model.configs.model_config import CONFIG_FILE, ModelConfig
 from kvtool.engine.model.configs.rope_config import DefaultRope, Llama3Rope
 
 _LLAMA_3_CONTEXT = 131_072
+"""`max_position_embeddings` in the config.json of Llama 3.1 and later."""
 _VARIANT = re.compile(r"-(instruct|chat|it|hf|base)(?=-|$)")
 
 

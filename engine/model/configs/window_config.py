@@ -7,6 +7,7 @@ from kvtool.engine.model.configs.json_object import JsonObject
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 _MOST_LAYERS = 1 << 16
+"""Bound against broken files: the list of windows has an entry for each layer."""
 Windows = tuple[int | None, ...]
 
 

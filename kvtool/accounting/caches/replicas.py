@@ -16,7 +16,7 @@ from kvtool.workload.jobs import Job
 
 _UNEVEN = 1.5
 _SLACK = 32_768
-"""A replica that computed more than `_UNEVEN` times the tokens of the idlest one, and this many more, is passed over."""
+"""A replica that computed more than `_UNEVEN` times the tokens of the idlest one, and this many more, is skipped."""
 
 Blocks = Sequence[BlockHash] | Sequence[int]
 """Blocks by hash or, in a trace, by number."""

@@ -16,9 +16,13 @@ from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curv
 from kvtool.workload.block_trace import AskedBlocks, Numbers
 
 PARTS = 8
+"""Parts of a sample: enough to estimate its error, and few enough that each has many blocks."""
 _BITS = 32
+"""Bits of the hash that the sampling rate is compared with."""
 _AT_A_TIME = 1 << 20
+"""Numbers hashed at once: 8 MiB for each temporary array."""
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+"""Constants of SplitMix64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ Rung = Literal["seam", "cosmetic", "blocked"]
 RUNGS: tuple[Rung, ...] = ("seam", "cosmetic", "blocked")
 
 MIN_RUN = 8
-"""Consecutive tokens that must agree after a difference to count as the same text (shorter runs agree by chance)."""
+"""Least consecutive tokens after a difference that count as the same text; shorter runs agree by chance."""
 
 
 class Gap(NamedTuple):

@@ -17,7 +17,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
 MOST_SLOTS = 64
-"""Examples of its prompts that are kept for each group."""
+"""Examples of its prompts that are kept for each group; a query compares with all of them."""
 _MISSING = 0.1
 """Share of an example's tokens that a later request may lack and still take its place."""
 _SPOILT = 32
@@ -25,6 +25,7 @@ _SPOILT = 32
 _MOST_KEPT = 4_000_000
 """Tokens of all requests that are kept, in all groups; each counts for `_EACH` tokens more than it has."""
 _EACH = 1_000
+"""Overhead of a kept request, in tokens."""
 _SHORT = 4_096
 """Tokens of a prompt that is compared even with a request with which it shares no chunk."""
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 _MOST_LENGTHS = 4096
+"""Distinct lengths that are counted for each group, a bound on memory; beyond it the rarest are dropped."""
 
 
 @dataclass(slots=True)

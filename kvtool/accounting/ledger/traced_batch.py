@@ -13,6 +13,7 @@ from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.engine.blocks.chain_numbers import Chain
 
 _FIELDS = 9
+"""Number of fields of `TracedRows`."""
 
 
 class TracedRows(NamedTuple):

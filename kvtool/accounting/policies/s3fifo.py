@@ -9,6 +9,7 @@ SMALL = 0.1
 _PROVEN = 2
 """Uses in the small queue after which a block moves to the main one."""
 _MOST_USES = 3
+"""Uses of a block are counted up to this: two bits, as in the paper."""
 
 
 class S3Fifo:

@@ -14,6 +14,7 @@ from kvtool.text.files.json_position import nearest_start
 
 Pointer = tuple[str | int, ...]
 _MOST_TOKENS = 10**12
+"""Bound against mistakes: no prompt is that long."""
 
 
 class PriceDocument:

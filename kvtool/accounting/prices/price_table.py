@@ -20,7 +20,7 @@ from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import decode, read_data
 
 STALE_DAYS = 60
-"""Days after which reports warn about the age of a price; providers change prices a few times a year."""
+"""Age in days from which reports warn that a price may have changed since."""
 _SAME = {
     "vertex": ("gemini",),
     "openrouter": ("openai", "anthropic", "gemini", "deepseek", "xai", "mistral", "moonshot"),

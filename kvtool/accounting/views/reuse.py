@@ -12,6 +12,7 @@ from kvtool.results.views import CapacityPoint, Reuse, ReuseBin
 from kvtool.workload.jobs import Job
 
 MOST_POINTS = 24
+"""Points of the drawn curve."""
 
 
 class ReuseBook:

@@ -20,8 +20,9 @@ from kvtool.accounting.views.fenwick import Fenwick
 from kvtool.engine.blocks.hashing import BlockHash
 
 MOST_BLOCKS = 65_536
-"""Distinct blocks that are followed; with fewer in all, distances are exact."""
+"""Distinct blocks that are followed, a bound on memory; with fewer in all, distances are exact."""
 _LEAST_ROOM = 64
+"""Least size of the tree of sums between two renumberings."""
 
 
 class StackDistances:

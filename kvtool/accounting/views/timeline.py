@@ -9,7 +9,9 @@ from kvtool.accounting.counts import Counts
 from kvtool.results.views import TimeBin, Timeline
 
 MOST_BINS = 120
+"""Windows of a drawn timeline."""
 MOST_GROUPS = 40
+"""Groups with a timeline in a report."""
 _FIELDS = 3
 """Requests, prompt tokens and hit tokens."""
 

@@ -13,7 +13,9 @@ from kvtool.results.views import PrefixTree, TreeNode
 from kvtool.text.tokens.prompt import Ids, Prompt
 
 MOST_NODES = 200
+"""Parts of the drawn tree."""
 MOST_GROUPS = 4
+"""Groups named at a part of the tree."""
 
 
 def prefix_tree(

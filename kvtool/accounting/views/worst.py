@@ -11,7 +11,9 @@ from kvtool.results.views import Run, WorstPrompt
 from kvtool.text.tokens.prompt import Prompt
 
 MOST_PROMPTS = 12
+"""Requests that a report shows token by token."""
 MOST_OF_GROUP = 4
+"""Shown requests of one group, so that others are shown, too."""
 
 
 @dataclass(slots=True)

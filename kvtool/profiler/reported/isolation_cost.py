@@ -18,7 +18,7 @@ from kvtool.results.isolation import Isolation, ObservedLine, ObservedPair
 from kvtool.workload.turn import Turn
 
 _MOST = 20
-"""The most pairs and lines in a report; more do not fit a screen."""
+"""Pairs and lines in a report; the table stays readable."""
 _KEY = "run:isolate-tenants"
 
 

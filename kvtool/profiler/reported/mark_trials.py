@@ -16,6 +16,7 @@ from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.money import PrefixAdvice
 
 _MOST_PREFIXES = 5
+"""Prefixes with a row of advice; each may take three more runs."""
 _MOST_TOKENS = 2_000_000
 """The most prompt tokens of a log whose prefixes are tried one by one, each with runs of its own."""
 _WORTH = 100

@@ -27,6 +27,7 @@ from kvtool.text.terminal.numbers import plural
 _DAY = 86_400.0
 _MONTH = Decimal("30.4375")
 _MOST_STALE = 3
+"""Models that a notice names."""
 
 
 @dataclass(frozen=True, slots=True)

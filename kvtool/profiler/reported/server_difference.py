@@ -19,13 +19,13 @@ from kvtool.text.align import common_prefix
 from kvtool.text.terminal.numbers import plural
 
 _FEWEST = 3
-"""Least different numbers of tokens whose common divisor shows a size of blocks."""
+"""Least distinct numbers of tokens whose common divisor gives a size of blocks; fewer share one by chance."""
 _MOST_BLOCKS = 1_000_000
-"""The largest cache that is tried, in blocks."""
+"""The largest cache that is tried, in blocks; bounds the search."""
 _PART = 5
 """An explanation may leave at most one in so many tokens of the difference: chance leaves more."""
 _MOST_PAIRS = 1_000_000
-"""Requests that are compared with earlier ones."""
+"""Requests that are compared with earlier ones, a bound on time."""
 
 
 @dataclass(slots=True)

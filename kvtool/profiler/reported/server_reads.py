@@ -23,8 +23,9 @@ from kvtool.engine.sequential import account
 from kvtool.workload.jobs import Job
 
 MOST_KEPT = 2_000_000
-"""Tokens of requests that are kept to be run again with another cache."""
+"""Tokens of requests that are kept to be run again with another cache, a bound on memory."""
 _WIDTH = 9
+"""Numbers kept for each row."""
 
 
 class ServerRead(NamedTuple):

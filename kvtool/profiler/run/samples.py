@@ -8,7 +8,9 @@ from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
 _MOST_TURNS = 256
+"""Turns that are kept of each group."""
 _MOST_CHARACTERS = 4_000_000
+"""Characters of text that are kept of each group, a bound on memory."""
 
 
 class SampleBook(Book):

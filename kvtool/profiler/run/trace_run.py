@@ -16,7 +16,7 @@ from kvtool.workload.turn import Turn
 
 _TOGETHER = 1 << 12
 _MOST_BLOCKS = 1 << 20
-"""Requests that go into the books together, and known blocks of theirs."""
+"""Limits of a batch, in requests and in known blocks, so that its arrays stay small."""
 _MOST_GROUPS = 64
 """Groups of which requests may go together: more would make small batches of each."""
 
