@@ -16,9 +16,9 @@ Owner = tuple[Request, int]
 
 
 def needs_logits(item: Scheduled) -> bool:
-    """Whether the model must say which token comes next.
+    """Return whether the model must compute the next token.
 
-    Forced tokens need no logits, but the first one gets them all the same: the time to it is what TTFT measures.
+    Forced tokens need no logits, but the first one gets them all the same: TTFT measures the time to it.
     """
     return item.samples and (not item.request.outputs or item.request.next_forced() is None)
 
@@ -36,7 +36,7 @@ class Batch:
     query_start: torch.Tensor  # int32[n + 1]: request i has tokens [query_start[i], query_start[i + 1])
     seq_lens: torch.Tensor  # int32[n]: tokens of request i that are computed when the step is done
     block_table: torch.Tensor  # int32[n, most blocks]; rows are padded with the null block
-    logits_at: torch.Tensor  # int64[number of logits]: tokens whose logits are needed, ascending
+    logits_at: torch.Tensor  # int64[number of logits]: tokens with needed logits, ascending
     sampled: tuple[int, ...]  # the requests that `logits_at` belongs to
     num_blocks: int  # highest block id in use, plus one
     owners: tuple[Owner, ...] = ()  # of each request, where it is known
@@ -71,7 +71,7 @@ class Batch:
         )
 
     def of_logits(self) -> Batch:
-        """One query for each of `logits_at`, of the request that it belongs to, over the tokens up to its own."""
+        """Return one query for each of `logits_at`, in its request, over the tokens up to its own."""
         positions = self.positions[self.logits_at]
         query_start = torch.arange(len(positions) + 1, dtype=torch.int32, device=positions.device)
         return Batch(

@@ -15,11 +15,11 @@ class Clock(Protocol):
     def now(self) -> float: ...
 
     def step_done(self, step: EngineStep) -> None:
-        """A step has been executed; a virtual clock moves on by what it would have taken."""
+        """Record an executed step; a virtual clock advances by the step's predicted time."""
         ...
 
     def wait_until(self, moment: float) -> None:
-        """Nothing is to be done before `moment`."""
+        """Wait: there is no work before `moment`."""
         ...
 
 
@@ -30,7 +30,7 @@ class WallClock:
         return time.perf_counter()
 
     def step_done(self, step: EngineStep) -> None:
-        del step  # it took what it took
+        del step  # a real step already took its time
 
     def wait_until(self, moment: float) -> None:
         time.sleep(max(moment - self.now(), 0.0))
@@ -45,7 +45,7 @@ class StepTimes(Protocol):
 
 
 class VirtualClock:
-    """Time as a latency model tells it; begins at 0."""
+    """Time by a latency model; begins at 0."""
 
     def __init__(self, model: StepTimes) -> None:
         self.model = model

@@ -1,4 +1,4 @@
-"""What an engine is made of; frozen, checked when made."""
+"""The configuration of an engine; frozen, checked at creation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HashAlgorithm = Literal["native", "sha256", "sha256_cbor", "xxhash", "xxhash_cbo
 """kvtool's own chain, or one that gives the hashes of a vLLM server with the same `--prefix-caching-hash-algo`."""
 
 DecodeMode = Literal["flat", "prefix-aware", "auto"]
-"""How attention in decode reads prefixes that sequences share: for each of them, once, or as a model of their costs says."""
+"""Attention's reads of shared prefixes in decode: once for each sequence, once in all, or by a model of their costs."""
 UNLIMITED_LEN = 1 << 31
 """A `max_model_len` that refuses nothing."""
 DEFAULT_MODEL = "llama-3.1-8b"
-"""Of predictions and sizes, where none is named."""
+"""Default of predictions and sizes."""
 DEFAULT_ACCELERATOR = "h100"
-"""Of predictions, where none is named."""
+"""Default of predictions."""
 DEFAULT_UTILIZATION = 0.92
 """vLLM's `gpu_memory_utilization`; 0.90 in versions before it counted the CUDA graphs."""
 DEFAULT_DECODE_BATCH = 64
@@ -49,7 +49,7 @@ class EngineConfig:
     async_scheduling: bool = False
     """Two batches in flight, as vLLM has it by default: a step is scheduled before the tokens of the one before are known."""
     long_prefill_token_threshold_adaptive: bool = False
-    """Whether the threshold is never less than an equal share of a step for each request."""
+    """True if the threshold is never less than an equal share of a step for each request."""
     prefill_schedule_interval: int = 1
     """While some requests decode, others are prefilled in every so many steps."""
     max_num_active_seqs: int | None = None
@@ -57,9 +57,9 @@ class EngineConfig:
     plan: CachePlan | None = None
     """Groups of layers, where a model has not one with full attention; `block_size` is then its `hash_block_size`."""
     prefix_cache_retention_interval: int | None = 0
-    """Windows and states are kept for hits at multiples of it, besides a prompt's end; 0: not; None: wherever they can be."""
+    """Windows and states are kept for hits at multiples of this, besides a prompt's end; 0: not; None: at all possible places."""
     enable_mamba_shared_prefix_checkpoint: bool = False
-    """Whether states are kept where prompts part inside of a block. Only with layers of drafts."""
+    """True if states are kept where prompts diverge inside of a block. Only with draft layers."""
 
     def __post_init__(self) -> None:
         if self.block_size < 1:

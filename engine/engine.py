@@ -42,9 +42,9 @@ class Engine:
         self.scheduler.add(request)
 
     def step(self) -> list[Request]:
-        """One step; returns the requests that it finished. Notes in each request when its first token came.
+        """Run one step and return the requests that it finished. Set the time of the first token in each request.
 
-        In asynchronous scheduling a step's tokens are taken to the scheduler after it has scheduled the next one.
+        In asynchronous scheduling a step's tokens go to the scheduler after it has scheduled the next one.
         """
         step = self.scheduler.schedule()
         if self.config.async_scheduling:

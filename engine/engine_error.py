@@ -1,4 +1,4 @@
-"""What the engine says when it is asked for something impossible."""
+"""The engine's error for impossible requests and options."""
 
 from __future__ import annotations
 

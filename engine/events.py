@@ -1,4 +1,4 @@
-"""What happens to cached blocks, in the order it happens; the field names are those of vLLM's KV events."""
+"""Events of cached blocks in order; the field names are those of vLLM's KV events."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kvtool.engine.blocks.hashing import BlockHash, Lora
 
 @dataclass(frozen=True, slots=True)
 class BlockStored:
-    """Blocks became full and can be hit from now on; `parent_block_hash` is that of the block before the first one.
+    """Blocks became full and can be hit from now on; `parent_block_hash` is the hash of the block before the first one.
 
-    The hashes say what was stored, so the rest takes no part in comparisons: the tokens of the blocks, int32[blocks * block_size]
-    (None for a trace of hashes), and what else the hashes are made of. Of several groups of layers, blocks among these may be
-    left out, even all of them; then `extra_keys` has an entry for each that is not.
+    The hashes identify the content, so comparisons ignore the rest: the tokens of the blocks, int32[blocks * block_size] (None for
+    a trace of hashes), and the other inputs of the hashes. With several groups of layers, blocks may be left out, even all of
+    them; then `extra_keys` has an entry for each listed block.
     """
 
     block_hashes: tuple[BlockHash, ...]
@@ -29,9 +29,9 @@ class BlockStored:
     block_size: int | None = field(default=None, compare=False)
     """Tokens in each of the blocks, where it is not the configuration's."""
     extra_keys: tuple[ExtraKeys, ...] | None = field(default=None, compare=False)
-    """Where more than salt and adapter, which have no gaps, go into the hashes: all of it, by block."""
+    """All extra keys by block, if the hashes have others than salt and adapter, which have no gaps."""
     lookahead_ids: tuple[npt.NDArray[np.int32], ...] | None = field(default=None, compare=False)
-    """The tokens behind each block that its hash covers."""
+    """The tokens after each block that its hash covers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which requests an engine could never run."""
+"""Find requests that an engine could never run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kvtool.engine.engine_error import EngineError
 def check_fits(
     name: str, prompt: int, outputs: int, config: EngineConfig, blocks_of: Callable[[int], int] | None = None
 ) -> None:
-    """Raise EngineError, in which the request is called `name`, where this configuration could never run it.
+    """Raise EngineError, which calls the request `name`, if this configuration could never run it.
 
-    `blocks_of` says how many blocks so many tokens need; None: as many as of one group of layers.
+    `blocks_of` returns the blocks for a number of tokens; None: as for one group of layers.
     """
     if prompt < 1:
         raise EngineError(f"{name} has an empty prompt")
@@ -44,7 +44,7 @@ def check_fits(
 
 
 def most_tokens(config: EngineConfig) -> int:
-    """Of prompt and answer, as many as a request may have that `check_fits` lets pass, with one group of layers."""
+    """Return the most tokens of prompt and answer that `check_fits` accepts, with one group of layers."""
     most = config.max_model_len if config.enable_chunked_prefill else config.max_num_batched_tokens
     return most if config.num_blocks is None else min(most, (config.num_blocks - 1) * config.block_size)
 
@@ -52,7 +52,7 @@ def most_tokens(config: EngineConfig) -> int:
 def all_fitting(
     prompts: npt.NDArray[np.int64], outputs: npt.NDArray[np.int64], config: EngineConfig
 ) -> npt.NDArray[np.bool_]:
-    """Which of many requests `check_fits` lets pass, with one group of layers."""
+    """Return which of many requests `check_fits` accepts, with one group of layers."""
     most = np.minimum(prompts + outputs - 1, config.max_model_len)
     fits = (prompts >= 1) & (outputs >= 1) & (prompts < config.max_model_len) & (most <= most_tokens(config))
     return np.asarray(fits)

@@ -9,17 +9,17 @@ from kvtool.engine.engine_error import EngineError
 
 @dataclass(frozen=True, slots=True)
 class KVDtype:
-    """How one number of the KV cache is stored.
+    """The storage of one number of the KV cache.
 
-    fp8 is stored with scale 1.0, as vLLM does by default: it holds numbers of the size of keys and values, and clamps larger ones.
-    int8 always has a scale for every token and head: with one for all, its even steps would be too coarse for small vectors.
+    fp8 is stored with scale 1.0, as vLLM does by default: its range fits keys and values, and it clamps larger numbers. int8
+    always has a scale for every token and head: with one for all, its even steps would be too coarse for small vectors.
     """
 
     name: str
     torch_name: str
     bytes: int
     scale_bytes: int = 0
-    """Of the scale that goes with each token's and head's key, and again with its value."""
+    """Bytes of the scale of each token's and head's key, and again of its value."""
 
     def vector_bytes(self, head_dim: int) -> int:
         """A key or a value of one token and head, with its scale."""
@@ -43,7 +43,7 @@ KV_DTYPES = {
 }
 AUTO = "auto"
 KV_CACHE_DTYPES = (AUTO, "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "int8")
-"""What `--kv-cache-dtype` takes; vLLM's other names for them are understood as well."""
+"""Values of `--kv-cache-dtype`; vLLM's other names for them are accepted as well."""
 
 _ALIASES = {
     "float32": "fp32",

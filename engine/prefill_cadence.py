@@ -1,4 +1,4 @@
-"""How often requests are prefilled while others decode."""
+"""Limit how often requests are prefilled while others decode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvtool.engine.request import Request
 class PrefillCadence:
     """vLLM's `prefill_schedule_interval`: after a step with prefill, the next `interval` - 1 that compute something have none.
 
-    Not so where the last step that could admit requests left some waiting (`behind`), or nobody decodes.
+    This does not apply if the last step that could admit requests left some waiting (`behind`), or if no request decodes.
     """
 
     def __init__(self, interval: int) -> None:
@@ -18,7 +18,7 @@ class PrefillCadence:
         self._last = -interval
 
     def holds(self, running: list[Request]) -> bool:
-        """Whether the next step has no prefill."""
+        """Return whether the next step has no prefill."""
         return (
             self.interval > 1
             and not self.behind

@@ -1,11 +1,11 @@
-"""Replay what vLLM was recorded doing and compare it block for block: ``python -m kvtool.engine.replay CASE.json...``.
+"""Replay recorded runs of vLLM and compare them block for block: ``python -m kvtool.engine.replay CASE.json...``.
 
-A case file says what was submitted when, and what vLLM's own scheduler did with it: cached tokens, physical block ids, evictions
-and events in order, and the free queue at the end. Blocks are named by content ("r3:5" is what block 5 of request r3 holds; the
-earliest request with that chain gives the name), so the comparison does not depend on a hash function.
+A case file contains the submitted requests with their times, and the record of vLLM's own scheduler: cached tokens, physical block
+ids, evictions and events in order, and the free queue at the end. Blocks are named by content ("r3:5" is the content of block 5 of
+request r3; the earliest request with that chain gives the name), so the comparison does not depend on a hash function.
 
-Where a case has it, what vLLM's asynchronous scheduler made of the same requests is compared too: totals, hits, admissions,
-preemptions and evictions with their steps (that is all that was recorded). Files of hash and sizing vectors are compared as well.
+If a case has a record of vLLM's asynchronous scheduler with the same requests, it is compared too: totals, hits, admissions,
+preemptions and evictions with their steps (nothing else was recorded). Files of hash and sizing vectors are compared as well.
 
 Each file is judged by itself: it agrees, differs, or is refused with the reason.
 """
@@ -39,29 +39,30 @@ Case = dict[str, Any]
 
 ASYNCHRONOUS = "expected_async_scheduling"
 RESOLVED = "resolved"
-"""What vLLM's planner made of the layers, in cases that describe them."""
+"""Results of vLLM's planner, in cases that describe layers."""
 
 _MOST_BLOCKS = 10_000_000
+"""Bound against hostile case files: a larger cache takes gigabytes of memory."""
 
 OTHER_ENGINES = (
     (replay_sglang.recorded, replay_sglang.differences),
     (is_llama_cpp, llama_cpp_differences),
 )
-"""Which recorded runs are those of another engine, and how they are compared."""
+"""Tests for recorded runs of other engines, with their comparisons."""
 
 RESETS = {"reset_prefix_cache": False, "reset_prefix_cache_running": True}
-"""The actions of cases, and whether each preempts what runs; the first may say so itself (`reset_running_requests`)."""
+"""The actions of cases, and whether each preempts running requests; the first may override it (`reset_running_requests`)."""
 
 Verdict = Literal["agree", "differ", "refused"]
 
 DRAINING_STEPS = 2
-"""vLLM's asynchronous loop goes on after the last request: one step to tell the workers that it has ended, and both of the last
-two steps, which schedule nothing, pass through the queue of batches in flight."""
+"""vLLM's asynchronous loop continues after the last request: one step reports to the workers that it has ended, and both of the
+last two steps, which schedule nothing, pass through the queue of batches in flight."""
 
 
 @dataclass(slots=True)
 class Observed:
-    """What one request went through, in the words of the case files."""
+    """The history of one request, in the words of the case files."""
 
     request: Request
     submitted_step: int = -1
@@ -214,7 +215,7 @@ class Replay:
         self.events += [self.words.event(self.step, event) for event in self.cache.take_events()]
 
     def differences(self) -> Iterator[str]:
-        """Every difference from what vLLM did, the most telling first."""
+        """Return every difference from vLLM's record, the most informative first."""
         expected = self.case[ASYNCHRONOUS if self.asynchronous else "expected"]
         yield from self._plan_differences()
         for want in expected["requests"]:
@@ -293,7 +294,7 @@ def _sequence(name: str, got: list[Any], want: list[Any]) -> Iterator[str]:
 
 
 def _load(path: Path) -> Case:
-    """Read a JSON object; EngineError where the file holds none."""
+    """Read a JSON object; EngineError if the file contains none."""
     try:
         case = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -310,7 +311,7 @@ def _check_workload(case: Case) -> Case:
 
 
 def compare(path: Path) -> Iterator[tuple[bool, str | None]]:
-    """What is compared in a file: whether it is asynchronous scheduling, and the first difference, None where all agrees."""
+    """Compare a file; return by scheduling (asynchronous or not) the first difference, or None if all agrees."""
     case = _load(path)
     if (differences := DIFFERENCES.get(case.get("kind", ""))) is not None:
         yield False, next(differences(case), None)
@@ -326,7 +327,7 @@ def compare(path: Path) -> Iterator[tuple[bool, str | None]]:
 
 
 class Judged(NamedTuple):
-    """What was found of a file, with the first difference or the reason why it is refused."""
+    """The result for a file, with the first difference or the reason for its refusal."""
 
     asynchronous: bool
     verdict: Verdict
@@ -338,7 +339,7 @@ class Judged(NamedTuple):
 
 
 def judge(path: Path) -> Iterator[Judged]:
-    """Compare one file; what cannot be read or replayed is refused, whatever is wrong with it."""
+    """Compare one file; refuse a file that cannot be read or replayed, for any reason."""
     try:
         for asynchronous, difference in compare(path):
             yield Judged(asynchronous, "agree" if difference is None else "differ", difference)

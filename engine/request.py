@@ -1,4 +1,4 @@
-"""A request: its tokens, how far they are computed, and the blocks that hold them."""
+"""A request: its tokens, its computed part, and its blocks."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Request:
     """One prompt on its way through the engine.
 
     `prompt_ids` may be None for a trace that gives block hashes only; then `prompt_hashes` has the hash of each full block, or
-    `prompt_numbers` its number, with that of the last block where it is not full. Where the trace names the blocks that its answer
-    fills, too, `answer_hashes` or `answer_numbers` has those behind the full blocks of the prompt.
-    Outputs are forced (`output_ids`: the tokens that the model "samples", as in a recorded log) or free (`max_tokens` of what
-    the runner samples). `arrival` is in seconds of the engine's clock.
+    `prompt_numbers` its number, with that of the last block where it is not full. If the trace names the blocks of the answer,
+    too, `answer_hashes` or `answer_numbers` has those after the prompt's full blocks. Outputs are forced (`output_ids`: the tokens
+    that the model "samples", as in a recorded log) or free (`max_tokens` tokens from the runner). `arrival` is in seconds of the
+    engine's clock.
     """
 
     id: str
@@ -46,11 +46,11 @@ class Request:
     cache_salt: str | None = None
     lora: Lora | None = None
     images: tuple[Image, ...] = ()
-    """Ordered by where they stand."""
+    """Ordered by position."""
     prompt_embeds: npt.NDArray[np.generic] | None = None
     """A row for each token of the prompt, where it comes as embeddings; its `prompt_ids` are zeros then."""
     accepted_drafts: tuple[int, ...] = (0,)
-    """How many drafts each verification accepts, over and over; the first begins at `num_verified`."""
+    """Number of drafts that each verification accepts, in a cycle; the first begins at `num_verified`."""
     num_verified: int = 0
     skip_reading_cache: bool = False
     priority: int = 0
@@ -72,15 +72,16 @@ class Request:
     tables: list[GroupTable] = field(default_factory=list, init=False)
     """Like `block_ids`, of each of several groups of layers."""
     shared_prefix_boundary: int = field(default=0, init=False)
-    """Where the longest prefix ends that a group has cached, if that is behind what all of them have: it is worth keeping there."""
+    """End of the longest prefix that any group has cached, if it is after the end of the common hit: a state is worth keeping
+    there."""
     quiet_until: int = field(default=0, init=False)
     """Up to so many tokens, no table changes and nothing is registered."""
     num_drafts: int = field(default=0, init=False)
     """Tokens that were drafted for the next step."""
     num_in_flight_tokens: int = field(default=0, init=False)
-    """Tokens of steps whose outputs are not known yet, in asynchronous scheduling."""
+    """Tokens of steps with unknown outputs, in asynchronous scheduling."""
     in_prefill: bool = field(default=False, init=False)
-    """Whether the last step that computed some of it left known tokens over. Kept up where a scheduler asks for it."""
+    """True if the last step that computed some of it left known tokens over. Maintained if a scheduler needs it."""
     num_cached_tokens: int = field(default=-1, init=False)
     admissions: list[tuple[int, ...]] = field(default_factory=list, init=False)
     """(step, hit tokens) of each time the request began to run, and the `shared_prefix_boundary` where there is one."""
@@ -110,9 +111,9 @@ class Request:
         self.num_tokens += 1
 
     def skip_ahead(self) -> None:
-        """Append all forced outputs but the last, so that one step computes what would have been single decode steps.
+        """Append all forced outputs but the last, so that one step computes all single decode steps.
 
-        The keys, values and blocks come out the same; only the times between tokens do not.
+        Keys, values and blocks come out the same; only the times between tokens do not.
         """
         if self.output_ids is not None and len(self.output_ids) - 1 > len(self.outputs):
             rest = self.output_ids[len(self.outputs) : -1]

@@ -7,7 +7,7 @@ from kvtool.engine.step import EngineStep, Sampled
 
 
 class DryRunner:
-    """Answers every request with its forced tokens, or with token 0. Drafts are accepted as `Request.accepted_drafts` says."""
+    """Answer every request with its forced tokens, or with token 0. `Request.accepted_drafts` gives the accepted drafts."""
 
     def run(self, step: EngineStep) -> list[Sampled]:
         tokens: list[Sampled] = []
@@ -24,7 +24,7 @@ class DryRunner:
         return tokens
 
     def _verified(self, request: Request, drafts: int) -> list[int]:
-        """The drafts that are accepted, and the token behind them."""
+        """Return the accepted drafts and the token after them."""
         accepted = request.accepted_drafts[request.num_verified % len(request.accepted_drafts)]
         request.num_verified += drafts > 0
         most = request.max_tokens - len(request.outputs)

@@ -43,12 +43,12 @@ class Scheduler:
         self._most_running = config.max_num_active_seqs or config.max_num_seqs
         self._watches_prefill = config.prefill_schedule_interval > 1 or self._num_drafts > 0
         self._special = self._watches_prefill or (self._chunks is not None and self._chunks.cuts)
-        """Whether running requests have drafts, or prefills that may not go on or end anywhere."""
+        """True if running requests have drafts, or prefills whose chunks may not end anywhere."""
         self._plain = plan is None and not self._watches_prefill
         self._holds = False
-        """Whether the step that is being scheduled has no prefill."""
+        """True if the step that is being scheduled has no prefill."""
         self._saw_prefill = False
-        """Whether the step that is being scheduled goes on with a prefill."""
+        """True if the step that is being scheduled continues a prefill."""
         self._set_aside: set[Request] = set()
         """Requests that were passed over in the queue, as their next chunk could not end where it would have to."""
         self.cache = cache
@@ -123,7 +123,7 @@ class Scheduler:
         return step
 
     def _note_prefills(self, scheduled: list[Scheduled], preempted: list[Request]) -> None:
-        """Say of each request whether it is still in prefill, and of the step whether it had some."""
+        """Record for each request whether it is still in prefill, and for the step whether it had prefill."""
         prefills = self._saw_prefill
         for request, start, count in scheduled:
             if request.admissions[-1][0] == self.num_steps:
@@ -168,7 +168,7 @@ class Scheduler:
         return budget
 
     def _special_count(self, request: Request, left: int, most: int) -> int:
-        """Tokens of a running request in a step that takes `most` of it: with its drafts, and where a chunk may end."""
+        """Return the tokens of a running request in a step of at most `most`: with its drafts, up to a possible end of a chunk."""
         if self._holds and request.in_prefill:
             return 0
         computed = request.num_computed_tokens
@@ -186,7 +186,7 @@ class Scheduler:
     ) -> tuple[bool, int, int]:
         """Preempt others until the request, which is at `index` of the running, has its blocks, or is preempted itself.
 
-        Returns whether it has them, where it is now, and the budget with what was scheduled of those preempted.
+        Return whether it has them, its index now, and the budget plus the scheduled tokens of preempted requests.
         """
         running = self.running
         while True:
@@ -213,7 +213,7 @@ class Scheduler:
         return max(self.running, key=lambda request: (request.priority, request.arrival))
 
     def _preempt(self, request: Request) -> None:
-        """By recomputation: the blocks go back with their hashes, and a resume usually hits them."""
+        """Preempt a request by recomputation: its blocks are freed with their hashes, and a resume usually hits them."""
         self.cache.free(request)
         request.num_computed_tokens = 0
         request.num_awaited_outputs = 0
@@ -275,7 +275,7 @@ class Scheduler:
             self.waiting.add(request, front=True)
 
     def update(self, step: EngineStep, tokens: Sequence[Sampled]) -> list[Request]:
-        """Append the sampled tokens, in scheduling order; returns the finished requests, whose blocks are free again."""
+        """Append the sampled tokens, in scheduling order; return the finished requests, whose blocks are free again."""
         finished: list[Request] = []
         max_model_len, drafts = self.config.max_model_len, self._num_drafts
         if self.config.async_scheduling:
@@ -304,7 +304,7 @@ class Scheduler:
         return finished
 
     def _verify(self, item: Scheduled, sampled: int | list[int]) -> None:
-        """Take over the drafts that were accepted and the token behind them; what was computed of the others is void."""
+        """Take over the accepted drafts and the token after them; the computed rest is void."""
         request, tokens = item.request, [sampled] if isinstance(sampled, int) else sampled
         rejected = max(item.start + item.num_tokens - request.num_tokens, 0) - (len(tokens) - 1)
         request.num_computed_tokens -= rejected
@@ -317,7 +317,7 @@ class Scheduler:
         request.num_drafts = self._num_drafts
 
     def reset_prefix_cache(self, *, reset_running: bool = False) -> bool:
-        """Forget the prefix cache; False where requests hold blocks (with `reset_running` they are preempted first)."""
+        """Clear the prefix cache; return False if requests use blocks (`reset_running` preempts them first)."""
         if reset_running:
             while self.running:
                 request = self.running.pop()

@@ -1,4 +1,4 @@
-"""Accounting of requests that run one at a time, without going through single steps."""
+"""Account for requests that run one at a time, without going through single steps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kvtool.engine.scheduler import Scheduler
 
 
 def account(scheduler: Scheduler, request: Request, *, fits: bool = False) -> None:
-    """Take one request from submission to its end, leaving the cache as step after step with a DryRunner would.
+    """Take one request from submission to its end, with the same final cache as single steps of a DryRunner.
 
     With nothing else running, chunks and decode steps take blocks from the free queue in the same order as one allocation of their
-    sum, and nobody can look in between; so prompt and output are allocated at once. Where events are recorded, each chunk of the
-    prompt is, and each block of the answer, as an event tells what a step stored; of asynchronous steps, too, though these evict
-    for the next block of an answer before they store the last one. Forced outputs are taken as they are; free ones count as
-    `max_tokens` zeros. EngineError for a request that could never run; `fits` says that `check_fits` let this one pass.
+    sum, and no state in between is visible; so prompt and output are allocated at once. Each event describes one step, so events
+    are recorded for each chunk of the prompt and each block of the answer; for asynchronous steps, too, though these evict for the
+    next block of an answer before they store the last one. Forced outputs are used unchanged; free ones count as `max_tokens`
+    zeros. EngineError for a request that could never run; `fits`: `check_fits` accepted this one.
 
-    With several groups of layers it goes through the steps: which states and windows are kept depends on where they end.
+    With several groups of layers it goes through the steps: the kept states and windows depend on the steps' ends.
     """
     assert not len(scheduler), "account() is for an idle scheduler"
     cache = scheduler.cache

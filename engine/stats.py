@@ -1,4 +1,4 @@
-"""What a prefix cache is judged by, counted as vLLM counts it."""
+"""Statistics of a prefix cache, counted as vLLM counts them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvtool.engine.request import Request
 class PrefixCacheStats:
     """Lookups that led to an admission: requests, and the TOKENS that were looked up and found.
 
-    Requests that come back after a preemption are counted apart; those that may not read the cache are not counted.
+    Requests that come back after a preemption are counted apart; requests that may not read the cache are not counted.
     """
 
     requests: int = 0

@@ -1,4 +1,4 @@
-"""One engine step: what the scheduler decided and the runner executes."""
+"""One engine step: the scheduler's decision and the runner's work."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Scheduled(NamedTuple):
 
     @property
     def samples(self) -> bool:
-        """Whether the step reaches the request's last known token, so that it gets a new one."""
+        """Return whether the step reaches the request's last known token, so that it gets a new one."""
         return self.start + self.num_tokens >= self.request.num_tokens
 
     @property
     def num_drafts(self) -> int:
-        """How many of the tokens are drafts, which the step verifies. Known until it is updated."""
+        """The number of drafts among the tokens, which the step verifies. Known until it is updated."""
         return max(self.start + self.num_tokens - self.request.num_tokens, 0)
 
 
 Sampled = int | list[int] | None
-"""What a request gets in a step: a token, several of which all but the last were drafted, or none as it is in prefill."""
+"""A request's result of a step: a token, several of which all but the last were drafted, or none while it is in prefill."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,8 +53,8 @@ class Runner(Protocol):
     """Executes steps. The scheduler and the cache are the same objects under every runner."""
 
     def run(self, step: EngineStep) -> Sequence[Sampled]:
-        """New tokens for each scheduled request that samples, None for the others; in the order of `step.scheduled`.
+        """Return new tokens for each scheduled request that samples, None for the others; in the order of `step.scheduled`.
 
-        A request whose outputs are forced gets `request.next_forced()` whatever the model says.
+        A request with forced outputs gets `request.next_forced()`, not the model's token.
         """
         ...

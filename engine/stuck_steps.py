@@ -1,4 +1,4 @@
-"""Whether an engine still gets anywhere: where vLLM would go on for ever without a token, the reason is told."""
+"""Detect an engine that makes no progress, and give the reason; vLLM would loop for ever without a token."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kvtool.engine.request import Request
 from kvtool.engine.waiting_queue import WaitingQueue
 
 _MOST_LONELY = 8
-"""A request that was alone and preempted itself so often without a new token will do so for ever."""
+"""Preemptions of a lone request without a new token after which it counts as stuck."""
 
 
 class StuckSteps:
-    """Looks at steps that schedule nothing."""
+    """Check steps that schedule nothing."""
 
     def __init__(self) -> None:
         self._last = ("", 0)

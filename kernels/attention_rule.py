@@ -1,4 +1,4 @@
-"""What a layer's attention does besides softmax(q.k / sqrt(D)) over all tokens up to the query's own (torch)."""
+"""Variations of a layer's attention from softmax(q.k / sqrt(D)) over all tokens up to the query's own (torch)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class AttentionRule:
     """The order is scale, softcap, window, sinks."""
 
     scale: float | None = None
-    """Of q.k: 1/sqrt(D) unless given."""
+    """Scale of q.k: 1/sqrt(D) by default."""
     softcap: float | None = None
     """Scores s become softcap * tanh(s / softcap) (Gemma 2)."""
     window: int | None = None
@@ -37,5 +37,5 @@ def capped(scores: torch.Tensor, softcap: float | None) -> torch.Tensor:
 
 
 def beside_sinks(out: torch.Tensor, lse: torch.Tensor, sinks: torch.Tensor) -> torch.Tensor:
-    """What is left of out [..., D] with natural log-sum-exps lse [...] where sinks [...] have their share of the weights."""
+    """Return the rest of out [..., D], with natural log-sum-exps lse [...], after sinks [...] take their share of the weights."""
     return out * torch.sigmoid(lse - sinks.to(lse.dtype)).unsqueeze(-1)

@@ -1,7 +1,7 @@
-"""What every kernel asks of its arguments before it starts; a ValueError names the figures that do not go together.
+"""Check the arguments of every kernel before it starts; a ValueError names the contradicting figures.
 
-Shapes, types and strides are always checked. What is inside index tensors is checked where they are on the CPU, which is where
-they are made: to look into a tensor on an accelerator would wait for it.
+Shapes, types and strides are always checked. Values of index tensors are checked on the CPU, where they are made: reading a tensor
+on an accelerator would wait for it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def check_shape(name: str, x: torch.Tensor, *shape: int | None) -> None:
 
 
 def check_rows(name: str, x: torch.Tensor) -> None:
-    """The numbers of the last dimension lie one behind the other."""
+    """Check that the numbers of the last dimension are contiguous."""
     if x.stride(-1) != 1 and x.shape[-1] > 1:
         raise ValueError(f"{name} must be contiguous in its last dimension, not have strides {list(x.stride())}")
 
 
 def check_heads(name: str, x: torch.Tensor, *, written: bool = False) -> None:
-    """Rows of heads: what belongs to one index of the first dimension is within 2^31 numbers, the reach of an int32 offset; and
-    where it is `written`, no two elements share their memory."""
+    """Check rows of heads: one index of the first dimension spans at most 2^31 numbers, the reach of an int32 offset. If the
+    tensor is `written`, no two elements share their memory."""
     check_rows(name, x)
     sizes, strides = x.shape[1:], x.stride()[1:]
     if sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) >= 2**31:
@@ -57,7 +57,7 @@ def check_type(name: str, x: torch.Tensor, *allowed: torch.dtype) -> None:
 
 
 def check_indices(name: str, x: torch.Tensor, *shape: int | None, dtype: torch.dtype = torch.int32) -> None:
-    """An index tensor of that shape, contiguous."""
+    """Check an index tensor: its shape, contiguous."""
     check_type(name, x, dtype)
     check_shape(name, x, *shape)
     if not x.is_contiguous():
@@ -90,7 +90,7 @@ def check_caches(k_cache: torch.Tensor, v_cache: torch.Tensor, k_scale: Scale, v
 
 
 def check_queries(q: torch.Tensor, k_cache: torch.Tensor) -> None:
-    """q [T, Hq, D] whose heads are shared out evenly among the cache's."""
+    """Check q [T, Hq, D]: its heads are shared out evenly among the cache's."""
     check_type("q", q, *_FLOATS)
     check_shape("q", q, None, None, k_cache.shape[3])
     check_heads("q", q)
@@ -198,7 +198,7 @@ def check_parts(
     out_rows: torch.Tensor,
     out: torch.Tensor,
 ) -> None:
-    """partial_out f32[R, Hq, D], partial_lse f32[R, Hq] and the rows of them that make up rows of out [T, Hq, D]."""
+    """Check partial_out f32[R, Hq, D], partial_lse f32[R, Hq] and their rows for each row of out [T, Hq, D]."""
     check_type("partial_out", partial_out, torch.float32)
     check_type("partial_lse", partial_lse, torch.float32)
     check_type("out", out, *_FLOATS)

@@ -1,11 +1,11 @@
-"""Keys and values in fewer bits: what is stored, and what is read back (torch)."""
+"""Store keys and values in fewer bits, and read them back (torch)."""
 
 from __future__ import annotations
 
 import torch
 
 Scale = float | torch.Tensor
-"""1.0 or another scale of a whole cache, or f32[num_blocks, Hkv, P]: one for each token and head, found as they are stored."""
+"""1.0 or another scale of a whole cache, or f32[num_blocks, Hkv, P]: one for each token and head, computed at the store."""
 
 MAXIMA = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57_344.0, torch.int8: 127.0}
 """The largest magnitude that a quantized cache stores; caches of other types are not quantized."""
@@ -20,9 +20,9 @@ def dynamic_scale(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def quantized(x: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tensor:
-    """x / scale in the cache's type, to the nearest that it has; `scale` is a number or broadcasts over x.
+    """Return x / scale in the cache's type, rounded to nearest; `scale` is a number or broadcasts over x.
 
-    Quantized types hold what is too large for them as their largest magnitude: a cast alone would make it an infinity, or anything.
+    Quantized types clamp too large numbers to their largest magnitude: a cast alone would make them infinite or undefined.
     """
     largest = MAXIMA.get(dtype)
     if largest is None:
@@ -36,7 +36,7 @@ def quantized(x: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tensor
 
 
 def dequantized(x: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tensor:
-    """What `quantized` made of it, as `dtype`; a cache of that very type is returned as it is."""
+    """Return the numbers before `quantized`, as `dtype`; a cache of that very type is returned unchanged."""
     if x.dtype not in MAXIMA:
         return x.to(dtype)
     wide = x.to(torch.float32)
@@ -44,5 +44,5 @@ def dequantized(x: torch.Tensor, scale: Scale, dtype: torch.dtype) -> torch.Tens
 
 
 def storage_view(cache: torch.Tensor) -> torch.Tensor:
-    """The cache as numbers that every device can index: not all of them can do so with 8-bit floats."""
+    """Return the cache as numbers that every device can index: some cannot index 8-bit floats."""
     return cache.view(torch.uint8) if cache.dtype in MAXIMA else cache

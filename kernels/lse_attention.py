@@ -1,4 +1,4 @@
-"""Attention over some of the tokens that queries see, with what is needed to go on with the others (torch, on CPUs)."""
+"""Attention over some of the tokens that queries see, with the sums needed to continue with the others (torch, on CPUs)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def attend_lse(
 def _attend_capped(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: AttentionRule, *, causal: bool, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As it is written down: torch has no fused attention with a softcap."""
+    """Compute the formula directly: torch has no fused attention with a softcap."""
     scale = q.shape[-1] ** -0.5 if rule.scale is None else rule.scale
     scores = capped((q @ k.mT).float() * scale, rule.softcap)  # [B, H, n, m]
     if causal:

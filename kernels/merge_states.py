@@ -15,12 +15,12 @@ def merge_states(
     out_rows: torch.Tensor,
     out: torch.Tensor,
 ) -> None:
-    """Row out_rows[i] of out [T, Hq, D] is the merge of the partial rows part_index[part_start[i] : part_start[i + 1]].
+    """Write into row out_rows[i] of out [T, Hq, D] the merge of the partial rows part_index[part_start[i] : part_start[i + 1]].
 
     partial_out: f32[R, Hq, D], each row divided by the sum of its own weights; partial_lse: f32[R, Hq], log2 of those sums;
     part_start: i32[k + 1], ascending; part_index: i32; out_rows: i32[k]. The merge is the mean of the rows weighted with 2^lse, as
-    in FlashAttention's split decoding (Dao et al., 2023). Rows with an LSE of -inf do not count, whatever is in them; where
-    none counts, the merge is 0. Where there are no parts, nothing is written, and out_rows[i] may be anything.
+    in FlashAttention's split decoding (Dao et al., 2023). Rows with an LSE of -inf do not count, and may contain anything; if none
+    counts, the merge is 0. Without parts, nothing is written, and out_rows[i] may be anything.
     """
     check_parts(partial_out, partial_lse, part_start, part_index, out_rows, out)
     counts = part_start.diff().long()
@@ -29,7 +29,7 @@ def merge_states(
     lse = partial_lse[parts]  # [parts, Hq]
     most = lse.new_full((len(counts), lse.shape[1]), -torch.inf)
     most.scatter_reduce_(0, row[:, None].expand_as(lse), lse, "amax")
-    most.masked_fill_(most == -torch.inf, 0.0)  # as good as any other: there is nothing to weigh
+    most.masked_fill_(most == -torch.inf, 0.0)  # any value: every weight is 0
     weight = torch.exp2(lse - most[row])
     weighted = (partial_out[parts] * weight[:, :, None]).masked_fill_((weight == 0.0)[:, :, None], 0.0)
     total = torch.zeros_like(most).index_add_(0, row, weight)

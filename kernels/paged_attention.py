@@ -12,10 +12,8 @@ from kvtool.kernels.checks import check_caches, check_indices, check_queries, ch
 from kvtool.kernels.kv_quantization import Scale, dequantized, storage_view
 from kvtool.kernels.partial_attention import attend_part, read_tokens
 
-_QUERY_TILE = 256  # rows of queries per call where a mask is needed: bounds the mask and skips most of what it hides
-_MOST_WASTED = (
-    3 / 4
-)  # a short prefix costs less as rows that nobody needs than as a mask, which rules the fast path out
+_QUERY_TILE = 256  # rows of queries per call with a mask: bounds the mask and skips most hidden tokens
+_MOST_WASTED = 3 / 4  # for a short prefix, unused rows cost less than a mask, which rules the fast path out
 _LN_2 = math.log(2.0)
 
 
@@ -31,14 +29,13 @@ def paged_attention(
     v_scale: Scale = 1.0,
     rule: AttentionRule = PLAIN_RULE,
 ) -> torch.Tensor:
-    """Attention output [T, Hq, D] of queries q [T, Hq, D]; `scale` is the rule's, or 1/sqrt(D), unless given.
+    """Return attention output [T, Hq, D] of queries q [T, Hq, D]; `scale` is the rule's, or 1/sqrt(D), unless given.
 
-    Sequence i has queries [query_start[i], query_start[i + 1]), which are the last of its seq_lens[i] tokens; each sees the
-    tokens up to its own. Their keys and values are in blocks block_table[i] of k_cache, v_cache [num_blocks, Hkv, P, D].
-    Query head h reads K/V head h // (Hq / Hkv). Slots past a sequence's end are never read into the result, whatever they hold.
-    query_start: int32[n + 1]; seq_lens: int32[n]; block_table: int32[n, max_blocks].
-    Caches of another type than q are read as q's; quantized ones with the scales that `store_kv` had. Of blocks that lie before the
-    rule's window for all queries of a request, nothing is read.
+    Sequence i has queries [query_start[i], query_start[i + 1]), which are the last of its seq_lens[i] tokens; each sees the tokens
+    up to its own. Their keys and values are in blocks block_table[i] of k_cache, v_cache [num_blocks, Hkv, P, D]. Query head h
+    reads K/V head h // (Hq / Hkv). Slots after a sequence's end never affect the result. query_start: int32[n + 1]; seq_lens:
+    int32[n]; block_table: int32[n, max_blocks]. Caches of another type than q are read as q's; quantized ones with the scales of
+    `store_kv`. Blocks before the rule's window for all queries of a request are not read.
     """
     check_caches(k_cache, v_cache, k_scale, v_scale)
     check_queries(q, k_cache)
@@ -134,7 +131,7 @@ def _by_rule(
     scale: float | None,
     rule: AttentionRule,
 ) -> torch.Tensor:
-    """Tiles of queries over what one of them sees, computed in fp32."""
+    """Compute tiles of queries over only the tokens that a tile sees, in fp32."""
     out = q.new_empty(q.shape)
     page = caches[0].shape[2]
     for index, length in enumerate(lengths):

@@ -71,7 +71,7 @@ def check_decode(
     k_scale: Scale,
     v_scale: Scale,
 ) -> None:
-    """ValueError unless the arguments of `paged_decode` go together; what items say is looked at on the CPU only."""
+    """Raise ValueError unless the arguments of `paged_decode` go together; the values of items are checked on the CPU only."""
     check_attention(q, k_cache, v_cache, partial_out, partial_lse, scale, k_scale, v_scale)
     check_indices("items", items, None, 4)
     check_indices("query_index", query_index, None)

@@ -25,17 +25,17 @@ def paged_prefill(
     k_scale: Scale = 1.0,
     v_scale: Scale = 1.0,
 ) -> None:
-    """Prefill, chunked prefill and prefill behind a cached prefix: sequence r's queries are its last tokens, all in the cache.
+    """Prefill, chunked prefill and prefill after a cached prefix: sequence r's queries are its last tokens, all in the cache.
 
     Sequence r has the queries [query_start[r], query_start[r + 1]) of q [T, Hq, D] and seq_lens[r] tokens, in the blocks
     block_table[r] of the caches [NB, Hkv, P, D]. Tile (request, first, kv_from, kv_to, part) of tiles int32[m, 5] has the queries
-    [first, first + tile_queries) of the request, as far as there are so many, each over the tokens [kv_from, kv_to) of its sequence
-    up to its own; kv_from is a multiple of P. Part -1: the results are final and go to out [T, Hq, D], q's type. Others go to the
+    [first, first + tile_queries) of the request, as far as they exist, each over the tokens [kv_from, kv_to) of its sequence
+    up to its own; kv_from is a multiple of P. Part -1: results are final and go to out [T, Hq, D], q's type. Others go to the
     rows part, part + 1, ... of partial_out f32[R, Hq, D] and partial_lse f32[R, Hq], as in `paged_decode`: 0 and -inf for a query
     that sees nothing. A tile of request -1 does nothing.
 
     block_table int32[n, W], query_start int32[n + 1], seq_lens int32[n]; caches of any type: unquantized ones are read as q's;
-    `scale` is 1/sqrt(D) unless given. ValueError where these do not go together.
+    `scale` is 1/sqrt(D) unless given. ValueError if these do not go together.
     """
     check_prefill(
         q,
@@ -92,7 +92,8 @@ def check_prefill(
     k_scale: Scale,
     v_scale: Scale,
 ) -> None:
-    """ValueError unless the arguments of `paged_prefill` go together; what index tensors say is looked at on the CPU only."""
+    """Raise ValueError unless the arguments of `paged_prefill` go together; the values of index tensors are checked on the CPU
+    only."""
     check_attention(q, k_cache, v_cache, partial_out, partial_lse, scale, k_scale, v_scale)
     check_type("out", out, q.dtype)
     check_shape("out", out, *q.shape)

@@ -1,4 +1,4 @@
-"""Attention over a part of a sequence, with what is needed to put parts together (torch); shared by prefill and decode."""
+"""Attention over a part of a sequence, with the sums needed to join parts (torch); shared by prefill and decode."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def attend_part(
     visible: torch.Tensor | None = None,
     softcap: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output f32[n, Hq, D] and base-2 logarithm of the sum f32[n, Hq] of q [n, Hq, D] over k, v f32[Hkv, length, D].
+    """Return output f32[n, Hq, D] and the base-2 logarithm of the sum f32[n, Hq] of q [n, Hq, D] over k, v f32[Hkv, length, D].
 
-    `visible` bool[n, length] says what each query sees: all of it if None. Queries that see nothing: 0, and -inf.
+    `visible` bool[n, length] marks the tokens that each query sees; None: all. Queries that see nothing get 0 and -inf.
     """
     count, heads, dim = q.shape
     kv_heads = len(k)

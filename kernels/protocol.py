@@ -10,11 +10,11 @@ from kvtool.kernels.kv_quantization import Scale
 
 
 class Kernels(Protocol):
-    """Implemented by modules, so that each function can be used on its own; the functions' own docstrings give the shapes."""
+    """Implemented by modules, so that each function can be used alone; the functions' own docstrings give the shapes."""
 
     @property
     def NAME(self) -> str:  # noqa: N802 - a module's constant
-        """What a person calls them."""
+        """Readable name."""
         ...
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor: ...

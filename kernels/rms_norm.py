@@ -9,7 +9,7 @@ from kvtool.kernels.checks import check_norm, check_summands
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """x [..., D] / sqrt(mean(x²) + eps) * weight [D], or x [..., H, D] with a weight for each head, [H, D].
+    """Return x [..., D] / sqrt(mean(x²) + eps) * weight [D], or x [..., H, D] with a weight for each head, [H, D].
 
     Computed in fp32. With weights [H, D], x's own norm is rounded to its type before it is multiplied, as it is where a model
     shares one weight among its heads. Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.

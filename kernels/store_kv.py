@@ -19,8 +19,8 @@ def store_kv(
 ) -> None:
     """Put token t into slot `slot_mapping[t]` = block * P + offset; a slot of -1 is skipped.
 
-    k, v: [T, Hkv, D]; k_cache, v_cache: [num_blocks, Hkv, P, D]; slot_mapping: int64[T]. Two tokens never share a slot.
-    Quantized caches (`MAXIMA`) hold x / scale. A scale that is a tensor, f32[num_blocks, Hkv, P], is written as well: it gets each
+    k, v: [T, Hkv, D]; k_cache, v_cache: [num_blocks, Hkv, P, D]; slot_mapping: int64[T]. Two tokens never share a slot. Quantized
+    caches (`MAXIMA`) contain x / scale. A scale that is a tensor, f32[num_blocks, Hkv, P], is written as well: it gets each
     token's and head's own.
     """
     check_new_tokens(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)

@@ -1,4 +1,4 @@
-"""All kernels in torch: what CPUs run, and what the Triton kernels are compared with."""
+"""All kernels in torch: CPUs run them, and tests compare the Triton kernels with them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ __all__ = [
 
 NAME = "torch"
 _PREFILL_QUERIES = 256
+"""Queries of a tile on CPUs; bounds the memory of a tile's scores."""
 
 
 def prefill_queries(q_dtype: torch.dtype, group: int, head_dim: int, cache_dtype: torch.dtype) -> int:

@@ -1,1 +1,1 @@
-"""How a step's attention is cut into work for the kernels."""
+"""Cut a step's attention into work for the kernels."""

@@ -27,7 +27,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
-    """Index tensors, made once for a step and used by every layer; the kernels' docstrings say what is in them."""
+    """Index tensors, made once for a step and used by every layer; the kernels' docstrings describe them."""
 
     tiles: torch.Tensor  # int32[m, 5]
     tile_queries: int
@@ -61,7 +61,7 @@ class AttentionPlanner:
         block_size: int,
         processors: int,
     ) -> None:
-        """`tile_queries` of the kernels' `prefill_queries`; `processors` are what the device runs programs on."""
+        """Create the planner. `tile_queries` is the kernels' `prefill_queries`; `processors` counts the device's program slots."""
         self.decode = decode
         self._device = device
         self._tile_queries = tile_queries
@@ -70,7 +70,7 @@ class AttentionPlanner:
         self._processors = processors
 
     def plan(self, batch: Batch) -> AttentionPlan:
-        """The plan of a batch whose tensors are on the CPU."""
+        """Return the plan of a batch whose tensors are on the CPU."""
         query_start, seq_lens, table = batch.query_start.numpy(), batch.seq_lens.numpy(), batch.block_table.numpy()
         counts = query_start[1:] - query_start[:-1]
         single, several = np.flatnonzero(counts == 1), np.flatnonzero(counts > 1).astype(np.int32)

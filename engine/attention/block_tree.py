@@ -13,14 +13,14 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class BlockNode:
-    """Blocks [start, end) that the sequences at `low` … `high - 1` of the sorted order all have, and no more of them."""
+    """Blocks [start, end) that only the sequences at `low` … `high - 1` of the sorted order share."""
 
     low: int
     end: int
     start: int = 0
     high: int = 0
     children: list[BlockNode] = field(default_factory=list)  # of two and more sequences
-    alone: list[int] = field(default_factory=list)  # positions of sequences that share nothing behind `end`
+    alone: list[int] = field(default_factory=list)  # positions of sequences that share nothing after `end`
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class FoldRule:
-    """When sequences go through a segment by themselves instead of with the others there.
+    """The rule for when sequences read a segment separately instead of together.
 
-    Reading a segment costs its tokens for each tile of `max_queries` sequences, and each partial result that has to be written and
-    merged costs as much as reading `part_tokens`. Segments of less than `least_tokens` are not worth an item.
+    Reading a segment costs its tokens for each tile of `max_queries` sequences. Writing and merging a partial result costs as much
+    as reading `part_tokens`. Segments of less than `least_tokens` are not worth an item.
     """
 
     block_size: int
@@ -49,7 +49,8 @@ class FoldRule:
         return blocks * self.block_size < self.least_tokens
 
     def pays(self, count: int, others: int, blocks: int, partials: int) -> bool:
-        """Whether `count` sequences that leave `others` in a segment save more, by `partials` results, than the reads that adds."""
+        """Return whether `count` sequences that leave `others` in a segment save more, by `partials` results, than the extra reads
+        cost."""
         most = self.max_queries
         more_tiles = (
             (count + others) // -most - count // -most - others // -most
@@ -96,7 +97,7 @@ def block_tree(common: list[int]) -> list[BlockNode]:
         while stack[-1].end > ahead:
             node = stack.pop()
             node.high = position + 1
-            if stack[-1].end < ahead:  # the sequences parted here
+            if stack[-1].end < ahead:  # the sequences diverge here
                 stack.append(BlockNode(low=node.low, end=ahead))
             node.start = stack[-1].end
             stack[-1].children.append(node)
@@ -107,10 +108,10 @@ def block_tree(common: list[int]) -> list[BlockNode]:
 
 
 def shared_segments(common: list[int], goes_on: list[bool], rule: FoldRule) -> tuple[list[Segment], list[int]]:
-    """What is to be read together, and from which block on each sorted sequence is read alone.
+    """Return the segments to read together, and the first block that each sorted sequence reads alone.
 
-    `common` is `sort_by_blocks`'s; `goes_on[i]` says whether sequence i has anything behind the blocks that it shares. Top down,
-    the largest branch first: a branch that folds takes the blocks of its node over, as the beginning of its own.
+    `common` is the result of `sort_by_blocks`; `goes_on[i]` is set where sequence i has blocks after its shared ones. Go top down,
+    the largest branch first: a branch that folds takes over the blocks of its node as its own beginning.
     """
     segments: list[Segment] = []
     alone_from = [0] * len(common)
@@ -137,7 +138,7 @@ def shared_segments(common: list[int], goes_on: list[bool], rule: FoldRule) -> t
             left -= 1
         for position in alone:
             alone_from[position] = node.end
-        if left:  # two or more: what all but one branch pay for, that one would have paid for first
+        if left:  # two or more: if all branches but one pay, that one already paid
             members = alone + [position for child in kept for position in range(child.low, child.high)]
             segments.append(Segment(node.start, node.end, sorted(members)))
     return segments, alone_from

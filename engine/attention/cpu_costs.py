@@ -1,4 +1,4 @@
-"""What attention costs on this CPU, measured in some milliseconds: how long a prefix must be for one read by all to pay."""
+"""Measure the costs of attention on this CPU in a few milliseconds: the shortest prefix for which one shared read pays."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import torch
 from kvtool.kernels.lse_attention import attend_lse, merge_lse
 
 _TOKENS, _FEW_TOKENS = 512, 32
+"""Lengths of the two measured prefixes in tokens: long enough to time, short enough for a few milliseconds in all."""
 _REQUESTS = 8
+"""Requests of the measured batch; enough to see the cost of one more request at the same read."""
 _REPEATS = 5
+"""Runs of each measurement; the least of them counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +28,17 @@ class CpuCosts:
 
     @property
     def least_tokens(self) -> int:
-        """Of a prefix that two requests share, for which the tokens that are not read twice pay for one call more."""
+        """The shortest prefix of two requests for which one shared read saves more than its extra call costs."""
         return max(int(self.call / self.token), 1) if self.token > 0 else 1 << 30
 
     @property
     def part_tokens(self) -> float:
-        """Tokens in whose time one request's result is merged."""
+        """Tokens read in the time that merging one request's result takes."""
         return self.merge / self.token if self.token > 0 else float(1 << 30)
 
 
 def measure_costs(num_heads: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype) -> CpuCosts:
-    """The least of some runs each; what varies with the machine's moment is which way is taken, never a result."""
+    """Return the least of several runs each. Their noise decides only the path, never a result."""
     group = num_heads // num_kv_heads
     k, v = (torch.ones(1, num_kv_heads, _TOKENS, head_dim, dtype=dtype) for _ in range(2))
 

@@ -1,8 +1,7 @@
-"""A step's attention on a CPU: what each request has alone, and what several share, which is read once, in place, as one product.
+"""A step's attention on a CPU: private parts of each request, and shared parts, which one product reads once, in place.
 
-ChunkAttention's two phases (arXiv:2402.15220), for prefill as well as for decode. All of it is in terms of the step's queries, T of
-them, in rows of the batch. Within a layer queries are kept as [Hkv, T, group, D], so that the queries of a K/V head are the rows of
-one matrix.
+ChunkAttention's two phases (arXiv:2402.15220), for prefill as well as for decode. All rows are the step's T queries, in rows of
+the batch. Within a layer queries are kept as [Hkv, T, group, D], so that the queries of a K/V head are the rows of one matrix.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, beside_sink
 from kvtool.kernels.lse_attention import attend_lse, merge_lse
 
 Rows = slice | torch.Tensor
-"""Queries of the batch: a slice where they lie one behind the other, int64[n] elsewhere."""
+"""Queries of the batch: a slice where they are consecutive, int64[n] elsewhere."""
 
 MOST_WASTED = 3 / 4
-"""A short beginning costs less as rows that nobody needs than as a mask."""
+"""Most wasted rows: up to here, computing unused rows of a short beginning costs less than a mask."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextPart:
-    """Blocks that lie before all of `rows`, and that all of them read. Their order does not matter: nothing in them is hidden."""
+    """Blocks before all of `rows`, which all rows read. Their order does not matter: no token in them is hidden."""
 
     rows: Rows
     runs: tuple[tuple[int, int], ...]
@@ -35,7 +34,7 @@ class ContextPart:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """The new tokens of n requests, equally many each, and what is before them in the first one's block: causal."""
+    """The new tokens of n requests, equally many each, and the earlier tokens in the first one's block: causal."""
 
     rows: Rows
     requests: int
@@ -51,9 +50,9 @@ class Fresh:
 
 @dataclass(slots=True)
 class Tails:
-    """What requests with one query each read alone: copies of their last tokens, which grow as they do.
+    """Private tokens of requests with one query each: copies of their last tokens, which grow with them.
 
-    A copy [Hkv, n, room, D] of a layer is made when the layer is computed for the first time.
+    The first computation of a layer makes its copy [Hkv, n, room, D].
     """
 
     rows: Rows
@@ -77,7 +76,7 @@ class Tails:
             self.mask = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)[:, None, None]
 
     def _hidden(self, room: int) -> torch.Tensor:
-        """bool[n, room]: what is behind the newest token, or before the window."""
+        """Return bool[n, room]: tokens after the newest one, or before the window."""
         at, ends = torch.arange(room), self.lengths[:, None]
         hidden = at >= ends
         return hidden if self.window is None else hidden | (at < ends - self.window)
@@ -120,21 +119,21 @@ class Tails:
         blocks = self.table[:, : -(-self.longest // self.block_size)].flatten()
         written = copy[:, :, : self.longest]
         written.copy_(heads.index_select(1, blocks).view(len(heads), count, -1, dim)[:, :, : self.longest])
-        if self.mask is not None:  # what nobody wrote may be no number, which a mask does not hide
+        if self.mask is not None:  # unwritten memory may be NaN, which a mask does not hide
             written.masked_fill_(self._hidden(self.longest)[None, :, :, None], 0.0)
         return copy
 
 
 @dataclass(frozen=True, slots=True)
 class CpuPlan:
-    """Made for a step and used by all layers; a decode step's is used again for the next one of the same requests."""
+    """Attention of one step for all layers; the next decode step of the same requests reuses it."""
 
     tails: tuple[Tails, ...]
     fresh: tuple[Fresh, ...]
     contexts: tuple[ContextPart, ...]
     tiles: tuple[WindowTile, ...]
     tokens_read: int
-    """Tokens whose K and V are read, for each layer and K/V head."""
+    """Tokens whose K and V are read, per layer and K/V head."""
     flat_tokens: int
     """Tokens that are read where each request reads all of its own."""
 
@@ -148,7 +147,7 @@ class CpuPlan:
     ) -> torch.Tensor:
         """Attention output [T, Hq, D] of queries q [T, Hq, D] over caches whose memory is [Hkv, num_blocks, P, D].
 
-        The rule's window is the one that the plan was made for.
+        The rule's window must be the plan's.
         """
         count, heads, dim = q.shape
         kv_heads = k_cache.shape[1]
@@ -203,7 +202,7 @@ def _attend_context(
 def _pieces(
     context: ContextPart, k_cache: torch.Tensor, v_cache: torch.Tensor
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """K and V [Hkv, tokens, D] of a context: views of its runs, then a copy of what is scattered."""
+    """Return K and V [Hkv, tokens, D] of a context: views of its runs, then a copy of the scattered rest."""
     k, v = by_head(k_cache), by_head(v_cache)
     pieces = [(k[:, first:last].flatten(1, 2), v[:, first:last].flatten(1, 2)) for first, last in context.runs]
     if len(context.scattered):

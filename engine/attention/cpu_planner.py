@@ -1,4 +1,4 @@
-"""Plans a step's attention on a CPU: what is read together and in place, what is put together first, and what is kept as a copy."""
+"""Plan a step's attention on a CPU: shared reads in place, parts joined first, and parts kept as a copy."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from kvtool.engine.batch import Batch, Owner
 from kvtool.engine.config import DecodeMode
 
 RUN_TOKENS = 512
-"""Blocks of one request that follow each other in memory are read in place from here on; what is shorter costs less in a copy."""
+"""Least length of consecutive blocks of one request that are read in place; a copy of fewer costs less."""
 
 SHARED_RUN_TOKENS = 64
 """The same for blocks of several requests, which are put together in each step where they are not read in place."""
 
 ROOM_TOKENS = 64
-"""How far copies of tails may grow before they are made anew."""
+"""Room for growth of copied tails before they are made anew."""
 
 KEPT_BYTES = 512 << 20
-"""Of copies of tails, in all layers; where they are more, they are put together again for each layer of each step."""
+"""Limit of copied tails, in all layers; above it, each layer of each step joins them again."""
 
 LEAST_SHARED_TOKENS = 64
-"""What `prefix-aware` reads together; for `auto` it is measured."""
+"""Least tokens that `prefix-aware` reads together; `auto` measures its own limit."""
 
 _ANY_NUMBER = 1 << 30
+"""A bound that no window and no number of queries reaches."""
 
 
 @dataclass(slots=True)
@@ -45,13 +46,13 @@ class _Growing:
 
 
 class CpuPlanner:
-    """Plans the steps of one model and cache; remembers the last step, so that decode goes on with its copies.
+    """Plan the steps of one model and cache; remember the last step, so that decode reuses its copies.
 
-    `flat`: each request reads its own blocks; `prefix-aware`: what requests share before their new tokens is read once; `auto`:
-    where that is faster, by costs that are measured when there is something to share for the first time.
+    `flat`: each request reads its own blocks. `prefix-aware`: tokens that requests share before their new tokens are read once.
+    `auto`: the faster one, by costs measured at the first shared prefix.
 
-    With a `window`, requests that are longer read what their new tokens' windows reach, each for itself; blocks before that are not
-    read, whatever is in them.
+    With a `window`, longer requests read only their new tokens' windows, each separately; earlier blocks are not read, whatever
+    they contain.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class CpuPlanner:
         self._last: _Growing | None = None
 
     def plan(self, batch: Batch) -> CpuPlan:
-        """The plan of a batch whose tensors are on the CPU."""
+        """Return the plan of a batch whose tensors are on the CPU."""
         query_start, lengths = batch.query_start.numpy().astype(np.int64), batch.seq_lens.numpy().astype(np.int64)
         counts = np.diff(query_start)
         if self._last is not None and (plan := self._grow(self._last, batch, counts, lengths)) is not None:
@@ -116,7 +117,9 @@ class CpuPlanner:
         rest: list[npt.NDArray[np.int32]] = [table[0, :0]] * len(lengths)  # blocks to be read with the new tokens
         for request in active.tolist():
             runs, scattered = self._runs(table[request, alone_from[request] : before[request]], RUN_TOKENS)
-            if counts[request] == 1 or len(scattered) * self.block_size < RUN_TOKENS:  # read with what it has alone
+            if (
+                counts[request] == 1 or len(scattered) * self.block_size < RUN_TOKENS
+            ):  # read with the request's private part
                 rest[request], scattered = scattered, scattered[:0]
             if runs or len(scattered):
                 rows = slice(int(query_start[request]), int(query_start[request + 1]))
@@ -146,7 +149,7 @@ class CpuPlanner:
         plan = CpuPlan(tuple(tails), tuple(fresh), tuple(contexts), tuple(tiles), read, int(lengths[active].sum()))
         return plan, tails_of
 
-    # -- what is read together
+    # -- shared reads
 
     def _shared(
         self, table: npt.NDArray[np.int32], before: Ints, query_start: Ints
@@ -195,7 +198,7 @@ class CpuPlanner:
         )
         return runs, ordered[np.repeat(~long, ends - starts)]
 
-    # -- what each has alone
+    # -- private reads
 
     def _tails(
         self,
@@ -284,7 +287,7 @@ def _ids(blocks: npt.NDArray[np.int32]) -> torch.Tensor:
 
 
 def _rows(rows: Ints) -> Rows:
-    """As a slice where they lie one behind the other."""
+    """Return a slice where rows are consecutive."""
     if int(rows[-1]) - int(rows[0]) + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return torch.from_numpy(rows)

@@ -1,4 +1,4 @@
-"""What a decode step reads: work items for `paged_decode` and how `merge_states` joins their partial results."""
+"""The reads of a decode step: work items for `paged_decode`, and the way `merge_states` joins their partial results."""
 
 from __future__ import annotations
 
@@ -27,14 +27,12 @@ class DecodePlan:
     is at row `out_rows[i]`; its parts are the partial rows `part_index[part_start[i] : part_start[i + 1]]`.
     """
 
-    phases: tuple[
-        DecodeItems, ...
-    ]  # shared segments (q_len > 1), then what each sequence has alone (q_len = 1); none is empty
+    phases: tuple[DecodeItems, ...]  # shared segments (q_len > 1), then private ones (q_len = 1); none is empty
     query_index: Int32  # [m]: the q row of partial row r
     block_index: Int32  # [b]: block ids; between segments there are gaps, which no item reads
     part_start: Int32  # [B + 1]
     part_index: Int32  # [m]
     out_rows: Int32  # [B]
-    tokens_read: int  # sum of kv_len: tokens whose K and V are read, for each layer and K/V head
-    flat_tokens: int  # sum of the sequences' lengths: what a flat plan reads
+    tokens_read: int  # sum of kv_len: tokens whose K and V are read, per layer and K/V head
+    flat_tokens: int  # sum of the sequences' lengths: the reads of a flat plan
     shared: bool  # whether any item has more than one query

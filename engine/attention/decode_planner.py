@@ -1,7 +1,7 @@
-"""Plans a decode step: which stretches of paged K/V are read once for several sequences, and which program reads what.
+"""Plan a decode step: the ranges of paged K/V that are read once for several sequences, and the program of each read.
 
-Two phases as in ChunkAttention (arXiv:2402.15220), over a tree instead of one prefix: stretches that sequences have in common, then
-what each has alone. When a branch reads its parent's blocks by itself follows the greedy rule of FastTree (MLSys 2025).
+There are two phases as in ChunkAttention (arXiv:2402.15220), over a tree instead of one prefix: shared ranges, then each
+sequence's private range. The greedy rule of FastTree (MLSys 2025) decides when a branch reads its parent's blocks separately.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from kvtool.engine.attention.decode_plan import DecodeItems, DecodePlan, Int32
 from kvtool.engine.config import DecodeMode
 from kvtool.engine.engine_error import EngineError
 
-ROWS = 128  # query rows (queries x heads of a group) of the largest tile
-TILE_TOKENS = 64  # long segments are cut at multiples of this
-LEAST_SHARED_TOKENS = 64  # a shorter segment is not worth an item
-ROOM_TOKENS = 128  # how far a sequence may grow before it is planned anew; that often, planning costs next to nothing
-AUTO_MARGIN = 0.05  # by how much the model must see sharing win before `auto` shares; the model is not exact
+ROWS = 128
+"""Query rows (queries x heads of a group) of the kernels' largest tile."""
+TILE_TOKENS = 64
+"""Long segments are cut at multiples of this, so that parts consist of whole tiles of keys."""
+LEAST_SHARED_TOKENS = 64
+"""Least tokens of a shared segment: one tile of keys; less is not worth an item."""
+ROOM_TOKENS = 128
+"""Growth of a sequence before it is planned anew; planning every 128 steps costs next to nothing."""
+AUTO_MARGIN = 0.05
+"""Least predicted gain for which `auto` shares; the model is not exact."""
 
 # The model counts time in bytes that one processor reads meanwhile. Assumed, not fitted: a program costs 0.5 us and a launch 2 us
 # beside its reads, a processor of an H200 reads 33 GB/s (4.3 TB/s over 132), and dots run at 400 TFLOP/s (the goal for prefill).
@@ -50,7 +55,7 @@ _NO_WORK = _Work(*np.zeros((4, 0), dtype=np.int64))
 
 @dataclass(frozen=True, slots=True)
 class _Division:
-    """What sequences read together and what alone; all but the order is in terms of positions in `order`."""
+    """Shared and private reads of the sequences; all fields but the order use positions in `order`."""
 
     order: Ints  # a permutation of the sequences
     segments: list[Segment]
@@ -66,7 +71,7 @@ class _Division:
 
 @dataclass(slots=True)
 class _Growing:
-    """The last plan, and what is needed to move its sequences' ends."""
+    """The last plan, and the data needed to move its sequences' ends."""
 
     plan: DecodePlan
     rows: Ints
@@ -80,14 +85,14 @@ class _Growing:
 
 
 class DecodePlanner:
-    """Plans decode steps for one model and cache; shared by all layers.
+    """Plan decode steps for one model and cache; shared by all layers.
 
-    `vector_bytes` is the size of K or V of one token and head as stored, scales included. The plan holds `processors` busy. Modes:
-    `flat` reads each sequence by itself, `prefix-aware` what they have in common once, `auto` the latter where the model of
-    `_time` says that it is faster by more than `AUTO_MARGIN`.
+    `vector_bytes` is the size of K or V of one token and head as stored, scales included. The plan keeps `processors` busy. Modes:
+    `flat` reads each sequence by itself, `prefix-aware` shared blocks once, `auto` the latter where the model of
+    `_time` predicts that it is faster by more than `AUTO_MARGIN`.
 
-    Sequences that come again one step longer are not planned anew: only their ends are moved. Arrays of earlier plans keep their
-    meaning: what is written later into a shared `block_index` lies in its gaps.
+    Where the same sequences return one step longer, only their ends are moved. Arrays of earlier plans stay valid: later writes
+    into a shared `block_index` go into its gaps.
     """
 
     def __init__(
@@ -133,9 +138,9 @@ class DecodePlanner:
     def plan(
         self, block_table: Int32, seq_lens: npt.NDArray[np.integer], rows: npt.NDArray[np.integer] | None = None
     ) -> DecodePlan:
-        """The plan for sequences of seq_lens[i] tokens, the one being decoded included, whose q rows are rows[i] (by default i).
+        """Return the plan for sequences of seq_lens[i] tokens, including the decoded one, whose q rows are rows[i] (by default i).
 
-        block_table int32[B, W]: physical blocks; what is behind ceil(seq_lens[i] / P) may be anything. EngineError (a ValueError)
+        block_table int32[B, W]: physical blocks; entries from ceil(seq_lens[i] / P) on may be anything. EngineError (a ValueError)
         where these contradict each other.
         """
         lengths, row_ids = self._checked(block_table, seq_lens, rows)
@@ -211,7 +216,7 @@ class DecodePlanner:
         return _Growing(plan, rows, kept, lengths, blocks, limits, places, order[tails], tail_items)
 
     def _divide(self, table: Int32, lengths: Ints) -> tuple[_Division, tuple[int, int]]:
-        """What is read together and what alone, and how long the items of these two phases may be."""
+        """Divide reads into shared and private ones, and choose the maximum length of the items of both phases."""
         count = len(lengths)
         flat = _Division(np.arange(count), [], _NO_WORK, [], np.zeros(count, dtype=np.int64), lengths)
         if self.mode == "flat" or count < 2 or self.max_queries == 1:
@@ -233,7 +238,7 @@ class DecodePlanner:
         return division, shares
 
     def _shares(self, division: _Division) -> tuple[tuple[int, int], float]:
-        """How long the items of the shared and of the private phase may be at most, and the modelled time of both."""
+        """Return the maximum lengths of the items of the shared and the private phase, and the modelled time of both."""
         rest = division.rest[division.ends_alone]
         shared = self._time(division.tiles.tokens, division.tiles.queries)
         private = self._time(rest, np.ones_like(rest))
@@ -258,10 +263,10 @@ class DecodePlanner:
     # -- sharing the work out
 
     def _time(self, tokens: Ints, queries: Ints) -> tuple[int, float]:
-        """How long the items of a phase may be at most, and how long it then takes, in bytes that a processor reads meanwhile.
+        """Return the maximum length of a phase's items, and the phase's time, in bytes that a processor reads meanwhile.
 
-        Graham's bound for any list schedule, work / machines + the longest piece, at its least over the number of programs per
-        processor: shorter pieces spread better, but each costs a start and a partial result for every query.
+        The model is Graham's bound for any list schedule, work / machines + the longest piece, minimized over the number of
+        programs per processor: shorter pieces spread better, but each costs a start and a partial result for every query.
         """
         if not len(tokens):
             return self.granule, 0.0
@@ -277,7 +282,7 @@ class DecodePlanner:
         return int(shares[best]), float(time[best])
 
     def _token_bytes(self, most_queries: int) -> float:
-        """What a token costs a program: its K and V or, if these take longer, the dots of all rows of the phase's tile."""
+        """Return a token's cost for a program: its K and V or, if these take longer, the dots of all rows of the phase's tile."""
         rows = max(16, (1 << (most_queries - 1).bit_length()) * self.group)
         return max(2 * self.vector_bytes, 4 * rows * self.head_dim / FLOPS_PER_BYTE)
 

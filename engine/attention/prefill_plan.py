@@ -1,4 +1,4 @@
-"""How prefill is cut into tiles of queries, and a few long ones into parts, so that a whole accelerator has work."""
+"""Cut prefill into tiles of queries, and a few long ones into parts, so that a whole accelerator has work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEAST_PART = 512
 """Tokens: below, a part's own result, written and read once more, costs more than its share of the machine saves."""
 
 _PART_STEP = 128
-"""Parts begin at multiples of it, so that they consist of whole tiles of keys."""
+"""Parts begin at multiples of this, so that they consist of whole tiles of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ def plan_prefill(
     index = np.arange(len(request)) - np.repeat(np.cumsum(per_request) - per_request, per_request)
     first = index * tile_queries
     count = np.minimum(tile_queries, np.repeat(counts, per_request) - first)
-    length = seq_lens[request] - np.repeat(counts, per_request) + first + count  # what the tile's last query sees
+    length = (
+        seq_lens[request] - np.repeat(counts, per_request) + first + count
+    )  # tokens that the tile's last query sees
     step = np.lcm(_PART_STEP, block_size)
     wanted = max(processors // max(len(request) * num_kv_heads, 1), 1)
     parts = np.minimum(wanted, np.maximum(length // _LEAST_PART, 1))

@@ -1,4 +1,4 @@
-"""Prefill on a CPU where queries see a window: tile by tile of queries, over no more than what one of them sees."""
+"""Compute prefill on a CPU with a window: tile by tile of queries, over only the tokens that the tile sees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvtool.kernels.attention_rule import AttentionRule
 from kvtool.kernels.lse_attention import attend_lse
 
 QUERY_TILE = 256
-"""Rows of queries in a call with a mask: bounds the mask, and skips most of what it hides."""
+"""Rows of queries in a call with a mask: bounds the mask, and skips most hidden tokens."""
 
 
 @dataclass(frozen=True, slots=True)

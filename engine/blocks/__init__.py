@@ -1,1 +1,1 @@
-"""Blocks of the KV cache: which are free, what they hold, and how they are named."""
+"""Blocks of the KV cache: free blocks, contents and names."""

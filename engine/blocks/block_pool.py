@@ -1,4 +1,4 @@
-"""The pool that blocks come from: which are free, who shares them, what they hold, and what happened to that."""
+"""The pool of blocks: free blocks, users, contents and the events of contents."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ UNLIMITED = 1 << 60
 
 
 class BlockPool(ABC):
-    """One pool of block ids, with what managers of any number of groups do with it, and what the scheduler asks of them.
+    """One pool of block ids, with the operations of managers of any number of groups and of the scheduler.
 
-    `contents` knows which block holds what, by hash or, for a trace without events, by number.
+    `contents` maps blocks to contents, by hash or, for a trace without events, by number.
 
-    A block that is not in the free queue has one holder and those that `sharers` counts, so most blocks need no count at all.
+    A block outside the free queue has one user plus those that `sharers` counts, so most blocks need no count.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class BlockPool(ABC):
 
     @property
     def hashes(self) -> list[BlockHash | None]:
-        """What each block holds, where it goes by hashes."""
+        """Hashes by block, if contents are hashes."""
         return self._hashed.hashes
 
     @property
     def cached(self) -> dict[BlockHash, int]:
-        """The block that holds a hash; of several the one that was registered first."""
+        """The block of each hash; of several the one registered first."""
         return self._hashed.cached
 
     @property
     def copies(self) -> Copies[BlockHash]:
-        """The hashes that several blocks hold."""
+        """The hashes that several blocks have."""
         return self._hashed.copies
 
     @property
@@ -68,7 +68,7 @@ class BlockPool(ABC):
 
     @property
     def refs(self) -> list[int]:
-        """How many requests hold each block."""
+        """Number of requests that use each block."""
         refs = [1 + self.sharers.get(block, 0) for block in range(self.num_blocks)]
         for block in (NULL_BLOCK, *self.free_queue):
             refs[block] -= 1
@@ -80,14 +80,14 @@ class BlockPool(ABC):
 
     @property
     def num_filled(self) -> int:
-        """Blocks that hold cached content or are held by requests."""
+        """Blocks with cached content or in use by requests."""
         if not self.num_used:
             return self.contents.count()
         return sum(refs > 0 or self.contents.holds(block) for block, refs in enumerate(self.refs))
 
     @property
     def num_used(self) -> int:
-        """Blocks that requests hold now."""
+        """Blocks in use by requests now."""
         return self.num_blocks - 1 - self.free_queue.size
 
     def begin_step(self) -> None:  # noqa: B027 - one group has nothing to do
@@ -103,10 +103,10 @@ class BlockPool(ABC):
 
     @abstractmethod
     def admit(self, request: Request, num_new: int, *, reserve: int = 0, whole: bool = False) -> bool:
-        """Like `allocate` for the request that was looked up last, with what was found.
+        """Allocate for the request that was looked up last, with the hit blocks.
 
-        `reserve` free blocks are left over (the watermark). `whole` also demands room for all of the request's known tokens (vLLM's
-        admission gate), without taking it.
+        `reserve` free blocks are left over (the watermark). `whole` also demands room for all of the request's known tokens
+        (vLLM's admission gate), without taking it.
         """
 
     @abstractmethod
@@ -127,10 +127,10 @@ class BlockPool(ABC):
 
     @abstractmethod
     def check_held(self, running: Iterable[Request]) -> None:
-        """Assert that these requests, and nobody else, hold the blocks that are not free."""
+        """Assert that these requests, and nobody else, use the blocks that are not free."""
 
     def _touch(self, blocks: list[int], waking: list[int]) -> None:
-        """One more holder for each of the blocks, of which `waking` have none yet."""
+        """Add a user to each of the blocks, of which `waking` have none yet."""
         self.free_queue.remove(waking)
         if len(waking) < len(blocks):
             sharers = self.sharers
@@ -140,7 +140,7 @@ class BlockPool(ABC):
                     sharers[block] = sharers.get(block, 0) + 1
 
     def _take(self, count: int) -> list[int]:
-        """Take `count` blocks from the head of the free queue, evicting what they hold; an unlimited pool grows instead."""
+        """Take `count` blocks from the head of the free queue and evict their contents; an unlimited pool grows instead."""
         free_queue, contents = self.free_queue, self.contents
         if self.limited:
             blocks = free_queue.take(count)
@@ -155,7 +155,7 @@ class BlockPool(ABC):
         return [*blocks, *grown]
 
     def _evict(self, blocks: list[int]) -> None:
-        """Forget what the blocks hold, if anything."""
+        """Remove the blocks' contents, if any."""
         left = self.contents.leave(blocks)
         self.num_evictions += len(left)
         if self.events is not None:
@@ -181,7 +181,7 @@ class BlockPool(ABC):
         return left
 
     def reset(self) -> bool:
-        """Forget every cached block, if no request holds one; the order of the free queue stays."""
+        """Remove every cached content if no request uses a block; the order of the free queue stays."""
         if self.num_used:
             return False
         self.contents.clear()

@@ -13,7 +13,7 @@ Int32 = npt.NDArray[np.int32]
 
 
 class BlockTables:
-    """Remembers the rows of the requests that it was asked for last."""
+    """Remember the rows of the last requests."""
 
     def __init__(self) -> None:
         self._rows: dict[Request, _Row] = {}
@@ -32,7 +32,7 @@ class BlockTables:
 
 
 class _Row:
-    """The blocks of a request since it was preempted last; until then it only gets more of them."""
+    """The blocks of a request since its last preemption; until the next one it only gains blocks."""
 
     def __init__(self, preemptions: int) -> None:
         self.preemptions = preemptions

@@ -1,4 +1,4 @@
-"""The block manager of one group: which block holds what, who uses it, and which one goes next."""
+"""The block manager of one group: contents, users and the order of eviction."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ _NO_HITS: list[int] = []
 
 
 class BlockManager(BlockPool):
-    """Paged KV blocks with vLLM V1's automatic prefix caching, of a model whose layers all see everything before them.
+    """Paged KV blocks with vLLM V1's automatic prefix caching, for a model whose layers all see everything before them.
 
-    What any number of groups of layers needs is in `groups/grouped_manager.py`; this is the special case of one full group.
+    `groups/grouped_manager.py` implements any number of groups of layers; this is the special case of one full group.
     """
 
     def __init__(
         self, config: EngineConfig, *, record_events: bool = False, numbers: ChainNumbers | None = None
     ) -> None:
-        """`numbers` made the `prompt_numbers` of requests; then no events are recorded, as they tell hashes."""
+        """Create the manager. `numbers` made the `prompt_numbers` of requests; then no events are recorded, because events need
+        hashes."""
         assert numbers is None or not record_events
         num_blocks = config.num_blocks if config.num_blocks is not None else 1
         hasher = block_hasher(config.hash_algo, config.hash_seed)

@@ -1,4 +1,4 @@
-"""Which block holds which content: by hash, or by number for a trace that names blocks by id."""
+"""Contents of blocks: by hash, or by number for a trace that names blocks by id."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kvtool.engine.blocks.hashing import BlockHash, BlockHasher, extend_hashes
 from kvtool.engine.request import Request
 
 _AHEAD = 1 << 12
-"""Numbers for which room is made before they are given."""
+"""Numbers for which room is made in advance, so that arrays grow rarely."""
 
 Name = TypeVar("Name")
-"""What a content is called: its hash, or its number."""
+"""Name of a content: its hash or its number."""
 
 
 class Copies(dict[Name, dict[int, None]]):
-    """The contents that several blocks hold, each with those blocks in the order in which they were entered."""
+    """The contents with several blocks, each with those blocks in the order in which they were entered."""
 
     def add(self, name: Name, oldest: int, block: int) -> None:
-        """A block holds what `oldest` held first."""
+        """Add a block to a content whose first block is `oldest`."""
         self.setdefault(name, {oldest: None})[block] = None
 
     def drop(self, name: Name, block: int) -> int:
-        """One of the blocks holds it no more; returns the oldest that still does."""
+        """Remove one of a content's blocks; return the oldest that is left."""
         copies = self[name]
         del copies[block]
         if len(copies) == 1:
@@ -37,8 +37,8 @@ class Copies(dict[Name, dict[int, None]]):
 class HashedBlocks:
     """Contents by their hashes.
 
-    A block keeps its hash after it was freed, until it is reused; `cached` maps a hash to the block that holds it. Where several
-    do, that is the one that was registered first, and `copies` has all of them in the order of registration.
+    A block keeps its hash after it was freed, until it is reused; `cached` maps a hash to its block. If several blocks have a
+    hash, that is the one registered first, and `copies` has all of them in the order of registration.
     """
 
     def __init__(self, num_blocks: int, block_size: int, hasher: BlockHasher) -> None:
@@ -52,15 +52,15 @@ class HashedBlocks:
         return len(self.hashes)
 
     def grow(self, count: int) -> None:
-        """So many more blocks, which hold nothing."""
+        """Add so many empty blocks."""
         self.hashes += [None] * count
 
     def holds(self, block: int) -> bool:
-        """Whether a block has cached content."""
+        """Return whether a block has cached content."""
         return self.hashes[block] is not None
 
     def count(self) -> int:
-        """How many blocks have cached content."""
+        """Return how many blocks have cached content."""
         return len(self.hashes) - self.hashes.count(None)
 
     def extend(self, request: Request) -> None:
@@ -68,11 +68,11 @@ class HashedBlocks:
         extend_hashes(request, self.block_size, self.hasher)
 
     def find(self, request: Request, most: int) -> list[int]:
-        """The blocks that hold the first contents of a request, up to the first that none holds."""
+        """Return the blocks of a request's first contents, up to the first that is missing."""
         return list(iter(map(self.cached.get, request.block_hashes[:most]).__next__, None))
 
     def enter(self, request: Request, first: int, stop: int) -> None:
-        """The request's blocks from number `first` on hold its contents now."""
+        """Set the contents of the request's blocks from number `first` on."""
         cached, hashes = self.cached, self.hashes
         for block, block_hash in zip(request.block_ids[first:stop], request.block_hashes[first:stop], strict=True):
             hashes[block] = block_hash
@@ -81,7 +81,7 @@ class HashedBlocks:
                 self.copies.add(block_hash, oldest, block)
 
     def leave(self, blocks: list[int]) -> list[BlockHash]:
-        """Forget what the blocks hold; returns that, in order."""
+        """Remove the blocks' contents and return them, in order."""
         hashes, cached, copies = self.hashes, self.cached, self.copies
         left: list[BlockHash] = []
         for block in blocks:
@@ -97,7 +97,7 @@ class HashedBlocks:
         return left
 
     def clear(self) -> None:
-        """No block holds anything."""
+        """Remove all contents."""
         self.hashes = [None] * len(self.hashes)
         self.cached.clear()
         self.copies.clear()
@@ -130,9 +130,9 @@ class NumberedBlocks:
         self.hasher = hasher
         self._hashes: dict[BlockHash, int] = {}
         self.contents = array("i", bytes(4 * num_blocks))
-        """By block; 0 is none."""
+        """Contents by block; 0 is none."""
         self.cached = array("i")
-        """By number, the block that holds it; 0, which is never cached, is none."""
+        """The block by number; 0, the null block, is never cached and means none."""
         self.copies: Copies[int] = Copies()
         self._none = array("i", bytes(4 * _AHEAD))
 
@@ -140,19 +140,19 @@ class NumberedBlocks:
         return len(self.contents)
 
     def grow(self, count: int) -> None:
-        """So many more blocks, which hold nothing."""
+        """Add so many empty blocks."""
         self.contents.frombytes(bytes(4 * count))
 
     def holds(self, block: int) -> bool:
-        """Whether a block has cached content."""
+        """Return whether a block has cached content."""
         return self.contents[block] != 0
 
     def count(self) -> int:
-        """How many blocks have cached content."""
+        """Return how many blocks have cached content."""
         return int(np.count_nonzero(np.frombuffer(self.contents, dtype=np.intc)))
 
     def extend(self, request: Request) -> None:
-        """Name the blocks of a request that have become full; those of its answer are nobody else's unless a trace names them."""
+        """Name a request's blocks that have become full; unless a trace names them, blocks of its answer are unique."""
         numbers, full = request.block_numbers, request.num_tokens // self.block_size
         if numbers is not None and full <= len(numbers):
             return
@@ -177,19 +177,19 @@ class NumberedBlocks:
         return number
 
     def find(self, request: Request, most: int) -> list[int]:
-        """The blocks that hold the first contents of a request, up to the first that none holds."""
+        """Return the blocks of a request's first contents, up to the first that is missing."""
         numbers = request.block_numbers
         assert numbers is not None, "blocks are named before they are looked up"
         return list(iter(map(self.cached.__getitem__, numbers[:most]).__next__, 0))
 
     def enter(self, request: Request, first: int, stop: int) -> None:
-        """The request's blocks from number `first` on hold its contents now."""
+        """Set the contents of the request's blocks from number `first` on."""
         cached, contents = self.cached, self.contents
         assert request.block_numbers is not None, "blocks are named before they are entered"
         blocks, numbers = request.block_ids[first:stop], request.block_numbers[first:stop]
         count, least = stop - first, numbers[0]
         if numbers[-1] - least == count - 1 and cached[least : least + count] == self._none[:count]:
-            cached[least : least + count] = array("i", blocks)  # what is new comes with numbers that follow each other
+            cached[least : least + count] = array("i", blocks)  # new contents have consecutive numbers
             for block, number in zip(blocks, numbers, strict=True):
                 contents[block] = number
             return
@@ -202,7 +202,7 @@ class NumberedBlocks:
                 self.copies.add(number, oldest, block)
 
     def leave(self, blocks: list[int]) -> list[int]:
-        """Forget what the blocks hold; returns that, in order."""
+        """Remove the blocks' contents and return them, in order."""
         contents, cached, copies = self.contents, self.cached, self.copies
         left = [number for block in blocks if (number := contents[block])]
         if not copies:
@@ -223,7 +223,7 @@ class NumberedBlocks:
         return left
 
     def clear(self) -> None:
-        """No block holds anything."""
+        """Remove all contents."""
         self.contents = array("i", bytes(4 * len(self.contents)))
         self.cached = array("i", bytes(4 * len(self.cached)))
         self.copies.clear()

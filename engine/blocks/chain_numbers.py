@@ -1,7 +1,7 @@
-"""Numbers for blocks that a trace names by id only: two blocks have one number if their chains of ids are the same.
+"""Number blocks that a trace names by id only: two blocks have one number if their chains of ids are equal.
 
-A number is what a chained hash is, for a fraction of its time and memory: the numbers of what a prompt adds follow each other, so
-that it is found, compared and kept as a slice.
+A number replaces a chained hash, for a fraction of its time and memory. A prompt's new blocks get consecutive numbers, so it is
+found, compared and kept as a slice.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _LEAST_SLOTS = 1 << 10
+"""First size of the hash table; it grows with the runs."""
 _ID_LIMIT = 1 << 62
 """Ids beyond it, which are hashes, get a name below `-_ID_LIMIT`."""
 
 
 class Chain(NamedTuple):
-    """The blocks of a prompt by number, in order, and how many of them there were before: with the same salt, and with any.
+    """The blocks of a prompt by number, in order, and how many of them were known: with the same salt, and with any.
 
-    `numbers` tell salts apart, `content` does not. Numbers begin at 1.
+    `numbers` differ by salt, `content` does not. Numbers begin at 1.
     """
 
     numbers: array[int]
@@ -28,7 +29,7 @@ class Chain(NamedTuple):
 
 
 class ChainNumbers:
-    """Numbers chains of ids that begin at a root. What a prompt adds to what is known is a run of consecutive numbers.
+    """Number chains of ids that begin at a root. The new part of a prompt is a run of consecutive numbers.
 
     Memory: an id for each number, and some words for each run.
     """
@@ -37,11 +38,11 @@ class ChainNumbers:
 
     def __init__(self) -> None:
         self._ids = array("i", [0])
-        """By number; 32 bits each until an id needs more."""
+        """Ids by number; 32 bits each until an id needs more."""
         self._starts = array("i")
-        """By run: its first number."""
+        """First number of each run."""
         self._parents = array("i")
-        """By run: the number of the block that it follows, the negative number of a root, or 0 for what nobody can ask for."""
+        """Predecessor of each run: a block's number, the negative number of a root, or 0 for unreachable runs."""
         self._slots = array("i", bytes(4 * _LEAST_SLOTS))
         """Open addressing by parent and first id: a run counted from 1, or 0."""
 
@@ -50,7 +51,7 @@ class ChainNumbers:
         return len(self._ids) - 1
 
     def enter(self, ids: array[int], root: int) -> tuple[array[int], int]:
-        """The numbers of a chain, made for what is new, and how many of them there were before. Roots count from 1."""
+        """Return the numbers of a chain, with new ones for new blocks, and how many were known. Roots count from 1."""
         if ids.typecode != self._ids.typecode:  # one of both has 64 bits already
             ids = array("q", ids)
             self._ids = self._ids if self._ids.typecode == "q" else array("q", self._ids)
@@ -74,7 +75,7 @@ class ChainNumbers:
         return numbers, at
 
     def take_back(self, numbers: array[int], known: int) -> None:
-        """Forget what `enter` made for the chain that it was asked for last."""
+        """Remove the numbers that `enter` made for the last chain."""
         if known == len(numbers):
             return
         run, first = len(self._starts) - 1, numbers[known]
@@ -83,11 +84,11 @@ class ChainNumbers:
         slot = hash((self._parents[run], self._ids[first])) & mask
         while slots[slot] != run + 1:
             slot = (slot + 1) & mask
-        slots[slot] = 0  # the last to come, so nobody was led past it
+        slots[slot] = 0  # the newest run, so no later run follows it
         del self._starts[run], self._parents[run], self._ids[first:]
 
     def unnamed(self, count: int) -> range:
-        """Numbers for blocks whose content nobody can name."""
+        """Return numbers for blocks without a name."""
         first = len(self._ids)
         self._starts.append(first)
         self._parents.append(0)
@@ -95,14 +96,14 @@ class ChainNumbers:
         return range(first, first + count)
 
     def copy(self) -> ChainNumbers:
-        """One that numbers apart from this one, from here on."""
+        """Return a copy that numbers independently from here on."""
         other = ChainNumbers()
         for name in self.__slots__:
             setattr(other, name, getattr(self, name)[:])
         return other
 
     def _find(self, parent: int, first_id: int) -> int:
-        """The run that begins with an id behind a parent; where there is none, -1 minus the slot for it."""
+        """Return the run that begins with an id after a parent; without one, -1 minus its slot."""
         slots, parents = self._slots, self._parents
         mask = len(slots) - 1
         slot = hash((parent, first_id)) & mask
@@ -125,7 +126,7 @@ class ChainNumbers:
                     self._slots[-1 - self._find(behind, self._ids[start])] = run + 1
 
     def check(self) -> None:
-        """Assert that every run is found where it hangs, and that no two runs behind one parent begin alike."""
+        """Assert that every run is found after its parent, and that no two runs after one parent begin alike."""
         assert list(self._starts) == sorted(set(self._starts))
         for run, (start, parent) in enumerate(zip(self._starts, self._parents, strict=True)):
             assert parent < start
@@ -138,7 +139,7 @@ class TraceNumbers:
     def __init__(self) -> None:
         self.tenants = ChainNumbers()
         self._everyone = self.tenants
-        """The same object while nobody has a salt."""
+        """The same object while no request has a salt."""
         self._roots: dict[str, int] = {"": 1}
         self._names: dict[int, int] = {}
 
@@ -158,7 +159,7 @@ class TraceNumbers:
         return Chain(numbers, own, content, known)
 
     def take_back(self, chain: Chain) -> None:
-        """Forget what the last prompt that was numbered added: it never ran, so nobody can ask for it."""
+        """Remove the last prompt's new numbers: it never ran, so no request can hit it."""
         self.tenants.take_back(chain.numbers, chain.own)
         if self._everyone is not self.tenants:
             self._everyone.take_back(chain.content, chain.known)
@@ -183,7 +184,7 @@ def number_runs(numbers: array[int]) -> Iterator[int]:
 
 
 def run_length(numbers: array[int], at: int, stop: int) -> int:
-    """How many numbers of a chain from `at` on, and before `stop`, follow each other."""
+    """Return how many numbers of a chain, from `at` and before `stop`, are consecutive."""
     most, first = stop - at, numbers[at]
     if numbers[stop - 1] == first + most - 1:
         return most
@@ -195,7 +196,7 @@ def run_length(numbers: array[int], at: int, stop: int) -> int:
 
 
 def _common(known: array[int], ids: array[int]) -> int:
-    """How many leading items of two arrays of one length are equal, if not all are."""
+    """Return how many leading items of two arrays of one length are equal, if not all are."""
     same, differs = 0, len(known)  # the first `same` are equal, the first `differs` are not
     if known[:-1] == ids[:-1]:  # the last block of a prompt was partial, and is another one now
         return differs - 1

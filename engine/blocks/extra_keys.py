@@ -1,4 +1,4 @@
-"""What hashes of blocks are made of beside tokens: adapters, images, salts, embeddings; tagged and in order, as vLLM has them."""
+"""Other inputs of block hashes than tokens: adapters, images, salts, embeddings; tagged and in order, as in vLLM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ExtraKeys = tuple[ExtraKey, ...]
 
 
 class Image(NamedTuple):
-    """An image, or another item that is no text: its id, and which tokens of the prompt stand for it."""
+    """An image, or another item that is no text: its id and its tokens in the prompt."""
 
     id: str
     offset: int
@@ -24,7 +24,7 @@ class Image(NamedTuple):
 
 
 def content_keys(request: Request, start: int, stop: int) -> tuple[ExtraKeys, ExtraKeys]:
-    """What the prompt itself says beside its tokens, of those in [start, stop): its images, and its embeddings."""
+    """Return the prompt's own keys of the tokens in [start, stop): its images and its embeddings."""
     images = tuple(
         ("mm", image.id, image.offset - start)
         for image in request.images
@@ -37,7 +37,7 @@ def content_keys(request: Request, start: int, stop: int) -> tuple[ExtraKeys, Ex
 
 
 def extra_keys(request: Request, start: int, stop: int) -> ExtraKeys:
-    """All extra keys of a block that begins at token `start` and whose hash covers the tokens up to `stop`."""
+    """Return all extra keys of a block that begins at token `start`, with a hash of the tokens up to `stop`."""
     lora, salt = request.lora, request.cache_salt
     images, embeds = content_keys(request, start, stop)
     return (

@@ -1,4 +1,4 @@
-"""The queue of free blocks, in runs: what is freed together is queued, found and taken again by slices."""
+"""The queue of free blocks, in runs: blocks that are freed together are queued, found and taken again by slices."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kvtool.engine.engine_error import EngineError
 
 NULL_BLOCK = 0
 _SLACK = 1024
+"""Entries that the line may have beyond four times its blocks before it is tidied up, so that small pools do it rarely."""
 
 
 class FreeQueue:
@@ -17,11 +18,11 @@ class FreeQueue:
 
         _front reversed, then _new, then _line[_head:] without its holes
 
-    `_front` is a stack of the blocks that were put before the head. Nothing is kept of `_new`, which nobody had yet: a pool costs
-    what is used of it. `_line` is a log: taking moves `_head`, a block that is removed from the middle leaves a hole (block 0,
-    vLLM's null block, which is never free), and `_place` has the index of a block's latest entry. A block is in the line where that
-    entry is at or behind `_head` and still names it. Everything is O(1) for a block, amortized; the line is tidied up when it is
-    several times as long as what is used of the pool.
+    `_front` is a stack of the blocks that were put before the head. Nothing is kept of `_new`, which were never used: a pool costs
+    only its used blocks. `_line` is a log: taking moves `_head`, a block that is removed from the middle leaves a hole (block 0,
+    vLLM's null block, which is never free), and `_place` has the index of a block's latest entry. A block is in the line where
+    that entry is at or after `_head` and still names it. Everything is O(1) for a block, amortized; the line is tidied up when it
+    is several times as long as the used part of the pool.
     """
 
     __slots__ = ("_front", "_head", "_line", "_new", "_place", "size")
@@ -85,19 +86,19 @@ class FreeQueue:
         return taken
 
     def among(self, blocks: list[int]) -> list[int]:
-        """Those of blocks that somebody had that are in the line, as every free block with cached content is."""
+        """Return the used blocks that are in the line, as every free block with cached content is."""
         if not blocks or (len(blocks) > 1 and self._freed_together(blocks)):
             return blocks
         line, place, head = self._line, self._place, self._head
         return [block for block in blocks if (at := place[block]) >= head and line[at] == block]
 
     def _freed_together(self, blocks: list[int]) -> bool:
-        """Whether the blocks stand in the line side by side, tail first: a prefix that one request gave back."""
+        """Return whether the blocks are consecutive in the line, tail first: a prefix that one request freed."""
         first = self._place[blocks[-1]]
         return first >= self._head and self._line[first : first + len(blocks)] == blocks[::-1]
 
     def remove(self, blocks: list[int]) -> None:
-        """Take blocks out of the line, in which they are, from wherever they stand."""
+        """Remove blocks, all of them in the line, from any place."""
         if not blocks:
             return
         line, place = self._line, self._place
@@ -110,7 +111,7 @@ class FreeQueue:
         self.size -= len(blocks)
 
     def append(self, blocks: list[int]) -> None:
-        """Put blocks behind the tail, in the given order."""
+        """Append blocks after the tail, in the given order."""
         line, place = self._line, self._place
         if len(line) > 4 * len(place) + _SLACK:
             self._tidy()
@@ -133,7 +134,7 @@ class FreeQueue:
             self._place[block] = at
 
     def check(self) -> None:
-        """Assert that every queued block is queued once, and known to stand where it stands."""
+        """Assert that every queued block is queued once, at its recorded place."""
         queued = list(self)
         assert len(queued) == self.size == len(set(queued))
         assert all(0 < block < len(self._place) or block in self._new for block in queued)

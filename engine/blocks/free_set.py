@@ -8,16 +8,16 @@ from kvtool.engine.blocks.free_queue import NULL_BLOCK
 
 
 class FreeSet:
-    """Stands in for a `FreeQueue` where blocks with content are never taken: those that are put behind the tail stay for good.
+    """Replace a `FreeQueue` if blocks with content are never taken: blocks after the tail stay for good.
 
-    What is put before the head is a stack, as there, and is all that can be taken.
+    Blocks before the head are a stack, as there, and only they can be taken.
     """
 
     __slots__ = ("_free", "_front", "size")
 
     def __init__(self) -> None:
         self._free = bytearray(1)
-        """By block, whether it was put behind the tail and not removed."""
+        """True for blocks after the tail."""
         self._front: list[int] = []
         self.size = 0
 
@@ -35,7 +35,7 @@ class FreeSet:
         return range(first, first + count)
 
     def peek(self) -> int:
-        """What is taken next; the null block where nothing can be."""
+        """Return the next block to take; the null block if there is none."""
         return self._front[-1] if self._front else NULL_BLOCK
 
     def take(self, count: int) -> list[int]:
@@ -47,19 +47,19 @@ class FreeSet:
         return taken
 
     def among(self, blocks: list[int]) -> list[int]:
-        """Those of the blocks that were put behind the tail, as every free block with cached content was."""
+        """Return the blocks that are after the tail, as every free block with cached content is."""
         free = self._free
         return blocks if all(map(free.__getitem__, blocks)) else [block for block in blocks if free[block]]
 
     def remove(self, blocks: list[int]) -> None:
-        """Take blocks out, all of them `among` it."""
+        """Remove blocks, all of them `among` it."""
         free = self._free
         for block in blocks:
             free[block] = 0
         self.size -= len(blocks)
 
     def append(self, blocks: list[int]) -> None:
-        """Put blocks behind the tail."""
+        """Put blocks after the tail."""
         free = self._free
         for block in blocks:
             free[block] = 1

@@ -20,11 +20,12 @@ BlockHash = NewType("BlockHash", bytes)
 
 _ROOT = b"kvtool"
 _ID_BYTES = 16
+"""Bytes of an id in a hash; larger ids take more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lora:
-    """The adapter that a request runs with; its keys and values are nobody else's. `id` is only reported, never hashed."""
+    """The adapter of a request; its keys and values are not shared with others. `id` is only reported, never hashed."""
 
     name: str
     path: str
@@ -43,9 +44,9 @@ class BlockHasher(Protocol):
         lora: Lora | None,
         lookahead: int = 0,
     ) -> list[BlockHash]:
-        """The hashes of consecutive full blocks; `parent` is that of the block before, None where they begin a prompt.
+        """Return the hashes of consecutive full blocks; `parent` is the hash before, None at the start of a prompt.
 
-        Each covers `lookahead` tokens behind its block, too, and `tokens` has those of the last block.
+        Each also covers `lookahead` tokens after its block; `tokens` includes those of the last block.
         """
         ...
 
@@ -58,7 +59,7 @@ class BlockHasher(Protocol):
         lora: Lora | None,
         content: tuple[ExtraKeys, ExtraKeys],
     ) -> BlockHash:
-        """The hash of one block and the tokens behind it that it covers, with the keys of its images and embeddings."""
+        """Return the hash of one block and the tokens after it that it covers, with the keys of its images and embeddings."""
         ...
 
 
@@ -71,7 +72,7 @@ def root_hash(cache_salt: str | None, lora: Lora | None = None) -> BlockHash:
 
 
 class NativeHasher:
-    """The fastest way, and nobody else's."""
+    """The fastest hashes, compatible with no server."""
 
     def chain(
         self,
@@ -118,7 +119,7 @@ def block_hasher(algorithm: HashAlgorithm, seed: str | None = None) -> BlockHash
 
 
 def hash_ids(ids: list[int], cache_salt: str | None = None) -> list[BlockHash]:
-    """The chain over blocks that a trace names by id only. An id may be of any size: all of it counts."""
+    """Hash the chain of blocks that a trace names by id only. An id may be of any size; all of its bits count."""
     digest = xxhash.xxh3_128_digest
     parent: bytes = root_hash(cache_salt)
     hashes: list[BlockHash] = []
@@ -133,7 +134,7 @@ def hash_ids(ids: list[int], cache_salt: str | None = None) -> list[BlockHash]:
 
 
 def extend_hashes(request: Request, block_size: int, hasher: BlockHasher = NATIVE, lookahead: int = 0) -> None:
-    """Append to `request.block_hashes` those of the blocks that have become full, and the `lookahead` tokens behind them known."""
+    """Append to `request.block_hashes` the hashes of blocks that have become full, with the `lookahead` tokens after them known."""
     hashes = request.block_hashes
     have, full = len(hashes), (request.num_tokens - lookahead) // block_size
     if full <= have:
@@ -142,7 +143,7 @@ def extend_hashes(request: Request, block_size: int, hasher: BlockHasher = NATIV
         known = (request.prompt_hashes or [])[: request.num_prompt_tokens // block_size]
         known += request.answer_hashes or []
         hashes.extend(known[have:full])
-        for index in range(len(hashes), full):  # blocks of unknown output: nobody can ask for them again
+        for index in range(len(hashes), full):  # blocks of unknown output: no request can hit them
             hashes.append(BlockHash(xxhash.xxh3_128_digest(f"{request.id}\0{request.order}\0{index}".encode())))
         return
     tokens = request.token_ids(have * block_size, full * block_size + lookahead)

@@ -1,4 +1,4 @@
-"""The block manager that a configuration asks for."""
+"""Make the block manager of a configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvtool.engine.groups.kv_group import CachePlan
 
 
 def make_cache(config: EngineConfig, *, record_events: bool = False, numbers: ChainNumbers | None = None) -> BlockPool:
-    """One group with full attention has a manager of its own, which is faster; `numbers` are for that one only."""
+    """Return the manager: one group with full attention has its own, faster one; only that one takes `numbers`."""
     if config.plan is None or is_plain(config.plan):
         return BlockManager(config, record_events=record_events, numbers=numbers)
     if numbers is not None:
@@ -22,7 +22,7 @@ def make_cache(config: EngineConfig, *, record_events: bool = False, numbers: Ch
 
 
 def is_plain(plan: CachePlan) -> bool:
-    """Whether a plan is what an engine without one does: one group with full attention, and nothing drafted."""
+    """Return whether a plan equals an engine without one: one group with full attention, and no drafts."""
     group, *others = plan.groups
     return (
         not others

@@ -1,4 +1,4 @@
-"""The pool of an engine that has one request at a time, by what its blocks hold: which block it is that does, nobody asks."""
+"""The pool of an engine with one request at a time, as contents without block ids, because nothing needs these."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kvtool.engine.request import Request, Status
 from kvtool.engine.stats import PrefixCacheStats
 
 _AHEAD = 1 << 12
-"""Numbers for which room is made before they are given."""
+"""Numbers for which room is made in advance, so that arrays grow rarely."""
 _LONGEST, _SLACK = 8, 1024
-"""How many times as long as the pool the line may be, and by how much more, before it is tidied up."""
+"""Limit of the line's length before it is tidied up: so many times the pool, and so much more."""
 _GONE, _UNNAMED = 0, -1
-"""In the line: where a block was that is not free any more, and one whose content nobody can ask for."""
+"""Entries of the line: a removed block, and a block with unreachable content."""
 
 
 class SequentialPool:
-    """Executes requests as `engine.sequential.account` does with a pool whose contents go by number, without the blocks.
+    """Execute requests as `engine.sequential.account` does with a pool of numbered contents, without block ids.
 
-    A free block either holds nothing, and is taken first, or stands in a line in the order in which it was freed, tail of a request
-    first. As nothing runs beside a request, no more has to be known of a block than its content and where it stands::
+    A free block is empty and taken first, or it is in a line in the order in which blocks were freed, tail of a request first.
+    Requests run alone, so a block is only its content and its place::
 
-        _empty blocks, then _line[_head:] without what is _GONE
+        _empty blocks, then _line[_head:] without _GONE
 
-    Where several blocks hold a content, the one that was registered first is hit, and `_copies` has the places of the others. An
-    unlimited pool has no line: all that was ever registered is there.
+    If several blocks have a content, the one registered first is hit, and `_copies` has the places of the others. An unlimited
+    pool has no line: all contents stay.
     """
 
     __slots__ = (
@@ -64,13 +64,13 @@ class SequentialPool:
         self._line = array("i")
         self._head = 0
         self._place = array("b" if self._capacity is None else "i")
-        """By number, 1 + where in the line the block stands that holds it; 0: none does. 1 for all that an unlimited pool holds."""
+        """1 + the line's place of each number's block; 0: none; 1 for all contents of an unlimited pool."""
         self._none = array("i", bytes(4 * _AHEAD))
         self._copies: dict[int, list[int]] = {}
-        """By number, 1 + the places of the other blocks that hold it, in the order in which they were registered."""
+        """1 + the places of each number's other blocks, in the order of registration."""
         self.num_evictions = 0
         self.num_filled = 0
-        """Blocks that hold content, and `peak_used` those that one request held."""
+        """Blocks with content; `peak_used` is the most blocks of one request."""
         self.peak_used = 0
 
     def execute(self, request: Request) -> None:
@@ -97,15 +97,15 @@ class SequentialPool:
         full = computed // size if caching else 0
         if full > len(names) and request.prompt_numbers is None:
             names = self._names(request)[:full]
-        del names[full:]  # what the answer had no room for
+        del names[full:]  # contents for which the answer had no room
         self._hold(names, hits, blocks, full)
         request.num_computed_tokens = computed
         request.status = Status.FINISHED
 
     def take(self, names: array[int], asked: int, blocks: int, full: int) -> int:
-        """Serve a request of which only numbers are known: the leading ones of its `full` blocks with content, which rise.
+        """Serve a request given by numbers only: the leading ones of its `full` blocks with content, which rise.
 
-        It takes so many `blocks` in all, and the first `asked` of those with names may hit. Returns how many did.
+        It takes so many `blocks` in all, and the first `asked` named blocks may hit. Return the number of hits.
         """
         self._reach(names)
         hits = list(iter(map(self._place.__getitem__, names[:asked]).__next__, 0))
@@ -147,19 +147,20 @@ class SequentialPool:
         return number
 
     def _keep(self, names: array[int], known: int) -> None:
-        """Hold all of a request for good, of which so many blocks were there before."""
+        """Keep all blocks of a request for good; so many were there before."""
         place, count = self._place, len(names) - known
         if not count:
             return
         first = names[known]
-        if names[-1] - first == count - 1:  # what is new comes with numbers that follow each other
+        if names[-1] - first == count - 1:  # new contents have consecutive numbers
             place[first : first + count] = array("b", b"\1" * count)
             return
         for name in names[known:]:
             place[name] = 1
 
     def _use(self, names: array[int], hits: list[int], blocks: int, full: int) -> None:
-        """Take the blocks of a request, `hits` of which hold its beginning, and free them again, `full` of them with content."""
+        """Take the blocks of a request, of which `hits` are its cached beginning, and free them again, `full` of them with
+        content."""
         known = len(hits)
         line, place = self._line, self._place
         for at in hits:
@@ -168,7 +169,7 @@ class SequentialPool:
         if self._empty < 0:
             missing, self._empty = -self._empty, 0
             self._evict(missing)
-        # Given back: what has no content is taken first, the rest goes behind the line, tail first.
+        # Free the blocks: empty ones are taken first, the others go after the line, tail first.
         self._empty += blocks - full
         if full > len(names):
             line.extend([_UNNAMED] * (full - len(names)))
@@ -182,10 +183,10 @@ class SequentialPool:
             self._tidy()
 
     def _enter(self, names: array[int], spots: range) -> None:
-        """Blocks at these places of the line hold these now."""
+        """Set the contents of the blocks at these places of the line."""
         place, first, count = self._place, names[0], len(names)
         if names[-1] - first == count - 1 and place[first : first + count] == self._none[:count]:
-            place[first : first + count] = array("i", spots)  # what is new comes with numbers that follow each other
+            place[first : first + count] = array("i", spots)  # new contents have consecutive numbers
             return
         for name, spot in zip(names, spots, strict=True):
             if place[name]:
@@ -194,7 +195,7 @@ class SequentialPool:
                 place[name] = spot
 
     def _evict(self, count: int) -> None:
-        """Take so many blocks from the head of the line and forget what they hold."""
+        """Take so many blocks from the head of the line and remove their contents."""
         line, place = self._line, self._place
         self.num_evictions += count
         self.num_filled -= count
@@ -213,7 +214,7 @@ class SequentialPool:
             count -= len(left)
 
     def _forget(self, name: int, spot: int) -> None:
-        """The block at a place of the line holds this no more, of several ones."""
+        """Remove one of a content's several places."""
         others, place = self._copies.get(name), self._place
         if others is None:
             place[name] = 0
@@ -226,7 +227,7 @@ class SequentialPool:
             del self._copies[name]
 
     def _tidy(self) -> None:
-        """Leave out of the line what was taken from it."""
+        """Remove taken entries from the line."""
         line, place = np.frombuffer(self._line, np.intc)[self._head :], np.frombuffer(self._place, np.intc)
         (kept,) = line.nonzero()
         names = line[kept]

@@ -2,7 +2,7 @@
 
 A block's hash is the digest of the triple (parent's hash, tokens, extras), written in CBOR or pickled. Extras are None or, in this
 order, ("lora", name, path) for every block, ("mm", id, offset) for images, ("cache_salt", salt) for a prompt's first block and
-("prompt_embeds", digest). Where a hash covers tokens behind its block, extras are (those or None, *tokens). Pickles are only as
+("prompt_embeds", digest). Where a hash covers tokens after its block, extras are (those or None, *tokens). Pickles are only as
 stable as Python and vLLM make them; they agree with vLLM 0.33.
 """
 
@@ -22,7 +22,7 @@ from kvtool.engine.config import HashAlgorithm
 from kvtool.engine.engine_error import EngineError
 
 Extras = tuple[object, ...] | None
-"""What stands third in the triple."""
+"""Type of the triple's third item."""
 
 DEFAULT_SEED = "vllm-none-hash"
 """vLLM's where PYTHONHASHSEED is not set. It then draws a random one for xxhash: such a server's hashes cannot be matched."""
@@ -129,7 +129,7 @@ def _cbor_blocks(tokens: npt.NDArray[np.int32], block_size: int) -> Encode:
 
 
 def _cbor_extras(extras: object) -> bytes:
-    """An item of the extras, and all that stands in it: None, numbers, texts, bytes, and tuples of them."""
+    """Encode an item of the extras with its contents: None, numbers, texts, bytes, and tuples of them."""
     if extras is None:
         return b"\xf6"
     if isinstance(extras, tuple):
@@ -158,7 +158,7 @@ def _cbor_head(major: int, value: int) -> bytes:
 
 
 def _cbor_integers(numbers: npt.NDArray[np.int32]) -> tuple[bytes, list[int]]:
-    """All numbers as CBOR integers, one after the other, and where each of them begins (and the last one ends)."""
+    """Return all numbers as consecutive CBOR integers, with the start of each (and the end of the last)."""
     negative = numbers < 0
     values = np.where(negative, ~numbers, numbers).astype(np.int64)  # a negative n is written as -1 - n
     widths = np.select([values < 24, values < 1 << 8, values < 1 << 16], [0, 1, 2], default=4)

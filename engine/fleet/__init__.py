@@ -1,1 +1,1 @@
-"""Several engines behind a router on one virtual clock, in blocks: who waits, who hits, and how long everything takes."""
+"""Several engines after a router on one virtual clock, in blocks: waiting, hits, and the time of everything."""

@@ -1,4 +1,4 @@
-"""Load keys and values from a tier, or compute them again: what takes less time, and from which length on."""
+"""Compare loading keys and values from a tier with computing them again, and find the length from which loading is faster."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Protocol
 
 
 class PrefillSeconds(Protocol):
-    """Seconds of a prompt that runs alone, by its tokens and those of them that are cached."""
+    """Seconds of a prompt that runs alone, by its tokens and its cached tokens."""
 
     def __call__(self, prompt_tokens: int, cached_tokens: int, /) -> float: ...
 
 
 def load_seconds(tokens: int, token_bytes: float, bandwidth: float, latency: float = 0.0) -> float:
-    """latency + bytes / bandwidth, on a link that nobody shares."""
+    """Return latency + bytes / bandwidth, for a link with one transfer."""
     return latency + tokens * token_bytes / bandwidth
 
 
 def recompute_seconds(prefill: PrefillSeconds, cached: int, tokens: int, rest: int) -> float:
-    """What a prompt's prefill takes longer if `tokens` behind the first `cached` ones are computed instead of cached.
+    """Return the extra time of a prompt's prefill if `tokens` after the first `cached` ones are computed instead of cached.
 
-    `rest`, at least 1, are computed behind them either way: a pass over the weights that happens anyhow is no price of the prefix.
+    At least one token, `rest`, is computed after them either way: its pass over the weights is not a cost of the prefix.
     """
     whole = cached + tokens + rest
     return prefill(whole, cached) - prefill(whole, cached + tokens)
@@ -29,9 +29,10 @@ def recompute_seconds(prefill: PrefillSeconds, cached: int, tokens: int, rest: i
 def break_even_tokens(
     load: Callable[[int], float], recompute: Callable[[int], float], *, step: int = 1, most: int = 1 << 20
 ) -> int | None:
-    """The shortest prefix, in multiples of `step`, that is loaded in less time than it is computed; None: none up to `most`.
+    """Return the shortest prefix, in multiples of `step`, that loads faster than it computes; None: none up to `most`.
 
-    Both are seconds by tokens. The search doubles, then halves: it is the shortest of all where the gain changes its sign once.
+    Both are seconds by tokens. The search doubles, then halves: the result is the shortest of all if the gain changes its sign
+    once.
     """
 
     def gains(steps: int) -> bool:

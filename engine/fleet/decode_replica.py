@@ -13,9 +13,9 @@ from kvtool.engine.prediction.latency import LatencyModel
 
 
 class DecodeReplica(Replica):
-    """Admits what it got once blocks for the whole prompt are free, first come first served, and keeps them as a prefix cache.
+    """Admit requests, first come first served, once blocks for the whole prompt are free, and keep the prompts as a prefix cache.
 
-    Whom it preempts it computes again itself, before it admits others.
+    The replica computes preempted requests again itself, before it admits others.
     """
 
     def __init__(self, number: int, config: EngineConfig, latency: LatencyModel, ledger: FleetLedger) -> None:
@@ -35,7 +35,7 @@ class DecodeReplica(Replica):
         return -(-request.prompt_tokens // self.block_size)
 
     def held(self, request: FleetRequest) -> int:
-        """Leading tokens of a prompt that need not be sent, as they are here."""
+        """Return the leading tokens of a prompt that need not be sent, because this replica has them."""
         self._settle()
         return len(self.pool.find(request.blocks, self._full(request))) * self.block_size
 

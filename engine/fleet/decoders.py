@@ -1,4 +1,4 @@
-"""The requests of a replica that decode: each step gives each of them a token, so most is known of all of them together."""
+"""The decoding requests of a replica: each step gives each of them a token, so most facts are kept for all at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from kvtool.engine.fleet.live_request import LiveRequest
 
 
 class Decoders:
-    """In the order of their admission. `step` counts the steps of the replica; a request has computed `offset + step` tokens."""
+    """Decoding requests in the order of their admission. `step` counts the replica's steps; a request has computed `offset + step`
+    tokens."""
 
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size
         self._members: dict[LiveRequest, None] = {}
         self._offsets = 0
         self._phases = [0] * block_size
-        """How many there are by `offset % block_size`."""
+        """Number of requests by `offset % block_size`."""
         self._ends: list[tuple[int, int, LiveRequest]] = []
         """(last step, order), those that have left included."""
         self._named: list[tuple[int, int, int, LiveRequest]] = []
@@ -37,7 +38,7 @@ class Decoders:
         return next(reversed(self._members))
 
     def context(self, step: int) -> int:
-        """Tokens that are computed of all of them after so many steps."""
+        """Return the computed tokens of all requests after so many steps."""
         return self._offsets + step * len(self._members)
 
     def longest(self, count: int, step: int) -> list[int]:
@@ -57,25 +58,25 @@ class Decoders:
         self.expect_name(live, live.registered)
 
     def remove(self, live: LiveRequest) -> None:
-        """It has finished or is preempted."""
+        """Remove a request that has finished or is preempted."""
         del self._members[live]
         self._offsets -= live.offset
         self._phases[live.offset % self._block_size] -= 1
 
     def expect_name(self, live: LiveRequest, block: int) -> None:
-        """Remember when a block is full, if what it will hold has a name."""
+        """Remember when a block becomes full, if its content will have a name."""
         if block < len(live.names):
             heapq.heappush(self._named, ((block + 1) * self._block_size - live.offset, live.order, block, live))
 
     def next_end(self) -> int:
-        """The step in which the next of them gets its last token."""
+        """The first step in which a request gets its last token."""
         ends = self._ends
         while ends[0][1] != ends[0][2].order:
             heapq.heappop(ends)
         return ends[0][0]
 
     def ending(self, step: int) -> list[LiveRequest]:
-        """Those that get their last token in this step, in order; they are still to be removed."""
+        """Return the requests that get their last token in this step, in order; the caller removes them."""
         found = []
         while self._ends and (self._ends[0][0] <= step or self._ends[0][1] != self._ends[0][2].order):
             _, order, live = heapq.heappop(self._ends)
@@ -111,7 +112,7 @@ class Decoders:
         return count
 
     def begins_block(self, live: LiveRequest, step: int) -> bool:
-        """Whether the step after `step` needs a new block for it."""
+        """Return whether the step after `step` needs a new block for the request."""
         return (live.offset + step) % self._block_size == 0
 
     def check(self, step: int) -> None:

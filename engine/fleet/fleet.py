@@ -22,7 +22,7 @@ class FleetReplica(ReplicaView, Protocol):
     def add(self, request: FleetRequest, now: float) -> None: ...
 
     def advance(self, moment: float) -> None:
-        """Do all that begins before `moment`, and end what ends by then."""
+        """Do all work that begins before `moment`, and end all work that ends by then."""
         ...
 
     def finish(self) -> None:
@@ -46,9 +46,9 @@ def serve(
 ) -> FleetRun:
     """Serve requests, which are in order of arrival and numbered so. The router's answer REFUSED turns a request away.
 
-    A router hears of first tokens and ends up to an arrival before it chooses for that. With the view `routed` it knows of a
-    replica's cache what it sent there, of that the latest `index_blocks` blocks. The run ends where `give_up` says so of what
-    happens, which is told in order; what is not served then has no moments.
+    Before each choice, the router receives the first tokens and ends up to that arrival. With the view `routed` it knows only the
+    blocks that it sent to a replica, the latest `index_blocks` of them. `give_up` receives all events in order and may end the
+    run; requests that are not served then have no moments.
     """
     if replicas < 1:
         raise EngineError(f"a fleet has at least one replica, not {replicas}")
@@ -76,7 +76,7 @@ def serve(
 
 
 def _tell(router: FleetRouter, fleet: list[FleetReplica], give_up: Callable[[Happening], bool] | None) -> bool:
-    """Tell the router what happened, in order of time; returns whether the run is given up for it."""
+    """Report events to the router, in order of time; return whether the run is given up."""
     news: list[Happening] = []
     for replica in fleet:
         if replica.happened:

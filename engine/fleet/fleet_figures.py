@@ -1,4 +1,4 @@
-"""What a run of a fleet comes to: hits, balance, waiting, and the requests that were served as they should be."""
+"""Figures of a fleet's run: hits, balance, waiting, and the requests that met the objectives."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from kvtool.engine.fleet.fleet_run import Counts, FleetRun, Seconds
 DEFAULT_SHARE = 0.9
 """DistServe's attainment (Zhong et al., OSDI 2024): the rate at which 90 % of the requests meet every objective.
 
-A few prompts of a trace are often so long that no fleet meets an objective for them, however large it is; a share of 0.99 would
-then ask for what cannot be bought.
+A trace often has a few prompts that are too long for any fleet; 0.99 would then be out of reach.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """What a request is to be served within, in seconds. A fleet meets it where `share` of all requests is."""
+    """Objectives of a request, in seconds. A fleet meets them if a `share` of all requests does."""
 
     ttft: float = inf
     tpot: float = inf
@@ -32,7 +31,7 @@ class FleetFigures:
     """Seconds, and requests per second. Quantiles are None where no request has such a time."""
 
     hit_rate: float
-    """Hit blocks of those that were looked up, at first admissions."""
+    """Hit blocks divided by blocks looked up, at first admissions."""
     imbalance: float
     """Prompt tokens computed by the replica that computed most, over the mean."""
     request_imbalance: float
@@ -40,25 +39,25 @@ class FleetFigures:
     ttft_p50: float | None
     ttft_p99: float | None
     tpot_p50: float | None
-    """Of requests with two output tokens and more."""
+    """Median over requests with two or more output tokens."""
     tpot_p99: float | None
     makespan: float
-    """From the first arrival to the last token."""
+    """Seconds from the first arrival to the last token."""
     gpu_hours: float
     goodput: float | None
-    """Requests per second of the makespan that met every objective; None: there is none. So Dynamo's and DistServe's goodput."""
+    """Requests per second of the makespan that met every objective, as in Dynamo and DistServe; None without objectives."""
     within_slo: float | None
     """Their share of all requests, those that were turned away included."""
 
 
 def times_of(run: FleetRun) -> tuple[Seconds, Seconds]:
-    """TTFT and TPOT by request; NaN for what was turned away, and for the TPOT of a single token."""
+    """Return TTFT and TPOT by request; NaN for refused requests, and for the TPOT of a single token."""
     gaps = np.where(run.output_tokens > 1, run.output_tokens - 1, np.nan)
     return run.first_token - run.arrival, (run.finished - run.first_token) / gaps
 
 
 def within(run: FleetRun, slo: Slo) -> npt.NDArray[np.bool_]:
-    """By request, whether it met every objective; a single token has no TPOT to miss."""
+    """Return by request whether it met every objective; a single token has no TPOT to miss."""
     ttft, tpot = times_of(run)
     return np.asarray((ttft <= slo.ttft) & ((tpot <= slo.tpot) | (run.output_tokens == 1)))
 
@@ -92,6 +91,6 @@ def _imbalance(run: FleetRun, amounts: Counts) -> float:
 
 
 def known_quantile(seconds: Seconds, part: float) -> float | None:
-    """Of those that are no NaN; None where all are."""
+    """Return the quantile without NaN; None if all are NaN."""
     known = seconds[~np.isnan(seconds)]
     return float(np.quantile(known, part)) if len(known) else None

@@ -10,16 +10,16 @@ from kvtool.engine.impossible_requests import check_fits
 
 @dataclass(frozen=True, slots=True)
 class FleetRequest:
-    """One request. Equal numbers of blocks hold the same tokens from the start of a prompt on, for the same salt."""
+    """One request. For one salt, equal numbers of blocks contain the same tokens from the start of a prompt on."""
 
     number: int
     """Its place among all requests, from 0; in order of arrival."""
     arrival: float
     """Seconds on the fleet's clock, which begins at 0."""
     blocks: list[int]
-    """Full blocks of the prompt, then those of the answer as far as they are known."""
+    """Full blocks of the prompt, then the known blocks of the answer."""
     asked: int
-    """Leading blocks that may hit: of a prompt's, all but the one with its last token."""
+    """Leading blocks that may hit: all of a prompt's but the one with its last token."""
     prompt_tokens: int
     output_tokens: int
     """At least 1."""

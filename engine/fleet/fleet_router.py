@@ -1,4 +1,4 @@
-"""What a router may know of a replica when a request arrives, and what it has to answer."""
+"""The data that a router may know of a replica when a request arrives, and the router's answer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal, Protocol
 from kvtool.engine.fleet.fleet_request import FleetRequest
 
 RouterView = Literal["events", "routed"]
-"""Whether routers hear what replicas store and evict, or know only what they sent them."""
+"""The view of a router: caches as replicas report them, or only its own requests."""
 
 REFUSED = -1
-"""What a router answers that turns a request away."""
+"""The router's answer that turns a request away."""
 
 
 class ReplicaView(Protocol):
-    """One replica at an arrival, before the request is given to it."""
+    """One replica at an arrival, before it gets the request."""
 
     number: int
     block_size: int
@@ -37,7 +37,7 @@ class ReplicaView(Protocol):
 
     @property
     def used_blocks(self) -> int:
-        """Blocks that running requests hold."""
+        """Blocks of running requests."""
         ...
 
     @property
@@ -47,23 +47,23 @@ class ReplicaView(Protocol):
 
     @property
     def last_arrival(self) -> float | None:
-        """When it got its latest request."""
+        """Arrival of its latest request."""
         ...
 
     def matched(self, request: FleetRequest) -> int:
-        """Leading blocks of the request that it holds, as far as the router knows; at most `request.asked`."""
+        """Return the leading blocks of the request that it caches, as far as the router knows; at most `request.asked`."""
         ...
 
     def matched_below(self, request: FleetRequest) -> tuple[int, int]:
-        """Blocks after those that its host memory and its disk hold."""
+        """Return the blocks after those in its host memory and on its disk."""
         ...
 
     def prefill_seconds(self, prompt_tokens: int, cached_tokens: int) -> float:
-        """What the latency model says of that prompt alone."""
+        """Return the latency model's time of that prompt alone."""
         ...
 
     def queue_seconds(self) -> float:
-        """What the latency model says of the prompt tokens that are pending."""
+        """Return the latency model's time of the pending prompt tokens."""
         ...
 
 

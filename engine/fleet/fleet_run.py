@@ -1,4 +1,4 @@
-"""What a fleet did: a row for each request."""
+"""The result of a fleet's run: a row for each request."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class FleetRun:
 
     replicas: int
     replica: Counts
-    """That computed its prompt."""
+    """The replica that computed the prompt."""
     arrival: Seconds
     first_token: Seconds
     finished: Seconds
     prompt_tokens: Counts
     output_tokens: Counts
     hit_blocks: Counts
-    """Found in the replica's own cache when it was first admitted."""
+    """Blocks hit in the replica's own cache at the first admission."""
     asked_blocks: Counts
     computed_tokens: Counts
     """Prompt tokens that were computed at its first admission: neither hit nor loaded."""
@@ -36,10 +36,10 @@ class FleetRun:
 
     @property
     def served(self) -> npt.NDArray[np.bool_]:
-        """By request, whether a replica took it."""
+        """Return by request whether a replica took it."""
         return np.asarray(self.replica >= 0)
 
     @property
     def references(self) -> int:
-        """Blocks that were looked up at first admissions."""
+        """Blocks looked up at first admissions."""
         return int(self.asked_blocks[self.served].sum())

@@ -10,16 +10,16 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.prediction.latency import LatencyModel, PrefillTimes
 
 MOST_REPLICAS = 64
-"""Fleets up to this size are tried where nobody says another."""
+"""Default of the largest fleet that is tried; bounds the time of the search."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetSearch:
-    """What was tried. `replicas` is None where no fleet that was tried meets the objective."""
+    """The fleets that were tried. `replicas` is None if none of them meets the objective."""
 
     replicas: int | None
     shares: dict[int, float]
-    """By replicas, the share of requests within the objective; of a run that was given up, the most that it could have been."""
+    """Share of requests within the objective by number of replicas; for an abandoned run, an upper bound."""
     most: int
     """The largest fleet that may be tried; 0: none was, as no fleet can meet the objective."""
     attainable: float = 1.0

@@ -9,16 +9,17 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 
 @dataclass(slots=True, eq=False)
 class LiveRequest:
-    """How far it is. Of one that decodes, `outputs`, `computed`, `blocks` and `registered` stand still: the step says the rest."""
+    """The progress of a request. While it decodes, `outputs`, `computed`, `blocks` and `registered` are frozen; the step gives the
+    rest."""
 
     request: FleetRequest
     target: int
     """Output tokens that it gets."""
     asked: int
     names: list[int]
-    """What its full blocks hold, as far as that has a name."""
+    """Names of its full blocks' contents, as far as they have one."""
     expected: int
-    """Tokens that are to be computed for it, as far as one can say while it waits."""
+    """Tokens to compute for it, as far as known while it waits."""
     outputs: int = 0
     computed: int = 0
     blocks: list[int] = field(default_factory=list)
@@ -27,13 +28,13 @@ class LiveRequest:
     order: int = -1
     """Its place among the admissions; -1 while it waits."""
     offset: int = 0
-    """Of one that decodes: computed tokens less the steps of its replica."""
+    """While it decodes: computed tokens less the replica's steps."""
     last_step: int = 0
-    """Of one that decodes: the step of the replica that gives it its last token."""
+    """While it decodes: the replica's step that gives it its last token."""
     prefill_seconds: float = 0.0
-    """Of one that waits: what its prompt takes alone, where a router asks for that."""
+    """While it waits: seconds of its prompt alone, where a router needs them."""
 
     @property
     def tokens(self) -> int:
-        """Of its prompt and of its answer so far."""
+        """Tokens of its prompt and of its answer so far."""
         return self.request.prompt_tokens + self.outputs

@@ -7,13 +7,13 @@ from kvtool.engine.fleet.replica_event import Happening
 
 
 class MissedSlo:
-    """Of so many requests. Told of what happens, in order, it says whether the share that is asked for is out of reach."""
+    """Watch events of so many requests, in order, and report when the required share is out of reach."""
 
     def __init__(self, slo: Slo, requests: int) -> None:
         self._slo = slo
         self._requests = requests
         self._first: dict[int, float] = {}
-        """When a request that has not missed yet got its first token, by its number."""
+        """Moment of the first token of each request that has not missed yet, by its number."""
         self._missed = 0
 
     @property

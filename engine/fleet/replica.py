@@ -1,4 +1,4 @@
-"""One engine of a fleet: the scheduler's rules on blocks by number, and runs of decode steps taken at once."""
+"""One engine of a fleet: the scheduler's rules on blocks by number, and runs of decode steps in one go."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from kvtool.engine.prediction.latency import LatencyModel, PrefillTimes
 class Replica:
     """vLLM's synchronous scheduler as in `engine/scheduler.py`, first come first served, on the clock of a latency model.
 
-    Of the running requests all but the last decode, each with one token a step, and the last one may be in prefill: who is
-    admitted with less than all of its prompt has used up the step's budget. So a step is known from the number of those that
-    decode and the sum of their contexts. As long as nobody arrives, is admitted, finishes or is preempted, steps differ by the
-    context alone: such a run is timed in closed form (`DecodeRun`) and its blocks are taken together, when somebody looks.
+    All running requests but the last decode, each with one token a step. The last may be in prefill: a request that is admitted
+    with less than its whole prompt has used up the step's budget. So the number of decoding requests and the sum of their contexts
+    determine a step. As long as nobody arrives, is admitted, finishes or is preempted, steps differ by the context alone. Such a
+    run is timed in closed form (`DecodeRun`), and its blocks are taken together, when something reads them.
 
-    Which block goes to whom is not followed within a run, as blocks without content are all alike.
+    Within a run the owner of each block is not followed, because blocks without content are all alike.
     """
 
     def __init__(self, number: int, config: EngineConfig, latency: LatencyModel, ledger: FleetLedger) -> None:
-        """EngineError for what replicas do not follow."""
+        """Create the replica; EngineError for options that replicas do not model."""
         if config.plan is not None or config.policy != "fcfs" or config.async_scheduling:
             raise EngineError(
                 "replicas follow the synchronous first-come scheduler with one group of layers",
@@ -62,11 +62,11 @@ class Replica:
         self._seen = 0.0
         """The moment up to which all is known."""
         self._begun = 0.0
-        """When the step in flight, or the first of the run, began; where there is none, when the next one may."""
+        """Start of the step in flight, or of the first of the run; without one, the earliest start of the next."""
         self._ends: float | None = None
-        """When the step or the run in flight ends."""
+        """End of the step or the run in flight."""
         self._chunked: list[LiveRequest] = []
-        """Those that are in prefill in the step in flight."""
+        """Requests in prefill in the step in flight."""
         self._run: DecodeRun | None = None
         self._run_steps = 0
         self._run_last = 0
@@ -92,14 +92,14 @@ class Replica:
         return self.pool.used
 
     def matched(self, request: FleetRequest) -> int:
-        """Leading blocks of the request that it holds."""
+        """Return the leading blocks of the request that it caches."""
         if not self.config.enable_prefix_caching:
             return 0
         self._settle()
         return len(self.pool.find(request.blocks, request.asked))
 
     def matched_below(self, request: FleetRequest) -> tuple[int, int]:
-        """Of tiers, of which it has none."""
+        """Return the matched blocks of tiers; there are none."""
         del request
         return 0, 0
 
@@ -107,7 +107,7 @@ class Replica:
         return self._times.seconds(prompt_tokens, cached_tokens)
 
     def queue_seconds(self) -> float:
-        """What is left of the step in flight and of a prompt in prefill, and the prompts that wait, each as if it ran alone."""
+        """Return the rest of the step in flight and of a prompt in prefill, plus the waiting prompts, each as if it ran alone."""
         seconds = self._waiting.seconds()
         if self._chunked:
             assert self._ends is not None
@@ -133,7 +133,7 @@ class Replica:
         self._ledger.replica[request.number] = self.number
 
     def advance(self, moment: float) -> None:
-        """Do all that begins before `moment`, and end what ends by then."""
+        """Do all work that begins before `moment`, and end all work that ends by then."""
         self._seen = moment
         while self._go_on(moment):
             pass
@@ -202,11 +202,11 @@ class Replica:
             self._ends = self._begun
 
     def _steps_alike(self, before: int) -> int:
-        """For how many steps, of which the first has its blocks, nothing happens to those that decode."""
+        """Return the number of steps, of which the first has its blocks, in which nothing happens to the decoding requests."""
         decoders = self._decoders
         steps = decoders.next_end() - before
         if self._waiting and len(decoders) < self._most_running and (due := decoders.next_name()) is not None:
-            # Who waits for room may hit the block that is full then, and need less of it.
+            # A request that waits for room may hit the block that becomes full then, and need less room.
             steps = max(min(steps, due - 1 - before), 1)
         free, after = self.pool.free, before + 1
         if (
@@ -245,7 +245,7 @@ class Replica:
         return True
 
     def _decode(self, steps: int) -> None:
-        """Take the blocks of so many more steps, and enter what they fill."""
+        """Take the blocks of so many more steps, and enter the full ones."""
         if new := self._decoders.new_blocks(self._step, steps):
             self._spare += self.pool.take(new)
         self._step += steps
@@ -259,7 +259,7 @@ class Replica:
             self.pool.enter([live.blocks[block]], [live.names[block]])
 
     def _give(self, live: LiveRequest, blocks: int) -> None:
-        """So many blocks stand in its table."""
+        """Record that its table contains so many blocks."""
         missing = blocks - len(live.blocks)
         if missing > 0:
             live.blocks += self._spare[-missing:]
@@ -316,7 +316,7 @@ class Replica:
             budget -= count
 
     def _set_aside(self, live: LiveRequest, hits: list[int]) -> bool:
-        """Whether the head of the queue, which would hit these blocks, was taken out of it to wait for something else than room."""
+        """Return whether the head of the queue, which would hit these blocks, left it to wait for something else than room."""
         del live, hits
         return False
 
@@ -325,7 +325,7 @@ class Replica:
         return (live.tokens - 1) // self.block_size if live.outputs else live.asked
 
     def _begin(self, live: LiveRequest, hits: int) -> None:
-        """It runs from now on, with so many blocks hit."""
+        """Start running the request, with so many blocks hit."""
         hit_tokens = hits * self.block_size
         if not live.computed:  # below 0 where it was preempted
             self._ledger.hit_blocks[live.request.number] = hits
@@ -334,9 +334,9 @@ class Replica:
         self._admissions += 1
 
     def _preempt(self, live: LiveRequest, step: int) -> None:
-        """By recomputation: its blocks go back, what is full can be hit, and it is the next to be admitted.
+        """Preempt a request by recomputation: free its blocks, keep full ones for hits, and admit it next.
 
-        `step`: the last one that it was part of.
+        `step`: the last step of the request.
         """
         if live is self._partial:
             self._partial = None
@@ -356,7 +356,7 @@ class Replica:
         self._ledger.preemptions += 1
 
     def _leave(self, live: LiveRequest, step: int) -> None:
-        """It decodes no more after this step; its table and its counts are brought up to date."""
+        """End its decoding after this step, and update its table and counts."""
         self._decoders.remove(live)
         live.computed = live.offset + step
         live.outputs = live.target - (live.last_step - step)
@@ -387,7 +387,7 @@ class Replica:
         self._chunked = []
 
     def _sampled(self, live: LiveRequest, now: float) -> None:
-        """A request whose prompt, or what was preempted of it, is computed gets a token."""
+        """Give a token to a request whose prompt, or preempted part, is computed."""
         if not live.outputs:
             self._ledger.first_token[live.request.number] = now
             self.happened.append(Happening(now, "first token", live.request, self.number))
@@ -407,7 +407,7 @@ class Replica:
         self._check_held([])
 
     def _check_held(self, loading: list[LiveRequest]) -> None:
-        """The same where these hold blocks, too, and do not run."""
+        """Count again the blocks of requests that have some and do not run."""
         self.pool.check()
         self._decoders.check(self._step)
         partial = [] if self._partial is None or self._chunked else [self._partial]

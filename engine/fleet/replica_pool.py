@@ -1,4 +1,4 @@
-"""The blocks of one replica: which hold what, by number, who shares them, and which go next."""
+"""The blocks of one replica: their contents, by number, their users, and the order of eviction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvtool.engine.blocks.free_queue import NULL_BLOCK, FreeQueue
 from kvtool.engine.blocks.free_set import FreeSet
 
 Name = int
-"""What a block holds; negative for what only one request can ask for again."""
+"""Name of a block's content; negative if only one request can ask for it again."""
 
 
 class ReplicaPool:
@@ -23,32 +23,32 @@ class ReplicaPool:
         self._num_blocks = num_blocks or 1
         self._free: FreeQueue | FreeSet = FreeSet() if num_blocks is None else FreeQueue(num_blocks)
         self._contents: list[Name | None] = [None]
-        """Of the blocks that were ever taken."""
+        """Contents of the blocks that were ever taken."""
         self._cached: dict[Name, int] = {}
-        """The block that holds it; of several the one that was entered first."""
+        """The block of each content; of several, the one entered first."""
         self._copies: Copies[Name] = Copies()
         self._sharers: dict[int, int] = {}
 
     @property
     def free(self) -> int:
-        """How many blocks can be taken."""
+        """Number of blocks that can be taken."""
         return self._free.size if self.limited else UNLIMITED
 
     @property
     def used(self) -> int:
-        """Blocks that somebody holds."""
+        """Blocks in use."""
         return self._num_blocks - 1 - self._free.size
 
     def find(self, names: list[Name], most: int) -> list[int]:
-        """The blocks that hold the first contents, up to the first that none holds, or `most`."""
+        """Return the blocks of the first contents, up to the first that is missing, or `most`."""
         return list(iter(map(self._cached.get, names[:most]).__next__, None))
 
     def idle(self, blocks: list[int]) -> list[int]:
-        """Those of blocks with content that nobody holds."""
+        """Return the blocks with content that are not in use."""
         return self._free.among(blocks)
 
     def hold(self, blocks: list[int], idle: list[int]) -> None:
-        """One more holder for each of the blocks, of which `idle` have none yet."""
+        """Add a user to each of the blocks, of which `idle` have none yet."""
         self._free.remove(idle)
         if len(idle) < len(blocks):
             sharers, alone = self._sharers, set(idle)
@@ -57,7 +57,7 @@ class ReplicaPool:
                     sharers[block] = sharers.get(block, 0) + 1
 
     def take(self, count: int) -> list[int]:
-        """Blocks for new content; what they hold is evicted."""
+        """Take blocks for new content, and evict their old content."""
         if self.limited:
             taken = self._free.take(count)
             if taken and (first := len(self._contents)) <= (last := max(taken)):
@@ -85,7 +85,7 @@ class ReplicaPool:
                 del cached[name]
 
     def enter(self, blocks: list[int], names: list[Name]) -> None:
-        """The blocks hold these contents now."""
+        """Set the blocks' contents."""
         contents, cached = self._contents, self._cached
         for block, name in zip(blocks, names, strict=True):
             contents[block] = name
@@ -94,9 +94,10 @@ class ReplicaPool:
                 self._copies.add(name, oldest, block)
 
     def release(self, blocks: list[int], full: int) -> None:
-        """Take a holder from each of the blocks, the tail first; the first `full` may be wanted again, the others go next.
+        """Remove a user from each of the blocks, the tail first; the first `full` may be wanted again, the others are evicted
+        next.
 
-        In a pool that grows, full blocks without a name go next, too, as no one can ask for them.
+        In a pool that grows, full blocks without a name are evicted next, too: no request can ask for them.
         """
         sharers = self._sharers
         kept, rest = blocks[:full], blocks[full:]
@@ -111,7 +112,7 @@ class ReplicaPool:
         self._free.prepend(rest)
 
     def _shared(self, block: int) -> bool:
-        """Whether somebody else holds the block; one holder less then."""
+        """Remove one user, and return whether the block still has another."""
         others = self._sharers.get(block, 0)
         if others > 1:
             self._sharers[block] = others - 1

@@ -1,4 +1,4 @@
-"""A replica as a router knows it that hears nothing of caches: by what it sent there."""
+"""A replica as seen by a router without cache events: by the prompts that were sent there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvtool.engine.fleet.fleet_router import ReplicaView
 
 
 class RoutedView:
-    """Prompts that were sent, the latest blocks of them; all else the replica tells."""
+    """The latest blocks of the prompts sent; the replica reports everything else."""
 
     def __init__(self, replica: ReplicaView, most_blocks: int | None) -> None:
         """`most_blocks` of the index; None: it forgets nothing."""
@@ -30,7 +30,7 @@ class RoutedView:
             index.popitem(last=False)
 
     def matched(self, request: FleetRequest) -> int:
-        """Leading blocks of the request that were sent there."""
+        """Return the leading blocks of the request that were sent there."""
         index = self._index
         for place, block in enumerate(request.blocks[: request.asked]):
             if block not in index:

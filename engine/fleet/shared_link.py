@@ -9,10 +9,10 @@ from kvtool.engine.engine_error import EngineError
 
 
 class SharedLink:
-    """Moves bytes for many transfers at a time: n of them get an n-th of the bandwidth each (processor sharing).
+    """Move bytes for many transfers at a time: n of them get an n-th of the bandwidth each (processor sharing).
 
-    A transfer takes no part for its first `latency` seconds. All that share have got the same bytes since any moment, so one count
-    of them is enough: a transfer is done when the count has risen by its bytes. Asking, starting and ending cost O(log n).
+    A transfer takes no part for its first `latency` seconds. All active transfers get the same bytes in any interval, so one count
+    is enough: a transfer is done when the count has risen by its bytes. Queries, starts and ends cost O(log n).
 
     The owner calls `advance(now)` with moments that never fall, at the latest at each `next_event()`.
     """
@@ -29,7 +29,7 @@ class SharedLink:
         self.latency = latency
         self.num_transfers = 0
         self.num_bytes = 0.0
-        """Of all transfers that were started."""
+        """Bytes of all started transfers."""
         self._now = 0.0
         self._moved = 0.0
         """Bytes that each transfer got that shares since the link was idle."""
@@ -51,7 +51,7 @@ class SharedLink:
         heappush(self._coming, (now + self.latency, number, num_bytes))
 
     def next_event(self) -> float:
-        """When a transfer begins to share, or is done, if none is started before; `inf` where none is in flight."""
+        """Return the next moment when a transfer begins to share or is done, if none is started before; `inf` without transfers."""
         joins = self._coming[0][0] if self._coming else inf
         return min(joins, self._next_end())
 
@@ -64,7 +64,7 @@ class SharedLink:
         """Let time pass; the transfers that are done by then, as moments and numbers in the order in which they end."""
         done: list[tuple[float, int]] = []
         while len(self) and (moment := self.next_event()) <= now:
-            if moment == self._next_end():  # what ends makes room for what comes at the same moment
+            if moment == self._next_end():  # a transfer that ends makes room for one at the same moment
                 self._now = max(self._now, moment)
                 self._moved, number = heappop(self._sharing)
                 done.append((moment, number))
@@ -83,7 +83,7 @@ class SharedLink:
         self._now = max(self._now, now)
 
     def seconds(self, num_bytes: float) -> float:
-        """What a transfer that is started now would take if no other follows; where some wait for their latency, at most that."""
+        """Return the time of a transfer started now if no other follows; an upper bound where some wait for their latency."""
         shared = sum(min(end - self._moved, num_bytes) for end, _ in self._sharing)
         shared += sum(min(coming, num_bytes) for _, _, coming in self._coming)
         return self.latency + (num_bytes + shared) / self.bandwidth

@@ -1,4 +1,4 @@
-"""Prefill and decode on replicas of their own: prompts are computed in one pool, sent over a link, and answered in the other."""
+"""Prefill and decode on separate replicas: one pool computes prompts, a link sends them, and the other pool answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MakeDecodeReplica = Callable[[int, FleetLedger], DecodeReplica]
 
 @dataclass(frozen=True, slots=True)
 class SplitRun:
-    """What a split fleet did. The first token is that of the prefill, the second comes after the transfer."""
+    """The result of a split fleet. Prefill gives the first token; the second follows the transfer."""
 
     run: FleetRun
     """Its replicas, hits and computed tokens are those of the prefill pool."""
@@ -30,7 +30,7 @@ class SplitRun:
     """-1 where an answer has one token, which needs no decode."""
     transfer_bytes: Counts
     transfer_seconds: Seconds
-    """From the first token until keys and values have come; NaN where nothing is sent."""
+    """Seconds from the first token until keys and values arrive; NaN where nothing is sent."""
 
 
 def serve_split(
@@ -47,9 +47,9 @@ def serve_split(
 ) -> SplitRun:
     """Serve requests, which are in order of arrival and numbered so, with so many replicas for prefill and for decode.
 
-    The router chooses where a prompt is computed. Its keys and values, `token_bytes` of a token, are sent as soon as its first
-    token is there, to the decode replica with the fewest blocks used and promised, but for what that one holds already; all
-    transfers share the link. The prefill replica keeps nothing for a transfer: its blocks are free once the prompt is computed.
+    The router chooses the prefill replica. Keys and values, `token_bytes` for a token, are sent with the first token, to the
+    decode replica with the fewest blocks used and promised; cached ones are not sent. All transfers share the link. The prefill
+    replica keeps nothing for a transfer: its blocks are free once the prompt is computed.
     """
     prefill, decode = pools
     if prefill < 1 or decode < 1:
@@ -83,7 +83,7 @@ def serve_split(
 
 
 class _Handover:
-    """Between the pools: who gets a prompt, and when it has come."""
+    """The transfer between pools: it assigns prompts and records their arrival."""
 
     def __init__(self, fleet: list[DecodeReplica], link: SharedLink, token_bytes: float, requests: int) -> None:
         self.chosen = [-1] * requests

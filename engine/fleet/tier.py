@@ -1,4 +1,4 @@
-"""What a replica keeps below its GPU: blocks in host memory, and on disk what falls out of there."""
+"""Blocks that a replica keeps below its GPU: in host memory, and on disk after eviction from there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 TierLevel = Literal["host", "disk"]
 TierWrites = Literal["store", "eviction"]
-"""When a block is written below: once it is computed, and then it is there twice, or once the GPU evicts it."""
+"""The moment of a write below: when the block is computed, which keeps it twice, or when the GPU evicts it."""
 
 
 class Tier:
@@ -47,7 +47,7 @@ class Tier:
         return True
 
     def __iter__(self) -> Iterator[int]:
-        """From the one that goes next to the latest used."""
+        """Iterate from the next victim to the latest used."""
         return iter(self._blocks)
 
 
@@ -65,17 +65,17 @@ class TierRun:
 
 
 class TierStack:
-    """Host memory and disk of a replica, one list in order of use: what falls out of the first goes to the second.
+    """Host memory and disk of a replica, one list in order of use: evictions from the first go to the second.
 
-    With `writes` = "store" a block that is computed, hit or loaded is the latest used below as well as above: the stack is the LRU
-    cache that it would be without a GPU, and holds what the GPU holds if it is not smaller. With "eviction" it has what the GPU had
-    no room for, and gives back what is loaded: GPU and stack are then one LRU cache of both sizes. Writing takes no time.
+    With `writes` = "store", a block that is computed, hit or loaded becomes the latest used below as well as above: the stack is
+    the LRU cache that it would be without a GPU, and contains the GPU's blocks if it is not smaller. With "eviction" it contains
+    the GPU's evictions, and removes loaded blocks: GPU and stack are then one LRU cache of both sizes. Writing takes no time.
     """
 
     __slots__ = ("_disk", "_host", "num_dropped", "num_written", "writes")
 
     def __init__(self, host: int, disk: int = 0, *, writes: TierWrites = "store") -> None:
-        """Blocks that fit on each level; 0: there is none."""
+        """Create the stack with so many blocks on each level; 0: no such level."""
         self._host = Tier(host)
         self._disk = Tier(disk)
         self.writes = writes
@@ -87,7 +87,7 @@ class TierStack:
         return len(self._host) + len(self._disk)
 
     def runs(self, blocks: Sequence[int], first: int, stop: int) -> list[TierRun]:
-        """Where `blocks[first:stop]` lie, up to the first that lies nowhere."""
+        """Return the levels of `blocks[first:stop]` as runs, up to the first block that is on none."""
         found: list[TierRun] = []
         at = first
         while at < stop:
@@ -111,12 +111,12 @@ class TierStack:
                 self._put(block)
 
     def evicted(self, block: int) -> None:
-        """The GPU gives up what it holds."""
+        """Record an eviction of the GPU."""
         if self.writes == "eviction":
             self._put(block)
 
     def loaded(self, blocks: Iterable[int]) -> None:
-        """The GPU holds these again, from here or computed anew."""
+        """Record that the GPU has these again, from here or computed anew."""
         if self.writes == "eviction":
             for block in blocks:
                 _ = self._host.take(block) or self._disk.take(block)

@@ -1,4 +1,4 @@
-"""What lies below the GPU of a replica: how much, how fast, and by whose rules."""
+"""The tiers below a replica's GPU: size, speed and rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How engines keep blocks below the GPU, with the versions in which they do so."""
+"""The rules by which engines keep blocks below the GPU, with their versions."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from kvtool.engine.fleet.tier import TierWrites
 
 TierRuleName = Literal["vllm", "sglang", "dynamo"]
 TierTakes = Literal["always", "cheaper"]
-"""Whether what lies below is loaded, or only where that takes less time than computing it."""
+"""Loading of blocks below: always, or only if it takes less time than computing."""
 
 HOST_BANDWIDTH, DISK_BANDWIDTH = 14e9, 7e9
-"""Bytes per second where nobody says them: Dynamo's mocker has them for its links G1-G2 and G2-G3."""
+"""Defaults in bytes per second: Dynamo's mocker has them for its links G1-G2 and G2-G3."""
 
 
 @dataclass(frozen=True, slots=True)
 class TierRules:
-    """One engine's way. All of them load whatever they find, and none asks whether computing were faster."""
+    """The rules of one engine. All engines load every block that they find; none checks whether computing is faster."""
 
     name: TierRuleName
     writes: TierWrites
     answers: bool
-    """Whether blocks of answers are written, too."""
+    """True if blocks of answers are written, too."""
     host_blocks: int | None
-    """What the engine takes where nobody says it; None: it has to be said."""
+    """The engine's default; None: the user must give it."""
     host_times_gpu: float | None
     """The same as a multiple of the GPU's blocks."""
     source: str

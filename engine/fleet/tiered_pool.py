@@ -1,4 +1,4 @@
-"""The blocks of a replica that has tiers below: they are told what the GPU gives up, and what it holds again."""
+"""The blocks of a replica with tiers below: the tiers receive the GPU's evictions and new contents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kvtool.engine.fleet.tier import TierStack
 
 
 class TieredPool(ReplicaPool):
-    """A `ReplicaPool` above a stack; what only one request can ask for again stays out of the stack."""
+    """A `ReplicaPool` above a stack; content that only one request can ask for stays out of the stack."""
 
     def __init__(self, num_blocks: int | None, stack: TierStack) -> None:
         super().__init__(num_blocks)

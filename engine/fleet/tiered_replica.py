@@ -1,4 +1,4 @@
-"""A replica that looks for blocks in host memory and on disk before it computes them."""
+"""A replica that looks up blocks in host memory and on disk before it computes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kvtool.engine.prediction.latency import LatencyModel
 
 @dataclass(slots=True, eq=False)
 class TierLoad:
-    """Blocks on their way up for a request. `hits`: those before them, which the GPU held."""
+    """Blocks on their way up for a request. `hits`: the GPU's blocks before them."""
 
     live: LiveRequest
     hits: int
@@ -30,12 +30,12 @@ class TierLoad:
 
 
 class TieredReplica(Replica):
-    """Loads as vLLM's offloading connector does.
+    """Load blocks as vLLM's offloading connector does.
 
-    Of the head of the queue what lies below is looked up, behind what the GPU holds. It takes its blocks and leaves the queue until
-    they are loaded, while others are admitted; who needs blocks that are on their way waits for them. Loads of a level share its
-    link. Loaded, it is the first of the queue. Until it is admitted its blocks are the latest used of those that are free; vLLM
-    holds on to them.
+    For the head of the queue, blocks below are looked up after the GPU's hits. The request takes its blocks and leaves the queue
+    until they are loaded, while others are admitted. A request that needs blocks on their way waits for them. Loads of a level
+    share its link. A loaded request is the first of the queue. Until its admission its blocks are the latest used of the free
+    ones; vLLM keeps them in use.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class TieredReplica(Replica):
         if plan.disk:
             self.links["disk"] = SharedLink(plan.disk_bandwidth, plan.disk_latency)
         self._loads: dict[int, TierLoad] = {}
-        """By a number that its transfers have, too."""
+        """Loads by a number that their transfers share."""
         self._num_loads = 0
         self._on_way: set[Name] = set()
         self._delayed: list[LiveRequest] = []
-        """Those that need blocks that are on their way for others."""
+        """Requests that need blocks which are on their way for others."""
         self._loaded: dict[LiveRequest, TierLoad] = {}
-        """What was loaded for those that wait for their admission."""
+        """Loaded blocks of requests that wait for their admission."""
 
     @property
     def waiting(self) -> int:
@@ -68,11 +68,11 @@ class TieredReplica(Replica):
         return super().pending_tokens + sum(live.expected for live in self._away())
 
     def _away(self) -> list[LiveRequest]:
-        """Those that left the queue for a while."""
+        """Requests that left the queue for a while."""
         return [*(load.live for load in self._loads.values()), *self._delayed]
 
     def matched_below(self, request: FleetRequest) -> tuple[int, int]:
-        """Blocks behind those that the GPU holds, in host memory and on disk."""
+        """Return the blocks after the GPU's hits, in host memory and on disk."""
         if not self.config.enable_prefix_caching:
             return 0, 0
         runs = self._stack.runs(request.blocks, self.matched(request), min(request.asked, len(request.blocks)))
@@ -80,7 +80,7 @@ class TieredReplica(Replica):
         return host, sum(run.blocks for run in runs) - host
 
     def advance(self, moment: float) -> None:
-        """As of a replica; loads that end by then have ended."""
+        """Advance as a replica does; end the loads that end by then."""
         while True:
             wake = self._next_wake()
             stop = min(moment, wake)
@@ -92,11 +92,12 @@ class TieredReplica(Replica):
             self._wake(wake)
 
     def _next_wake(self) -> float:
-        """When something happens on a link."""
+        """Return the moment of the link's next event."""
         return min((link.next_event() for link in self.links.values()), default=inf)
 
     def _wake(self, now: float) -> None:
-        """Those whose blocks are all loaded go to the head of the queue, in order of arrival, with who waited for the same."""
+        """Move requests with all blocks loaded to the head of the queue, in order of arrival, with those that wait for the same
+        blocks."""
         ready: list[LiveRequest] = []
         for link in self.links.values():
             for _, number in link.advance(now):
@@ -120,7 +121,7 @@ class TieredReplica(Replica):
             self._begun = max(self._begun, now)
 
     def _end(self, load: TierLoad) -> None:
-        """The blocks of a load hold what was loaded."""
+        """Set the contents of a load's blocks."""
         live = load.live
         self._on_way.difference_update(load.names)
         self.pool.enter(live.blocks[load.hits :], load.names)
@@ -166,7 +167,7 @@ class TieredReplica(Replica):
         return True
 
     def _worth(self, live: LiveRequest, runs: list[TierRun]) -> list[TierRun]:
-        """The runs that are loaded: all of them, or up to the first that is computed in less time."""
+        """Return the runs to load: all of them, or up to the first that is computed in less time."""
         if self._plan.takes == "always":
             return runs
         size, taken = self.block_size, list[TierRun]()
@@ -180,7 +181,7 @@ class TieredReplica(Replica):
         return taken
 
     def _has_room(self, live: LiveRequest, hits: list[int], stop: int) -> bool:
-        """Whether blocks for the load, and where the scheduler reserves whole prompts for all of the prompt, can be taken."""
+        """Return whether blocks for the load are free, and where the scheduler reserves whole prompts, for all of the prompt."""
         if not self.pool.limited:
             return True
         whole = -(-live.tokens // self.block_size) if self.config.scheduler_reserve_full_isl else stop
@@ -196,7 +197,7 @@ class TieredReplica(Replica):
             self._ledger.loaded_tokens[live.request.number] = loaded * self.block_size
 
     def _release(self, live: LiveRequest) -> None:
-        """Its blocks go back; below, what it used is the latest used, too."""
+        """Release its blocks; its blocks become the latest used below, too."""
         size = self.block_size
         known = len(live.request.blocks) if self._plan.rules.answers else live.request.prompt_tokens // size
         if self.config.enable_prefix_caching:

@@ -1,4 +1,4 @@
-"""The requests that wait at a replica, first come first served, and what there is to compute for them."""
+"""The waiting requests of a replica, first come first served, and their work."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kvtool.engine.prediction.latency import PrefillTimes
 
 
 class WaitingPrompts:
-    """`tokens` are to be computed, as far as one can say; in `seconds`, if each prompt ran alone."""
+    """`tokens` are to be computed, as far as known; in `seconds`, if each prompt runs alone."""
 
     def __init__(self, times: PrefillTimes) -> None:
         self._times = times
         self._queue: deque[LiveRequest] = deque()
         self._seconds: float | None = None
-        """None: nobody has asked, and so nothing was added up."""
+        """None: not summed, because no router needs it."""
         self.tokens = 0
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class WaitingPrompts:
         return live
 
     def seconds(self) -> float:
-        """What their prompts take one after the other."""
+        """Return the time of their prompts one after the other."""
         if self._seconds is None:
             self._seconds = 0.0
             for live in self._queue:

@@ -1,4 +1,4 @@
-"""What a plan's pool holds: blocks of a request, requests at a time, tokens, as vLLM counts and logs them."""
+"""The capacity of a plan's pool: blocks of a request, requests at a time and tokens, as vLLM counts and logs them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvtool.engine.groups.kv_group import CachePlan, KVGroup
 
 
 def blocks_of_request(group: KVGroup, tokens: int, max_in_flight_tokens: int) -> int:
-    """The most blocks of a group that one request of so many tokens holds at a time, the null block aside."""
+    """Return the most blocks of a group that one request of so many tokens uses at a time, without the null block."""
     if group.kind == "mamba":
         return (2 + group.ckpt_blocks if group.mamba_align else 1) + group.spec_blocks
     if group.kind == "sliding":
@@ -24,7 +24,7 @@ def blocks_of_request(group: KVGroup, tokens: int, max_in_flight_tokens: int) ->
 
 @dataclass(frozen=True, slots=True)
 class PlannedPool:
-    """The blocks that a number of bytes holds under a plan. `num_blocks` counts the null block, as vLLM does."""
+    """The blocks that fit into a number of bytes under a plan. `num_blocks` counts the null block, as vLLM does."""
 
     plan: CachePlan
     num_blocks: int
@@ -39,7 +39,7 @@ class PlannedPool:
         return max(self.num_blocks - 1, 0)
 
     def blocks_per_request(self, tokens: int) -> tuple[int, ...]:
-        """Of each group, for a request of so many tokens."""
+        """Return the blocks of each group, for a request of so many tokens."""
         return tuple(blocks_of_request(group, tokens, self.plan.max_in_flight_tokens) for group in self.plan.groups)
 
     def max_concurrency(self, max_model_len: int) -> float:
@@ -47,11 +47,11 @@ class PlannedPool:
         return self.num_blocks / sum(self.blocks_per_request(max_model_len))
 
     def tokens(self, max_model_len: int) -> int:
-        """vLLM's "GPU KV cache size": those of that many requests of `max_model_len` tokens."""
+        """vLLM's "GPU KV cache size": the tokens of all such requests, each with `max_model_len`."""
         return int(self.max_concurrency(max_model_len) * max_model_len)
 
     def holds(self, tokens: int) -> bool:
-        """Whether one request of so many tokens fits; where one of max_model_len does not, vLLM does not start."""
+        """Return whether one request of so many tokens fits; vLLM does not start if one of max_model_len does not."""
         return sum(self.blocks_per_request(tokens)) <= self.usable_blocks
 
     def longest_request(self, at_most: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Where chunks of a prefill end, for states to be kept there."""
+"""Choose the ends of prefill chunks, so that states can be kept there."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kvtool.engine.request import Request
 
 
 class ChunkEnds:
-    """Where a chunk of a prefill may end: for states to be kept, and not so near to the end that drafts lack known tokens."""
+    """Possible ends of prefill chunks: where states can be kept, and not so near to the end that drafts lack known tokens."""
 
     def __init__(self, config: EngineConfig, plan: CachePlan) -> None:
         states = any(group.kind == "mamba" and group.mamba_align for group in plan.groups)
         self._aligned = _AlignedChunks(config, plan) if states else None
         self._lookahead = plan.num_prefill_lookahead
         self.cuts = states or self._lookahead > 1
-        """Whether it matters where a chunk ends."""
+        """True if the end of a chunk matters."""
 
     def cut(self, request: Request, start: int, count: int) -> int:
-        """How many of `count` tokens from `start` on are computed in one step."""
+        """Return how many of `count` tokens from `start` on one step computes."""
         if self._aligned is not None:
             count = self._aligned.clip(request, start, count)
         return self.keep_lookahead(request, start, count)
 
     def align_first(self, request: Request, start: int, count: int) -> int:
-        """`count` as states want it, of a request that is admitted; drafts beyond its tokens are all kept, or none of them."""
+        """Return `count` aligned for states, for a request that is admitted; drafts beyond its tokens are all kept, or none."""
         if self._aligned is None:
             return count
         clipped = self._aligned.clip(request, start, count)
@@ -34,7 +34,7 @@ class ChunkEnds:
         return 1 if padded and 0 < clipped < count else clipped
 
     def keep_lookahead(self, request: Request, start: int, count: int) -> int:
-        """`count` less the tokens that modules of drafts read behind a chunk, where it leaves fewer."""
+        """Return `count` less the tokens that draft modules read after a chunk, if it leaves fewer."""
         left = request.num_tokens - start - count
         return max(count - (self._lookahead - left), 0) if 0 < left < self._lookahead else count
 
@@ -62,7 +62,7 @@ class _AlignedChunks:
         self._longest = min(config.max_num_batched_tokens, threshold or config.max_num_batched_tokens)
 
     def clip(self, request: Request, start: int, count: int) -> int:
-        """How many of `count` tokens from `start` on are computed in one step."""
+        """Return how many of `count` tokens from `start` on one step computes."""
         prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
         if start >= prefill_end:
             return count
@@ -87,14 +87,14 @@ class _AlignedChunks:
         return state_boundary(num_tokens, unit, drops=self._drops, lookahead=self._lookahead)
 
     def _is_exported(self, start: int, end: int, prefill_end: int) -> bool:
-        """Whether the last chunk exports the state that is of use, so that it need not end there."""
+        """Return whether the last chunk exports the useful state, so that it need not end there."""
         if not self._exports or end < prefill_end:
             return False
         position = self._boundary(prefill_end, self._export_unit)
         return can_export(start, end, position, unit=self._unit, block=self._block, every=self._export_align)
 
     def _junction(self, request: Request, start: int) -> int:
-        """Where a chunk ends for the sake of prompts that part from others here."""
+        """Return the end of a chunk for prompts that diverge from others here."""
         junction = request.shared_prefix_boundary
         if self._at_junctions and junction <= request.num_prompt_tokens:
             return junction

@@ -1,4 +1,4 @@
-"""What all groups of layers together have cached of a prompt."""
+"""Find the part of a prompt that all groups of layers have cached."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kvtool.engine.groups.lookups import Lookup, SameGroups
 
 
 class CommonHit(NamedTuple):
-    """A table for each group, the tokens that all of them have, and where the longest prefix ends that some of them have.
+    """A table for each group, the tokens that all groups have, and the end of the longest prefix that some have.
 
-    `junction` is 0 where none has more than all.
+    `junction` is 0 if no group has more than all.
     """
 
     tables: list[list[int]]
@@ -27,7 +27,7 @@ def draft_groups(plan: CachePlan) -> frozenset[int]:
 
 
 def same_groups(plan: CachePlan, tags: list[bytes]) -> list[SameGroups]:
-    """The groups by what their layers are; those with full attention, which are searched from the left, first."""
+    """Return the groups by their layers; groups with full attention, which are searched from the left, come first."""
     dropping = draft_groups(plan) if plan.eagle_drop else frozenset()
     members: dict[int, list[int]] = {}
     for index, group in enumerate(plan.groups):
@@ -48,13 +48,13 @@ def same_groups(plan: CachePlan, tags: list[bytes]) -> list[SameGroups]:
 
 
 class CommonHits:
-    """Finds what all groups have."""
+    """Find the hit that all groups have."""
 
     def __init__(self, plan: CachePlan, tags: list[bytes]) -> None:
         self._plan = plan
         self._sets = same_groups(plan, tags)
         self.dropping = frozenset(index for same in self._sets if same.drops for index in same.indices)
-        """The groups in which the last block of a hit is dropped: with one of them, all that are like it."""
+        """The groups in which the last block of a hit is dropped; all groups with equal layers follow."""
         self._align = plan.hit_alignment if len(plan.groups) > 1 else plan.groups[0].block_size
         self._one_round = len(self._sets) == 2 and self._sets[0].full
 
@@ -67,7 +67,7 @@ class CommonHits:
         return self._agree(lookup, hashes, most)
 
     def _agree(self, lookup: Lookup, hashes: list[BlockHash], most: int) -> CommonHit:
-        """Shorten the hit to what each kind of layers has of it, until none of them shortens it any more."""
+        """Shorten the hit to the hit of each kind of layers, until none shortens it any more."""
         found: list[list[list[int]] | None] = [None] * len(self._sets)
         lengths = [0] * len(self._sets)
         dropped: set[int] = set()
@@ -101,5 +101,5 @@ class CommonHits:
         return CommonHit(tables, most, longest if longest > most else 0)
 
     def _margin(self, same: SameGroups) -> int:
-        """Tokens that are looked up beyond a hit because they are dropped again."""
+        """Return the tokens that are looked up beyond a hit because they are dropped again."""
         return self._align if self._plan.partial_hits and same.fine(self._align) else same.group.block_size

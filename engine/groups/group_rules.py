@@ -1,4 +1,4 @@
-"""A group of layers at work: what of a request's table it needs, keeps, gives back and registers."""
+"""Rules of a group of layers: the blocks of a request's table that it needs, keeps, frees and registers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class GroupRules:
-    """Layers with full attention, or the MLA form of it; what other kinds do otherwise is in classes of their own.
+    """Layers with full attention, or its MLA form; classes of their own implement other kinds.
 
-    `drops` says that its hits are looked up one block further, which is dropped again. `align` is where hits end.
+    `drops`: its hits are looked up one block further, which is dropped again. `align`: hits end at its multiples.
     """
 
     def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
@@ -30,11 +30,11 @@ class GroupRules:
         self.drops = drops
         self.align = pool.plan.hit_alignment
         self.keeps_all = self.scale == 1
-        """Whether all blocks that become full are registered, and have held nothing before."""
+        """True if all blocks that become full are registered, and had no content before."""
         self.settled = self.scale == 1
-        """Whether nothing is registered but blocks that become full."""
+        """True if only blocks that become full are registered."""
         self.most_admitted: int | None = None
-        """Blocks that one request holds at most, which is what it needs to be admitted; None where that is all of it."""
+        """The most blocks of one request, which it needs for admission; None if that is all."""
 
     def out_of_reach(self, computed: int) -> int:
         """Tokens that no layer reads any more once so many are computed."""
@@ -47,7 +47,7 @@ class GroupRules:
         return len(table.blocks) * self.size - spare
 
     def slots(self, needed: int, main: int) -> int:
-        """Tokens to have room for, of those with drafts (`needed`) and without (`main`)."""
+        """Return the tokens that need room, from those with drafts (`needed`) and without (`main`)."""
         del main
         return needed
 
@@ -56,7 +56,7 @@ class GroupRules:
         return -(-num_tokens // self.size) - self.out_of_reach(num_tokens - 1) // self.size
 
     def give_back(self, table: GroupTable, processed: int) -> None:
-        """Free the blocks that nobody reads any more once so many tokens are processed."""
+        """Free the blocks that no step reads any more once so many tokens are processed."""
         gone = self.out_of_reach(processed) // self.size
         if gone <= table.gone:
             return
@@ -82,9 +82,9 @@ class GroupRules:
         capped: bool,
         prefill_end: int,
     ) -> int:
-        """Free blocks that are taken for `needed` tokens, `main` of them not for drafts, `computed` of them computed or hit.
+        """Return the free blocks to take for `needed` tokens, of which `main` are no drafts and `computed` are computed or hit.
 
-        `capped` is for admission: what a request holds at most, however long it is.
+        `capped` is for admission: the most blocks of a request, for any length.
         """
         del prefill_end
         required = -(-self.slots(needed, main) // self.size)
@@ -97,7 +97,7 @@ class GroupRules:
         return new + self.pool.num_waking(hits[gone:]) + (computed % self.size != 0)
 
     def adopt(self, table: GroupTable, hits: list[int], computed: int) -> list[int]:
-        """Take over the blocks that were hit, so far as they are needed behind `computed` tokens; returns those to be held."""
+        """Take over the hit blocks that are needed after `computed` tokens; return the blocks to use."""
         gone = max(self.out_of_reach(computed) // self.size, 0)
         hits = hits[gone:]
         table.blocks = [NULL_BLOCK] * gone + hits
@@ -120,14 +120,14 @@ class GroupRules:
             table.blocks += self.pool.take(missing)
 
     def copy_tail(self, table: GroupTable, index: int, source: int, copy: int) -> None:
-        """Have a copy of a shared block in its place. Both are held until the step that copies is scheduled."""
+        """Replace a shared block by a copy. Both are in use until the step that copies is scheduled."""
         assert table.blocks[index] == source
         table.blocks[index] = copy
         self.pool.copy_later(self, source, copy)
         self.pool.hold([copy])
 
     def register(self, request: Request, table: GroupTable, tokens: int, boundaries: list[int]) -> None:
-        """Make the blocks hittable that the first `tokens` tokens fill, so far as a hit could need them."""
+        """Register the blocks that the first `tokens` tokens fill, as far as a hit could need them."""
         self.register_full(request, table, tokens, boundaries)
         if self.scale > 1:
             self._register_tail(request, table, tokens)
@@ -148,7 +148,7 @@ class GroupRules:
         table.registered = full
 
     def _reachable(self, request: Request, blocks: range, boundaries: list[int]) -> list[int] | None:
-        """Those among the blocks that a hit could need; None for all."""
+        """Return the blocks that a hit could need; None for all."""
         if junction := request.shared_prefix_boundary:
             boundaries = [*boundaries, junction, *([junction - self.size] if self.drops else [])]
         retention = self.pool.config.prefix_cache_retention_interval
@@ -166,7 +166,7 @@ class GroupRules:
             self.pool.store_part(request, self, table.blocks[index], boundary)
 
     def check(self, table: GroupTable, request: Request) -> None:
-        """Assert that the table covers what is computed, and that nothing is kept where nothing may be."""
+        """Assert that the table covers the computed tokens, and that forbidden places are empty."""
         assert len(table.blocks) * self.size >= request.num_computed_tokens
         assert not any(table.blocks[: table.gone])
 

@@ -22,16 +22,16 @@ class ExportedState(NamedTuple):
 
 @dataclass(slots=True)
 class GroupTable:
-    """A block table. Block 0, the null block, stands where nothing is kept: tables keep positions."""
+    """A block table. Block 0, the null block, fills empty places: tables keep positions."""
 
     blocks: list[int] = field(default_factory=list)
     registered: int = 0
-    """Leading blocks that need not be looked at any more to be registered."""
+    """Leading blocks that are registered or need not be."""
     gone: int = 0
-    """Leading blocks that were given back, or never were there."""
+    """Leading blocks that were freed or never existed."""
     tail: SharedTail | None = None
     begun: bool = False
-    """Of states: whether the request has taken blocks since it was admitted."""
+    """States only: whether the request has taken blocks since its admission."""
     last_state: int | None = None
-    """Of states: the place of the block that the step before last wrote."""
+    """States only: the place of the block that the step before the last wrote."""
     checkpoint: ExportedState | None = None

@@ -24,10 +24,10 @@ _KINDS: dict[str, type[GroupRules]] = {"sliding": WindowGroup, "chunked": ChunkG
 
 
 class GroupedManager(BlockPool):
-    """Paged KV blocks and states with vLLM V1's prefix caching, of layers of several kinds.
+    """Paged KV blocks and states with vLLM V1's prefix caching, for layers of several kinds.
 
-    Every group has a table of its own for a request (`Request.tables`), all of them from one pool. A content is cached once for
-    each group; a hit is what all groups have.
+    Every group has its own table for a request (`Request.tables`); all blocks come from one pool. A content is cached once for
+    each group; a hit needs all groups.
     """
 
     def __init__(self, config: EngineConfig, *, record_events: bool = False) -> None:
@@ -48,9 +48,9 @@ class GroupedManager(BlockPool):
         self._states = [group for group in self.groups if isinstance(group, StateGroup)]
         self._found = CommonHit([], 0, 0)
         self.kept: dict[tuple[int, int, int], list[int] | None] = {}
-        """Of the registration going on: by kind of layers and range of places, the blocks that are kept."""
+        """Blocks to keep in the current registration, by kind of layers and range of places."""
         self._copies: list[list[tuple[int, int]]] = [[] for _ in self.groups]
-        """By group: what is copied before the step runs that is being scheduled."""
+        """Copies before the step that is being scheduled, by group."""
         self._drops = bool(self._hits.dropping)
         self._estimates = not any(group.group.ckpt_blocks for group in self.groups)
         self._sizes = [group.size for group in self.groups if not isinstance(group, StateGroup)]
@@ -60,9 +60,9 @@ class GroupedManager(BlockPool):
             and not self.plan.partial_hits
             and all(group.scale == 1 for group in self.groups if group.group.kind in ("full", "mla"))
         )
-        """Whether it can be told in advance when a request is to be looked at again."""
+        """True if the next check of a request can be computed in advance."""
         self._lag = max(self.plan.num_prefill_lookahead - 1, 0)
-        """Trailing tokens that several modules of drafts may compute once more."""
+        """Trailing tokens that several draft modules may compute once more."""
         if any(group.drops and group.group.kind == "chunked" for group in self.groups):
             raise EngineError(
                 "vLLM 0.33 has no chunked attention in groups of which the last block of a hit is dropped",
@@ -128,7 +128,7 @@ class GroupedManager(BlockPool):
         main = computed + num_new
         slots = min(main + self.plan.num_lookahead_tokens, most)
         all_tokens = min(request.num_tokens, most) if whole else 0
-        # Where there is room for more than any request of this length takes, it is not counted what this one does.
+        # If any request of this length fits, its own needs are not counted.
         ample = self._estimates and self._most_needed(max(slots, all_tokens)) + reserve <= self.num_free
         prefill_end = 0
         if self.config.prefix_cache_retention_interval == 0:
@@ -174,7 +174,7 @@ class GroupedManager(BlockPool):
         return quiet
 
     def _most_needed(self, num_tokens: int) -> int:
-        """As many free blocks as an allocation for a request of so many tokens can take."""
+        """Return the most free blocks that an allocation for a request of so many tokens can take."""
         return self._constant_need + sum([-(-num_tokens // size) for size in self._sizes])
 
     def _need(
@@ -214,11 +214,11 @@ class GroupedManager(BlockPool):
             group.register(request, table, tokens, boundaries)
 
     def _cacheable(self, num_tokens: int) -> int:
-        """Tokens whose blocks could be hit."""
+        """Return the tokens whose blocks could be hit."""
         return max(0, num_tokens - self._lag) if len(self.groups) == 1 else self._aligned(num_tokens)
 
     def _cacheable_and_dropped(self, num_tokens: int, group: GroupRules) -> int:
-        """Tokens whose blocks could be hit with one more, which is dropped."""
+        """Return the tokens whose blocks could be hit with one more, which is dropped."""
         settled = max(0, num_tokens - self._lag)
         return settled if len(self.groups) == 1 else min(settled, self._aligned(settled) + group.size)
 
@@ -235,7 +235,7 @@ class GroupedManager(BlockPool):
         return sum(group.blocks_needed(num_tokens) for group in self.groups)
 
     def cached_tokens(self, request: Request) -> int:
-        """How far a request's own blocks are cached in all groups."""
+        """Return the tokens of a request's own blocks that are cached in all groups."""
         hashes, tokens = self.keys.hashes, self.keys.tokens
         return (
             min(
@@ -246,19 +246,19 @@ class GroupedManager(BlockPool):
             else 0
         )
 
-    # What groups do with the pool.
+    # Operations of groups on the pool.
 
     def hold(self, blocks: list[int]) -> None:
-        """One more holder for each of the blocks."""
+        """Add a user to each of the blocks."""
         kept = list(filter(None, blocks))
         self._touch(kept, self.free_queue.among(kept))
 
     def num_waking(self, blocks: list[int]) -> int:
-        """How many of the blocks nobody holds."""
+        """Return the number of these blocks that are not in use."""
         return len(self.free_queue.among(list(filter(None, blocks))))
 
     def take(self, count: int) -> list[int]:
-        """So many blocks from the head of the free queue."""
+        """Take so many blocks from the head of the free queue."""
         if count == 1 and self.limited:
             blocks = self.free_queue.take(1)
             if self.keys.hashes[blocks[0]] is not None:
@@ -296,7 +296,7 @@ class GroupedManager(BlockPool):
         self.free_queue.append(cached)
 
     def is_shared(self, block: int) -> bool:
-        """Whether several hold a block."""
+        """Return whether a block has several users."""
         return block in self.sharers
 
     def copy_later(self, group: GroupRules, source: int, target: int) -> None:
@@ -304,7 +304,7 @@ class GroupedManager(BlockPool):
         self._copies[group.index].append((source, target))
 
     def forget(self, block: int) -> None:
-        """A block holds nothing any more that could be hit."""
+        """Remove a block's content, so that it cannot be hit."""
         self._evict([block])
 
     def split(self, key: BlockHash) -> tuple[BlockHash, int]:
@@ -318,7 +318,7 @@ class GroupedManager(BlockPool):
     def store_full(
         self, request: Request, group: GroupRules, table: GroupTable, first: int, stop: int, kept: list[int] | None
     ) -> None:
-        """Register the full blocks at the places [first, stop) of a table, or those of them that are `kept`."""
+        """Register the full blocks at the places [first, stop) of a table, or only the `kept` ones."""
         keys, blocks, scale, size = self.keys, table.blocks, group.scale, group.size
         hashes = request.block_hashes
         if kept is None and group.keeps_all:
@@ -359,9 +359,9 @@ class GroupedManager(BlockPool):
     def store_part(
         self, request: Request, group: GroupRules, block: int, tokens: int, *, anew: bool = False
     ) -> BlockHash | None:
-        """Have a block found by what the first `tokens` tokens of the request fill of it; returns the key.
+        """Register a block under its first `tokens` tokens of the request; return the key.
 
-        `anew`: what it held before is overwritten.
+        `anew`: its old content is overwritten.
         """
         if block == NULL_BLOCK:
             return None

@@ -1,4 +1,4 @@
-"""Which block holds what, where a content is kept once for each group of layers and a block may go by several keys."""
+"""Contents of blocks, for layers in several groups: a content is cached once for each group, and a block may have several keys."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kvtool.engine.blocks.cached_blocks import HashedBlocks
 from kvtool.engine.blocks.hashing import BlockHash, BlockHasher
 
 _HASH_BYTES = 16
-"""Hashes are as long, or a multiple of it; the tag of a group is one more byte."""
+"""Unit of the length of hashes, in bytes; the tag of a group is one more byte."""
 
 
 class KeyedBlocks(HashedBlocks):
-    """Contents by hash and group: a key is a hash with the tag of its group, which is nothing for one of them.
+    """Contents by hash and group: a key is a hash with the tag of its group, which is empty for one group.
 
-    `hashes` has the first key of a block, and `more` the others: where a block is filled in part it goes by the hash of that part,
-    too. `tokens` says how many tokens of a prompt the first key covers.
+    `hashes` has the first key of a block, and `more` the others: a block that is filled in part also has the hash of that part.
+    `tokens` is the number of a prompt's tokens that the first key covers.
     """
 
     def __init__(self, num_blocks: int, block_size: int, hasher: BlockHasher) -> None:
@@ -30,11 +30,11 @@ class KeyedBlocks(HashedBlocks):
         self.tokens += [0] * count
 
     def goes_by(self, block: int, key: BlockHash) -> bool:
-        """Whether a block holds the content of a key."""
+        """Return whether a block has the content of a key."""
         return self.hashes[block] == key or key in self.more.get(block, ())
 
     def put(self, block: int, key: BlockHash, tokens: int) -> None:
-        """The block holds this, too."""
+        """Add a content to the block."""
         if self.hashes[block] is None:
             self.hashes[block] = key
             self.tokens[block] = tokens
@@ -47,7 +47,7 @@ class KeyedBlocks(HashedBlocks):
             self.copies.add(key, oldest, block)
 
     def put_run(self, blocks: list[int], keys: list[BlockHash], before: int, size: int) -> None:
-        """Blocks in a row that held nothing hold these, of `size` tokens each; so many tokens stand before them."""
+        """Set the contents of consecutive empty blocks, of `size` tokens each; so many tokens come before them."""
         cached, hashes, covered = self.cached, self.hashes, self.tokens
         for block, key in zip(blocks, keys, strict=True):
             before += size
@@ -72,7 +72,7 @@ class KeyedBlocks(HashedBlocks):
         return left
 
     def move(self, source: int, target: int) -> None:
-        """All that one block holds is held by another one from now on."""
+        """Move all content of one block to another."""
         tokens = self.tokens[source]
         for key in self.leave([source]):
             self.put(target, key, tokens)

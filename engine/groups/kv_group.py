@@ -1,4 +1,4 @@
-"""What a planner makes of a model's layers: groups of layers that share a block table, and the units in which they are cached."""
+"""A planner's result for a model's layers: groups of layers that share a block table, and the units of caching."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ GroupKind = Literal["full", "mla", "sliding", "chunked", "mamba"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVGroup:
-    """Layers whose K/V, or states, of a request are in the same blocks.
+    """Layers that keep a request's K/V, or states, in the same blocks.
 
     `block_size` is in tokens (with context parallelism those of all ranks together), `page_bytes` of one layer in one block.
-    `spec_id` is the number of the first group whose layers are the same: such groups are looked up together. `eagle` groups hold
-    draft layers.
+    `spec_id` is the number of the first group whose layers are the same: such groups are looked up together. `eagle` groups
+    contain draft layers.
     """
 
     kind: GroupKind
@@ -30,23 +30,23 @@ class KVGroup:
     chunk: int | None = None
     """Tokens of a chunk of chunked local attention."""
     mamba_align: bool = True
-    """Whether states stand at the ends of blocks, as with caching on; else there is one running state."""
+    """True if states are kept at the ends of blocks, as with caching on; else there is one running state."""
     spec_blocks: int = 0
     """Blocks for the states of draft tokens."""
     ckpt_blocks: int = 0
     """Blocks for states that are exported from inside a prefill: 0 or 1."""
     ckpt_align: int | None = None
-    """Tokens on whose multiples such states can be exported; None where they cannot."""
+    """Tokens at whose multiples such states can be exported; None if they cannot."""
     ranks: int = 1
     """Accelerators that each keep a part of a block's tokens, by context parallelism."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePlan:
-    """How a model's KV cache is cut: its groups in order, and the units in tokens.
+    """The division of a model's KV cache: its groups in order, and the units in tokens.
 
-    `scheduler_block_size` is the least common multiple of the groups' blocks, `hash_block_size` their greatest common divisor or
-    the match unit that was asked for, `hit_alignment` that on which hits end. `bytes_per_block` is of the widest group.
+    `scheduler_block_size` is the least common multiple of the groups' blocks. `hash_block_size` is their greatest common divisor,
+    or the match unit that the user set. Hits end at multiples of `hit_alignment`. `bytes_per_block` is for the widest group.
     """
 
     groups: tuple[KVGroup, ...]
@@ -61,13 +61,13 @@ class CachePlan:
     """Slots that a step reserves for drafts."""
     num_prefill_lookahead: int = 0
     num_hash_lookahead: int = 0
-    """Tokens behind a unit that its hash covers, too."""
+    """Tokens after a unit that its hash covers, too."""
     eagle_drop: bool = False
-    """Whether the last block of a hit is dropped where layers of drafts cannot use it."""
+    """True if the last block of a hit is dropped because draft layers cannot use it."""
     partial_hits: bool = False
-    """Whether hits may end inside of blocks."""
+    """True if hits may end inside of blocks."""
 
     @property
     def cache_block_size(self) -> int:
-        """What vLLM's `cache_config.block_size` is once it has planned: the shortest block of a group, as one rank has it."""
+        """vLLM's `cache_config.block_size` after planning: the shortest block of a group, on one rank."""
         return min((group.block_size // group.ranks for group in self.groups), default=self.scheduler_block_size)

@@ -9,24 +9,24 @@ from kvtool.engine.groups.layer_spec import AttentionLayer, LayerSpec, MambaLaye
 from kvtool.engine.groups.packing import packed_groups
 
 _MOSTLY_EVEN = 1.5
-"""Where the largest bucket has less than so many times the layers of the smallest, groups are as large as the largest."""
+"""vLLM's rule: groups are as large as the largest bucket if it has less than so many times the layers of the smallest."""
 
 
 @dataclass(frozen=True)
 class LayerGroup:
-    """Layers with one block table; `spec` stands for all of them."""
+    """Layers with one block table and the same `spec`."""
 
     layers: tuple[LayerSpec, ...]
     spec: LayerSpec
 
     @property
     def bytes(self) -> int:
-        """One block of each layer."""
+        """Bytes of one block of each layer."""
         return sum(layer.page_bytes for layer in self.layers)
 
     @property
     def draft(self) -> bool:
-        """Whether any layer belongs to a draft."""
+        """Return whether any layer belongs to a draft."""
         return any(layer.draft for layer in self.layers)
 
 
@@ -90,7 +90,7 @@ def _replicated(layer: LayerSpec) -> bool:
 
 
 def _promoted(layers: list[LayerSpec]) -> list[LayerSpec]:
-    """Windows and chunks as full attention where there are such layers; EngineError unless one group holds what comes out."""
+    """Return windows and chunks as full attention where there are such layers; EngineError unless the result fits one group."""
     if _mergeable(layers) or uniform(layers):
         return layers
     full_blocks = {layer.block_size for layer in layers if isinstance(layer, AttentionLayer) and layer.full}
@@ -170,7 +170,7 @@ def _even_groups(layers: list[LayerSpec]) -> list[LayerGroup]:
 
 
 def _full_allocation(layers: list[LayerSpec]) -> list[LayerSpec] | None:
-    """MLA beside windows whose pages do not fit it: the windows are kept as full attention. None where that is no way out."""
+    """Return MLA's windows as full attention if their pages do not fit; None if that does not help."""
     kinds = {layer.kind for layer in layers if isinstance(layer, AttentionLayer)}
     if "chunked" in kinds or not {"mla", "sliding"} <= kinds:
         return None

@@ -1,4 +1,4 @@
-"""What one layer keeps for the tokens of a request, and how much room it takes in a block."""
+"""The data that one layer keeps for a request's tokens, and its room in a block."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ State = tuple[tuple[int, ...], KVDtype]
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSpec:
-    """One layer. Layers that compare equal can share a block table; whether a draft owns one does not count.
+    """One layer. Equal layers can share a block table; ownership by a draft does not count.
 
-    `block_size` is in tokens, `page_padded` the bytes that a page is filled up to.
+    `block_size` is in tokens, `page_padded` the bytes of a page with its padding.
     """
 
     block_size: int
@@ -27,17 +27,17 @@ class LayerSpec:
 
     @property
     def unpadded_page_bytes(self) -> int:
-        """What is kept in one block."""
+        """Bytes kept in one block."""
         raise NotImplementedError
 
     @property
     def page_bytes(self) -> int:
-        """One block, with what it is filled up with."""
+        """Bytes of one block with its padding."""
         return self.unpadded_page_bytes if self.page_padded is None else self.page_padded
 
     @property
     def sharded(self) -> bool:
-        """Whether decode context parallelism gives each rank a part of the tokens."""
+        """Return whether decode context parallelism gives each rank a part of the tokens."""
         raise NotImplementedError
 
     def padded_to(self, page: int) -> Self:
@@ -49,8 +49,8 @@ class LayerSpec:
 class AttentionLayer(LayerSpec):
     """Keys and values of every token; with MLA one latent vector, and no value.
 
-    `window` is what a sliding layer sees, `chunk` the length of a chunk. A layer that is planned as full attention although it
-    computes less keeps them in `computed_window` and `computed_chunk`. `kv_heads` are those of one accelerator.
+    `window` is the span of a sliding layer, `chunk` the length of a chunk. A layer that is planned as full attention but computes
+    less keeps them in `computed_window` and `computed_chunk`. `kv_heads` are those of one accelerator.
     """
 
     kind: AttentionKind
@@ -65,7 +65,7 @@ class AttentionLayer(LayerSpec):
     computed_window: int | None = None
     computed_chunk: int | None = None
     replicated: bool = False
-    """Whether all ranks keep all tokens in spite of decode context parallelism."""
+    """True if all ranks keep all tokens in spite of decode context parallelism."""
 
     @property
     def unpadded_page_bytes(self) -> int:
@@ -80,19 +80,19 @@ class AttentionLayer(LayerSpec):
 
     @property
     def full(self) -> bool:
-        """Whether every token stays, as with plain attention and MLA."""
+        """Return whether every token stays, as with plain attention and MLA."""
         return self.kind in ("full", "mla")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MambaLayer(LayerSpec):
-    """One state, whatever the number of tokens: linear attention, Mamba, short convolutions."""
+    """One state, for any number of tokens: linear attention, Mamba, short convolutions."""
 
     states: tuple[State, ...]
     ckpt_blocks: int = 0
     """1 where the layer can export a state from inside a prefill."""
     ckpt_align: int | None = None
-    """Tokens on whose multiples it can."""
+    """Tokens at whose multiples a state can be exported."""
 
     @property
     def unpadded_page_bytes(self) -> int:
@@ -104,7 +104,8 @@ class MambaLayer(LayerSpec):
 
 
 def uniform(layers: list[LayerSpec]) -> bool:
-    """Whether all layers always need the same number of blocks, so that one block table can serve them whatever their pages are."""
+    """Return whether all layers always need the same number of blocks, so that one block table serves them, whatever their page
+    sizes."""
     first = layers[0]
     if len({layer.block_size for layer in layers}) > 1 or len({layer.sharded for layer in layers}) > 1:
         return False
@@ -127,7 +128,7 @@ class UnmergeableError(Exception):
 
 
 def merged(layers: list[LayerSpec]) -> LayerSpec:
-    """The one spec of layers that are equal, or full attention that differs only in what it computes; UnmergeableError if not."""
+    """Return the one spec of equal layers, or of full attention that differs only in its computation; else UnmergeableError."""
     first = layers[0]
     if not (isinstance(first, AttentionLayer) and first.kind == "full"):
         if any(layer != first for layer in layers[1:]):

@@ -1,7 +1,7 @@
-"""What groups of layers that are the same have cached of a prompt: for each kind of attention, its own search.
+"""Look up a prompt in groups of equal layers: each kind of attention has its own search.
 
-A search takes the hashes of a prompt, most tokens that may be hit, and `align`, on whose multiples a hit must end. It returns a
-table for each of the groups, with the null block where nothing is kept, and the tokens that are hit.
+A search takes the hashes of a prompt, the most tokens that may be hit, and `align`: hits end at its multiples. It returns a table
+for each of the groups, with the null block at empty places, and the number of hit tokens.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ Found = tuple[list[list[int]], int]
 
 @dataclass(frozen=True, slots=True)
 class SameGroups:
-    """Groups whose layers are the same: a block is hit where all of them have it. `unit` tokens have a hash each."""
+    """Groups with equal layers: a block is hit if all of them have it. `unit` tokens have a hash each."""
 
     group: KVGroup
     indices: tuple[int, ...]
     tags: tuple[bytes, ...]
     unit: int
     drops: bool
-    """Whether the last block that is found is dropped, as layers of drafts cannot use it."""
+    """True if the last found block is dropped, because draft layers cannot use it."""
 
     @property
     def full(self) -> bool:
         return self.group.kind in ("full", "mla")
 
     def fine(self, align: int) -> bool:
-        """Whether hits may end inside of a block."""
+        """Return whether hits may end inside of a block."""
         size = self.group.block_size
         return align < size and size % align == 0
 
@@ -44,7 +44,7 @@ class SameGroups:
         return hashes if scale == 1 else hashes[scale - 1 :: scale]
 
     def have(self, lookup: Lookup, block_hash: BlockHash) -> list[int] | None:
-        """The blocks of all of these groups that hold this; None where one has none."""
+        """Return the blocks of all these groups with this content; None if one has none."""
         blocks: list[int] = []
         for tag in self.tags:
             block = lookup(block_hash + tag)
@@ -69,7 +69,7 @@ class SameGroups:
 def _find_full(
     same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most: int, align: int, *, drop: bool
 ) -> Found:
-    """From the left, up to the first block that is missing."""
+    """Search from the left, up to the first missing block."""
     size = same.group.block_size
     by_block = same.by_block(hashes)[: most // size]
     if same.tags == (b"",):
@@ -97,7 +97,7 @@ def _find_full(
 def _find_window(
     same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most: int, align: int, *, drop: bool
 ) -> Found:
-    """From the right, the first run of blocks that fills a window and ends on `align`; what is left of it is not needed."""
+    """Search from the right for the first run of blocks that fills a window and ends on `align`; earlier blocks are not needed."""
     size, window = same.group.block_size, same.group.window
     assert window is not None
     needed = -(-(window - 1) // size) + drop
@@ -134,7 +134,7 @@ def _without_last(start: int, run: list[list[int]]) -> tuple[int, list[list[int]
 
 
 def _find_chunk(same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most: int) -> Found:
-    """All before the last chunk without a look; from there to the right, up to the first block that is missing."""
+    """Take all blocks before the last chunk without a search; search to the right from there, up to the first missing block."""
     size, chunk = same.group.block_size, same.group.chunk
     assert chunk is not None
     by_block = same.by_block(hashes)
@@ -146,7 +146,7 @@ def _find_chunk(same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most:
 
 
 def _find_state(same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most: int, align: int) -> Found:
-    """From the right, the first state that ends on `align`: one is enough."""
+    """Search from the right for the first state that ends on `align`: one is enough."""
     size = same.group.block_size
     if same.fine(align):
         step, places, count = align, hashes, min(most // align, len(hashes))

@@ -1,4 +1,4 @@
-"""From a model and how it is served to the plan of its KV cache, and why it is what it is."""
+"""Plan the KV cache of a model with a server's options, and give the reasons."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from kvtool.engine.model.configs.layer_shapes import AttentionLayerShape, StateS
 from kvtool.engine.model.configs.served_model import ServedModel
 
 KERNEL_UNIT = 16
-"""Tokens: attention kernels take blocks of multiples of it."""
+"""Tokens: attention kernels take blocks of multiples of this."""
 LATENT_BLOCK = 64
-"""Of MLA without states: the page of FlashMLA. FlashAttention's and Triton's kernels take 16, FlashInfer's 32 and 64."""
+"""Block of MLA without states: the page of FlashMLA. Kernels of FlashAttention and Triton take 16, FlashInfer's 32 and 64."""
 LATENT_UNIT = 128
-"""Of MLA beside states."""
+"""Blocks of MLA beside states are multiples of this many tokens in vLLM."""
 DEFAULT_BLOCK = 16
+"""vLLM's default `block_size`, in tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """How a model is served, under the names of vLLM's options; None where vLLM chooses."""
+    """Options of a server, under vLLM's names; None where vLLM chooses."""
 
     block_size: int | None = None
     kv_cache_dtype: str = AUTO
@@ -34,7 +35,7 @@ class ServeOptions:
     enable_prefix_caching: bool | None = None
     prefix_match_unit: int | None = None
     mamba_ssm_cache_dtype: str | None = None
-    """Of the recurrent state of linear attention."""
+    """Type of the recurrent state of linear attention."""
     disable_hybrid_kv_cache_manager: bool | None = None
     kv_cache_layout: Layout = "LBNHC"
     decode_context_parallel_size: int = 1
@@ -43,26 +44,26 @@ class ServeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPlan:
-    """A plan with the block of attention in tokens, and what decided it: sentences without a full stop."""
+    """A plan with the block of attention in tokens, and its reasons: sentences without a full stop."""
 
     model: ServedModel
     plan: CachePlan
     block_size: int
     block_reason: str | None
-    """Why the block is another than the one that was asked for, or than the default; None where it is not."""
+    """Reason for another block than the requested one or the default; None if it is the same."""
     state_bytes: int
-    """Of one state on an accelerator before its page is filled up; 0 where the model has none."""
+    """Bytes of one state on an accelerator without padding; 0 if the model has none."""
     caching: bool
     caching_off: str | None
-    """Why vLLM does not cache prefixes; None where it does, or was told not to."""
+    """Reason why vLLM does not cache prefixes; None if it does, or if the user turned caching off."""
     one_group: str | None
-    """Why windows and chunks are planned as full attention, where they are."""
+    """Reason why windows and chunks are planned as full attention, if they are."""
     token_bytes: int
     """Keys and values of one token in all layers, on an accelerator; states aside."""
 
 
 def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
-    """What vLLM 0.33 plans for a model; EngineError where it would not start."""
+    """Return vLLM 0.33's plan for a model; EngineError if it would not start."""
     caching = model.caching_off is None if options.enable_prefix_caching is None else options.enable_prefix_caching
     kept = find_kv_dtype(options.kv_cache_dtype, model.dtype)
     block_size, reason, state = _block_size(model, options, kept)
@@ -112,7 +113,7 @@ def _drafts(options: ServeOptions) -> int:
 def _layers(
     model: ServedModel, options: ServeOptions, kept: KVDtype, block_size: int, caching: bool
 ) -> list[LayerSpec]:
-    """The model's layers in order, those of a draft behind them."""
+    """Return the model's layers in order, then the draft's."""
     parts = options.tensor_parallel
     longest = options.max_model_len or model.max_model_len or block_size
     page = _attention_page(model, options, kept, block_size)
@@ -127,7 +128,7 @@ def _layers(
 
 
 def _draft_layers(model: ServedModel, options: ServeOptions, kept: KVDtype, block_size: int) -> list[LayerSpec]:
-    """Of MTP as many as the model has, of EAGLE one; both are taken to be like the model's last full attention."""
+    """Return draft layers like the model's last full attention: for MTP the model's number, for EAGLE one."""
     drafts = options.speculation
     if drafts is None or drafts.method not in ("mtp", "eagle", "eagle3"):
         return []
@@ -135,7 +136,7 @@ def _draft_layers(model: ServedModel, options: ServeOptions, kept: KVDtype, bloc
     if not count:
         raise EngineError(f"{model.name} has no layers that predict further tokens", hint="another method than mtp")
     full = [shape for shape in model.attention if shape.kind in ("full", "mla")]
-    last = full[-2:] if model.sparse else full[-1:]  # an index stands before its layer
+    last = full[-2:] if model.sparse else full[-1:]  # an index comes before its layer
     return [shape.layer(block_size, kept, options.tensor_parallel, draft=True) for shape in last * count]
 
 
@@ -147,7 +148,7 @@ def _attention_page(model: ServedModel, options: ServeOptions, kept: KVDtype, bl
 
 
 def _block_size(model: ServedModel, options: ServeOptions, kept: KVDtype) -> tuple[int, str | None, int]:
-    """Tokens of a block of attention, why they are what they are, and bytes of one state."""
+    """Return the tokens of a block of attention, the reason, and the bytes of one state."""
     asked = options.block_size
     if asked is not None and asked < 1:
         raise EngineError(f"block size must be at least 1, not {asked}")

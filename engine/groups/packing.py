@@ -61,7 +61,7 @@ def packed_groups(layers: list[LayerSpec]) -> list[list[LayerSpec]] | None:
         return -(-bucket.repeats // repeats) if bucket.balanced and repeats is not None else 1
 
     def holds_state(bucket: _Bucket) -> bool:
-        """Whether few blocks are kept for each request, so that its layers may go to as many groups as needed."""
+        """Return whether each request keeps few blocks, so that its layers may use as many groups as needed."""
         first = bucket.layers[0]
         return isinstance(first, MambaLayer) or (
             repeats is None and isinstance(first, AttentionLayer) and first.kind == "sliding"

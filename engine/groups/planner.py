@@ -1,4 +1,4 @@
-"""From a model's layers to the plan of its KV cache, as vLLM 0.33 makes it."""
+"""Plan the KV cache of a model's layers, as vLLM 0.33 does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kvtool.engine.groups.layer_spec import AttentionLayer, LayerSpec, MambaLaye
 
 DraftMethod = Literal["ngram", "suffix", "draft_model", "medusa", "eagle", "eagle3", "mtp", "dflash", "dspark"]
 Layout = Literal["LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC"]
-"""How vLLM's memory is ordered: layers, blocks, heads, tokens (N) and content."""
+"""The order of vLLM's memory: layers, blocks, heads, tokens (N) and content."""
 
 _READS_HIDDEN_STATES = ("eagle", "eagle3", "mtp", "dflash", "dspark")
 _NEEDS_NEXT_TOKEN = ("eagle", "eagle3", "mtp")
@@ -23,7 +23,7 @@ _FILLS_IN = ("dflash",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation:
-    """Drafts: `tokens` of them at a time, `modules` of MTP one behind the other."""
+    """Drafts: `tokens` at a time, `modules` of MTP one after the other."""
 
     method: DraftMethod
     tokens: int
@@ -41,7 +41,7 @@ class Speculation:
 
     @property
     def drops_block(self) -> bool:
-        """Whether what a draft keeps for a token depends on the next one."""
+        """Return whether a token's draft data depends on the next token."""
         return self.method in _NEEDS_NEXT_TOKEN and not self.disable_eagle_block_drop
 
     @property
@@ -53,7 +53,7 @@ class Speculation:
 
     @property
     def prefill_lookahead(self) -> int:
-        """Tokens behind those computed that the draft reads in a prefill."""
+        """Tokens after the computed ones that the draft reads in a prefill."""
         if self.method not in _READS_HIDDEN_STATES:
             return 0
         several = min(self.modules, self.tokens) > 1 and self.method == "mtp"
@@ -62,10 +62,10 @@ class Speculation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What a server was started with, as far as it shapes the KV cache, under vLLM's names."""
+    """Options of a server that shape the KV cache, under vLLM's names."""
 
     block_size: int = 16
-    """In tokens, of a model without layers that keep anything: each layer says its own."""
+    """Tokens of a block, for a model without caching layers; other layers have their own."""
     enable_prefix_caching: bool = True
     prefix_match_unit: int | None = None
     disable_hybrid_kv_cache_manager: bool = False
@@ -119,14 +119,14 @@ def plan_cache(layers: Sequence[LayerSpec], options: PlanOptions) -> CachePlan:
 
 
 def _retaining(layer: LayerSpec, tokens: int) -> LayerSpec:
-    """A layer that keeps so many tokens behind its window."""
+    """Return a layer that keeps so many tokens after its window."""
     if isinstance(layer, AttentionLayer) and layer.kind == "sliding":
         return replace(layer, extra_retained=tokens)
     return layer
 
 
 def _check_layout(groups: list[LayerGroup], layout: Layout) -> None:
-    """Pages of several sizes lie side by side in a block, or in one group layer by layer; what fills a page up is at its end."""
+    """Check the layout: pages of several sizes share a block, or one group layer by layer; padding is at a page's end."""
     layers = [layer for group in groups for layer in group.layers]
     compact = set(layout[:2]) == {"L", "B"}
     several = len({layer.page_bytes for layer in layers}) > 1
@@ -196,7 +196,8 @@ def _block_sizes(groups: Sequence[KVGroup], options: PlanOptions) -> tuple[int, 
 
 
 def _partial_hits(groups: Sequence[KVGroup], unit: int, options: PlanOptions) -> bool:
-    """Whether hits may end inside of blocks: with states in longer blocks than a unit, and no window or chunk in longer ones."""
+    """Return whether hits may end inside of blocks: with states in blocks longer than a unit, and no window or chunk in longer
+    ones."""
     if not options.enable_prefix_caching or len(groups) <= 1:
         return False
     many = options.decode_context_parallel_size > 1

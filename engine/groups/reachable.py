@@ -1,4 +1,4 @@
-"""Which blocks of windows and states are worth keeping: those that a hit could need."""
+"""Choose the blocks of windows and states that are worth keeping: those that a hit could need."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from kvtool.engine.groups.kv_group import KVGroup
 
 
 def replay_boundaries(num_prompt_tokens: int, scheduler_block_size: int, drops: bool) -> list[int]:
-    """Where a request ends its hit that repeats a prompt, or goes on behind it.
+    """Return the ends of hits by a request that repeats a prompt or continues it.
 
-    Where the last block of a hit is dropped (`drops`), that is one block before the last boundary of either.
+    If the last block of a hit is dropped (`drops`), each end is one block before the last boundary.
     """
     if not drops:
         return [num_prompt_tokens - 1]
@@ -21,10 +21,10 @@ def replay_boundaries(num_prompt_tokens: int, scheduler_block_size: int, drops: 
 def reachable_blocks(
     group: KVGroup, blocks: range, align: int, retention: int | None, boundaries: list[int], *, drops: bool
 ) -> list[int] | None:
-    """The places in a table that are to be registered, among `blocks`; None for all of them.
+    """Return the places in a table to register, among `blocks`; None for all of them.
 
-    With a `retention` of None every multiple of `align` may end a hit; else only the `boundaries` and the multiples of `retention`,
-    where that is not 0.
+    With a `retention` of None every multiple of `align` may end a hit; else only the `boundaries`, and the multiples of
+    `retention` unless it is 0.
     """
     if group.kind == "sliding":
         return _of_windows(group, blocks, align, retention, boundaries, drops=drops)

@@ -1,4 +1,4 @@
-"""What recorded workloads and sizes of vLLM say of a model's layers and options, as the planner takes them."""
+"""Read a model's layers and options from recorded workloads and sizes of vLLM, as the planner takes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIELDS = {
     "chunked": _ATTENTION | {"head_size_v", "chunk"},
     "mamba": _LAYER | {"shapes", "dtypes", "num_prefill_checkpoint_blocks", "prefill_checkpoint_alignment"},
 }
-"""What is read of each kind of layer; another field is refused, as it may change the plan."""
+"""Known fields of each kind of layer; another field is refused, because it may change the plan."""
 
 
 def recorded_layers(params: Params) -> list[LayerSpec]:

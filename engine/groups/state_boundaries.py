@@ -1,12 +1,12 @@
-"""Where states of linear attention can be kept."""
+"""Choose the places where states of linear attention can be kept."""
 
 from __future__ import annotations
 
 
 def state_boundary(num_tokens: int, unit: int, *, drops: bool, lookahead: int) -> int:
-    """The last multiple of `unit` at which a state is of use to a prompt of so many tokens.
+    """Return the last multiple of `unit` whose state is useful to a prompt of so many tokens.
 
-    Behind it a token is left to compute, and those that the hash of the unit covers; where the last block of a hit is dropped
+    After it, one token is left to compute, plus those that the hash of the unit covers; if the last block of a hit is dropped
     (`drops`), a whole unit.
     """
     if drops:
@@ -15,8 +15,8 @@ def state_boundary(num_tokens: int, unit: int, *, drops: bool, lookahead: int) -
 
 
 def can_export(start: int, end: int, position: int, *, unit: int, block: int, every: int | None) -> bool:
-    """Whether a prefill of tokens [start, end) can export the state at `position` from its inside, which it can `every` so many
-    tokens (None: never)."""
+    """Return whether a prefill of tokens [start, end) can export the state at `position` from its inside. It can at multiples of
+    `every` tokens (None: never)."""
     if every is None:
         return False
     return (

@@ -1,4 +1,4 @@
-"""Linear attention and Mamba: a block is a state, and a table has no more of them than the step needs."""
+"""Linear attention and Mamba: a block is a state, and a table has only the states that a step needs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class StateGroup(GroupRules):
 
     ::
 
-        null … null, [a state that was hit, or a boundary's], null …, the running state, those of drafts
+        null … null, [a state that was hit, or at a boundary], null …, the running state, draft states
 
-    The running state is written where the step ends; the one before it is read, and given back a step later. A state that is
-    registered in a step cannot be hit in it, as it is not computed yet: `_fresh` has their keys.
+    The running state is written where the step ends; the one before it is read, and freed a step later. A state that is
+    registered in a step cannot be hit in it, because it is not computed yet: `_fresh` contains their keys.
     """
 
     def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
@@ -57,7 +57,7 @@ class StateGroup(GroupRules):
             self._reach = NEVER
 
     def begin_step(self) -> None:
-        """What was registered before is computed."""
+        """Mark the states registered before as computed."""
         self._fresh.clear()
 
     def out_of_reach(self, computed: int) -> int:
@@ -68,7 +68,7 @@ class StateGroup(GroupRules):
         return 1 + self._spare
 
     def is_fresh(self, hits: list[int]) -> bool:
-        """Whether the state that is hit is computed only in the step that is being scheduled."""
+        """Return whether the hit state is computed only in the step that is being scheduled."""
         return bool(hits) and self.pool.keys.hashes[hits[-1]] in self._fresh
 
     def quiet_until(self, table: GroupTable) -> int:
@@ -87,7 +87,7 @@ class StateGroup(GroupRules):
         gone = min((processed - 1) // self.size, len(blocks))
         if gone > table.gone:
             among = blocks[table.gone : gone]
-            if any(among):  # few of them are states
+            if any(among):  # few places contain states
                 blocks[table.gone : gone] = [NULL_BLOCK] * len(among)
                 self.pool.release(list(filter(None, reversed(among))))
             table.gone = gone
@@ -125,7 +125,7 @@ class StateGroup(GroupRules):
         return new + self.pool.num_waking(hits[-1:])
 
     def _is_exported(self, table: GroupTable, start: int, end: int, position: int, prefill_end: int) -> bool:
-        """Whether this step exports a state to a block of its own."""
+        """Return whether this step exports a state to a block of its own."""
         index = -(-end // self.size) - 2
         blocks = table.blocks
         return (
@@ -176,7 +176,7 @@ class StateGroup(GroupRules):
         blocks += taken
 
     def _move_along(self, blocks: list[int], index: int) -> None:
-        """A spare state that the step leaves behind is one of its spare states again."""
+        """Turn a spare state that the step leaves behind into a spare state again."""
         block = blocks[index]
         if block == NULL_BLOCK or self.pool.keys.holds(block) or self.pool.is_shared(block):
             raise EngineError("vLLM 0.33 fails here: a state for drafts is registered, so that it cannot be moved")
@@ -184,7 +184,7 @@ class StateGroup(GroupRules):
         blocks[index] = NULL_BLOCK
 
     def _leave_copy(self, table: GroupTable, tail: SharedTail, copy: int) -> None:
-        """The request goes on in its block, so what is cached of it is in the copy from now on."""
+        """Continue the request in its block; the copy gets the block's cached content."""
         pool, source = self.pool, tail.block
         assert table.blocks[tail.place] == source
         pool.keys.move(source, copy)

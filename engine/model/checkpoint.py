@@ -1,4 +1,4 @@
-"""The safetensors files of a Hugging Face folder as one state dict, whose tensors are read when they are asked for."""
+"""The safetensors files of a Hugging Face folder as one state dict, which reads a tensor when it is first used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _File(Protocol):
 
 
 class Checkpoint(Mapping[str, torch.Tensor]):
-    """One file, or the shards that an index names. Everything but the numbers themselves is checked when it is opened."""
+    """One file, or the shards that an index names. Opening it checks everything but the numbers themselves."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

@@ -1,7 +1,7 @@
-"""Decode steps as CUDA graphs: on the host, a step is then one copy and one launch, however many layers there are.
+"""Decode steps as CUDA graphs: the host does one copy and one launch a step, for any number of layers.
 
 A graph is recorded for a shape, which is a batch size and the sizes of its plan, all rounded up. Its inputs are one int32 buffer,
-so that a step copies once; what a step does not fill is padding: rows without a slot, items without tokens, outputs without parts.
+so that a step copies once. The unused rest is padding: rows without a slot, items without tokens, outputs without parts.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from kvtool.engine.no_garbage_collection import uncollected
 Int32 = npt.NDArray[np.int32]
 Replay = Callable[[], None]
 Recorder = Callable[[Callable[[], None]], Replay]
-"""Runs a function once and returns what runs it again on the same memory."""
+"""Run a function once and return a callable that runs it again on the same memory."""
 
 _MOST_GRAPHS = 48
+"""Graphs kept at once, a bound on their memory; beyond it all are recorded again."""
 _ALIGNMENT = 4  # numbers: pointers that are multiples of 16 bytes, for which Triton compiles wide loads
 
 
 class CudaRecorder:
-    """Records CUDA graphs that share their memory; only one of them runs at a time.
+    """Record CUDA graphs that share their memory; only one of them runs at a time.
 
-    They have to be given up all together, and are recorded on a stream of their own: graphs of one stream share cuBLAS's workspace,
-    which newer versions of torch free with the first of them (pytorch#193402).
+    Free them all together. They are recorded on a stream of their own: graphs of one stream share cuBLAS's workspace, and newer
+    versions of torch free it with the first graph (pytorch#193402).
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -48,7 +49,7 @@ class CudaRecorder:
         here = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(here)
         with torch.cuda.stream(self._stream):
-            run()  # compiles what was not compiled yet, which must not happen while a graph is recorded
+            run()  # compile everything first: compiling is not allowed while a graph is recorded
         here.wait_stream(self._stream)
         graph = torch.cuda.CUDAGraph()
         pool = None if self._first is None else self._first.pool()
@@ -61,7 +62,7 @@ class CudaRecorder:
 
 
 class _Shape(NamedTuple):
-    """What a graph is recorded for."""
+    """The sizes for which a graph is recorded."""
 
     rows: int
     phases: tuple[tuple[int, int], ...]  # items and most queries of each
@@ -100,9 +101,9 @@ class DecodeGraphs:
         self._num_blocks = kv.num_blocks
 
     def run(self, batch: Batch, plan: DecodePlan) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [B, vocab] and the likeliest tokens int64[B] of a batch of B requests with one query each.
+        """Return logits [B, vocab] and the likeliest tokens int64[B] of a batch of B requests with one query each.
 
-        The tensors of `batch` are on the CPU. What is returned is valid until the next call.
+        The tensors of `batch` are on the CPU. The result is valid until the next call.
         """
         if self._kv.num_blocks != self._num_blocks:  # the cache has moved, and graphs know addresses
             self._graphs.clear()
@@ -158,7 +159,7 @@ class DecodeGraphs:
                     query_start=nothing,
                     seq_lens=nothing,
                     block_table=nothing.view(0, 0),
-                    logits_at=tensors["input_ids"],  # as many as there are rows: all of them
+                    logits_at=tensors["input_ids"],  # one per row: all rows
                     sampled=(),
                     num_blocks=self._num_blocks,
                 ),
@@ -193,7 +194,7 @@ def _sizes(shape: _Shape) -> dict[str, int]:
 
 
 def _fill(fields: dict[str, Int32], batch: Batch, plan: DecodePlan) -> None:
-    """Write a step into the host's buffer, with padding that computes nothing and writes nothing behind it."""
+    """Write a step into the host's buffer; the padding after it computes nothing and writes nothing."""
     padded = {
         "input_ids": (batch.input_ids.numpy(), 0),
         "positions": (batch.positions.numpy(), 0),
@@ -215,7 +216,7 @@ _BATCH_SIZES = (1, 2, 4, *range(8, 64, 8), *range(64, 257, 16))
 
 
 def _batch_size(count: int) -> int:
-    """The smallest of the recorded sizes that holds `count`; above them, the next multiple of 64."""
+    """Return the smallest recorded size of at least `count`; above all of them, the next multiple of 64."""
     return next((size for size in _BATCH_SIZES if count <= size), -(-count // 64) * 64)
 
 

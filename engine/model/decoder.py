@@ -1,4 +1,4 @@
-"""One decoder on paged K/V, for every family of ModelConfig."""
+"""A decoder on paged K/V, for every family of ModelConfig."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ Plan: TypeAlias = AttentionPlan | CpuPlan
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlans:
-    """How a batch's tokens attend, for kernels that work by plans."""
+    """Plans of a batch's attention, for kernels that work by plans."""
 
     of_window: Mapping[int | None, Plan]
-    """In layers with that window; None is the layers without one."""
+    """Plan by window; None is the key of layers without one."""
     last: Plan | None = None
-    """In the last layer those that get logits, where these are not all."""
+    """Plan of the last layer's tokens with logits, where only some have them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """What is computed, and the norms before and, in some families, after it."""
+    """A layer's computations, with the norms before and, in some families, after it."""
 
     attention_norm: torch.Tensor
     attention: Attention
@@ -51,11 +51,11 @@ class _Layer:
     mlp_output_norm: torch.Tensor | None
     rule: AttentionRule
     rotation: int
-    """Which of the decoder's."""
+    """Index of the decoder's rotation."""
 
 
 class Decoder:
-    """A decoder whose weights are given as a state dict with the names of Hugging Face's …ForCausalLM classes."""
+    """A decoder whose weights come from a state dict with the names of Hugging Face's …ForCausalLM classes."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Decoder:
                 normed, *turns[layer.rotation], k_cache, v_cache, batch.slot_mapping, k_scale, v_scale
             )
             plan = plans.of_window.get(layer.rule.window)
-            # Of a token without logits, nothing after the last layer's K/V is ever read.
+            # Without logits, a token's last layer ends at K/V: nothing later is read.
             if layer is layers[-1] and len(batch.logits_at) < len(x):
                 if not len(batch.logits_at):
                     return x.new_empty(0, config.vocab_size)
@@ -176,7 +176,7 @@ class Decoder:
         return capped(logits, self.config.traits.logit_softcap)
 
     def _partials(self, plan: Plan | None) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Memory for what the kernels that work by a plan leave to be merged."""
+        """Allocate memory for the partial results of kernels that work by a plan."""
         if not isinstance(plan, AttentionPlan):
             return None
         return plan.partials(self.config.num_attention_heads, self.config.head_dim)

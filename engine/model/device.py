@@ -1,4 +1,4 @@
-"""Which device computes, and with which kernels; where the better ones cannot be had, why."""
+"""Choose the device and its kernels; where the faster ones are missing, give the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CAPABILITY = (8, 0)  # before it there is no bf16 and no asynchronous copy, whi
 
 @dataclass(frozen=True, slots=True)
 class KernelChoice:
-    """Kernels, and why they are not the Triton ones; empty where they are, and on CPUs, where nobody expects them."""
+    """Kernels, and the reason why they are not Triton's; empty for Triton and on CPUs."""
 
     kernels: Kernels
     shortfall: str = ""
@@ -39,21 +39,21 @@ def find_device(name: str = "auto") -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """What a person calls it."""
+    """Return the device's readable name."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def processors(device: torch.device) -> int:
-    """How many programs a device runs at the same time at least: a GPU's multiprocessors."""
+    """Return the least number of programs that a device runs at once: a GPU's multiprocessors."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 @cache
 def choose_kernels(device: torch.device) -> KernelChoice:
-    """The Triton kernels on NVIDIA GPUs that run them, the torch twins elsewhere.
+    """Return the Triton kernels on NVIDIA GPUs that run them, the torch twins elsewhere.
 
-    Triton needs a compiler and a driver besides itself, and says what it lacks when it first launches something; so a small kernel
-    is launched here, and its result looked at.
+    Triton needs a compiler and a driver, and reports a missing one only at its first launch. So this launches a small kernel and
+    checks its result.
     """
     if device.type != "cuda":
         return KernelChoice(torch_twins)
@@ -84,5 +84,5 @@ def choose_kernels(device: torch.device) -> KernelChoice:
 
 
 def _short(error: Exception) -> str:
-    """The first line of what went wrong, of a bounded length."""
+    """Return the first line of an error, of bounded length."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:160]

@@ -14,7 +14,7 @@ from kvtool.kernels.protocol import Kernels
 
 
 class ExpertMlp:
-    """With an MLP that all tokens go through besides, where there is one."""
+    """Experts, plus an MLP for all tokens where the model has one."""
 
     def __init__(self, weights: ExpertWeights, experts: Experts, activation: Activation, kernels: Kernels) -> None:
         self._weights = weights

@@ -11,6 +11,7 @@ from kvtool.engine.model.configs.json_object import JsonObject
 Scoring = Literal["softmax", "sigmoid", "softmax of chosen"]
 
 _MOST_EXPERTS = 1 << 16
+"""Bound against broken files; published models have some hundreds of experts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +26,18 @@ class Experts:
     intermediate_size: int
     scoring: Scoring
     shared_size: int = 0
-    """Intermediate size of an MLP that all tokens go through besides; 0: there is none."""
+    """Intermediate size of the MLP for all tokens; 0 where there is none."""
     dense_layers: int = 0
     """The first layers, which have an MLP in place of experts."""
     groups: int = 1
     groups_chosen: int = 1
     group_best: int = 1
     corrected: bool = False
-    """Whether scores are corrected by a bias of each expert before the choice, not as weights."""
+    """True if a bias of each expert corrects scores before the choice, but not as weights."""
     normalized: bool = False
-    """Whether a token's weights are made to sum to 1."""
+    """True if a token's weights are normalized to sum 1."""
     scale: float = 1.0
-    """Of the weights."""
+    """Factor of the weights."""
     clamped: tuple[float, float] | None = None
     """gpt-oss: SwiGLU's sigmoid gain and the limit of its inputs; experts have biases, and each kind of weight is one tensor."""
 
@@ -63,7 +64,7 @@ class Experts:
 
 
 def read_experts(config: JsonObject, family: str) -> Experts | None:
-    """Of gpt-oss, DeepSeek V2 and V3; the others have none."""
+    """Read the experts of gpt-oss, DeepSeek V2 and V3; other families have none."""
     if family == "gpt_oss":
         return Experts(
             count=config.integer("num_local_experts"),

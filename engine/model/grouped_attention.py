@@ -13,7 +13,7 @@ from kvtool.kernels.protocol import Kernels
 
 
 class Attention(Protocol):
-    """A layer's projections; what lies between them is its plan's."""
+    """Projections of a layer; the plan computes attention between them."""
 
     def queries(
         self,
@@ -26,11 +26,11 @@ class Attention(Protocol):
         k_scale: Scale,
         v_scale: Scale,
     ) -> torch.Tensor:
-        """Queries [T, Hq, D] of x [T, hidden], as they are compared with the cache; what the tokens leave there is stored."""
+        """Store the K/V of x [T, hidden] in the cache and return its queries [T, Hq, D]."""
         ...
 
     def output(self, attended: torch.Tensor) -> torch.Tensor:
-        """[T, hidden] of what the queries found, [T, Hq, D]."""
+        """Return [T, hidden] for attention's result [T, Hq, D]."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The memory behind the blocks: each layer's paged keys and values, in the type in which they are kept."""
+"""Memory of the blocks: each layer's paged keys and values, in their stored type."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.kernels.kv_quantization import Scale
 
 _INITIAL_TOKENS = 16_384
+"""Tokens of room at the start; the memory doubles when it is full."""
 _E4M3_CAPABILITY = (8, 9)  # CUDA devices before it have no e4m3; Triton refuses to compile for them
 
 
 class KVStore:
     """K and V of every layer, each [num_blocks, Hkv, P, D], indexed by physical block id (0 is the null block).
 
-    With latent attention there is one head, whose latent vectors are both: `v` is `k`.
+    With latent attention there is one head, whose latent vectors are keys and values: `v` is `k`.
 
     They are kept in `dtype`, the model's, unless `cache_dtype` names another. int8 has scales f32[num_blocks, Hkv, P] besides; the
     scale of any other type is 1.0. Memory is taken as block ids come into use: it doubles, keeping what is stored, up to `limit`
-    blocks (None: without end). Slots that nobody wrote hold garbage; attention does not read them.
+    blocks (None: without end). Unwritten slots contain garbage; attention does not read them.
     """
 
     def __init__(
@@ -34,7 +35,8 @@ class KVStore:
         cache_dtype: str = AUTO,
         by_head: bool = False,
     ) -> None:
-        """`by_head`: memory is [Hkv, num_blocks, P, D], so that a head's blocks that follow each other are one matrix."""
+        """Allocate nothing yet. With `by_head` memory is [Hkv, num_blocks, P, D], so that a head's consecutive blocks are one
+        matrix."""
         self.limit = limit
         self._by_head = by_head
         initial = max(2, _INITIAL_TOKENS // block_size)
@@ -66,13 +68,13 @@ class KVStore:
 
     @property
     def _both(self) -> list[tuple[list[torch.Tensor], list[Scale]]]:
-        """What there is of keys, and of values, each once."""
+        """Return the tensors of keys and of values, each once."""
         keys = [(self.k, self.k_scale)]
         return keys if self.v is self.k else [*keys, (self.v, self.v_scale)]
 
     @property
     def bytes_per_block(self) -> int:
-        """Of all layers, with the scales."""
+        """Bytes of all layers, with the scales."""
         parts = [part for caches, scales in self._both for part in (*caches, *scales)]
         return sum(part[0].numel() * part.element_size() for part in parts if isinstance(part, torch.Tensor))
 

@@ -18,11 +18,11 @@ class LatentDims:
     rope_dim: int
     value_dim: int
     query_rank: int | None = None
-    """Queries are compressed, too, to so many numbers; None: they are not."""
+    """Size of compressed queries; None where queries are not compressed."""
     scale: float | None = None
-    """Of q.k: 1/sqrt(nope_dim + rope_dim) unless given."""
+    """Scale of q.k: 1/sqrt(nope_dim + rope_dim) by default."""
     interleaved: bool = True
-    """Whether the checkpoint has the two numbers of a rotated pair side by side."""
+    """True if the checkpoint stores the two numbers of a rotated pair side by side."""
 
     def __post_init__(self) -> None:
         for name in ("kv_rank", "nope_dim", "rope_dim", "value_dim"):
@@ -35,7 +35,7 @@ class LatentDims:
 
     @property
     def query_dim(self) -> int:
-        """Of a head, before its query is compared with latent vectors."""
+        """Size of a head's query before it is compared with latent vectors."""
         return self.nope_dim + self.rope_dim
 
     @property
@@ -45,12 +45,12 @@ class LatentDims:
 
     @property
     def attention_scale(self) -> float:
-        """What q.k is multiplied with."""
+        """Factor of q.k."""
         return float(self.query_dim**-0.5) if self.scale is None else self.scale
 
 
 def read_latent(config: JsonObject, family: str) -> LatentDims | None:
-    """Of DeepSeek V2 and V3; the others have heads that keep keys and values of their own."""
+    """Read the latent attention of DeepSeek V2 and V3; heads of other families keep keys and values of their own."""
     if family not in ("deepseek_v2", "deepseek_v3"):
         return None
     nope, rope = config.integer("qk_nope_head_dim"), config.integer("qk_rope_head_dim")

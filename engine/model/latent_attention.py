@@ -1,7 +1,7 @@
-"""Before and after a layer's attention where a token leaves one latent vector (MLA, DeepSeek-V2, arXiv 2405.04434, section 2.1).
+"""Projections around attention for layers with one latent vector a token (MLA, DeepSeek-V2, arXiv 2405.04434, section 2.1).
 
-What expands latent vectors to keys and values is absorbed: queries are brought to the latent vectors, and what they find there is
-expanded. So all heads read one "key", which is its own "value", and prefill and decode are the same.
+The expansion of latent vectors to keys and values is absorbed: queries are projected to latent vectors, and attention's result is
+expanded. So all heads read one "key", which is its own "value", and prefill equals decode.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kvtool.kernels.kv_quantization import Scale
 from kvtool.kernels.protocol import Kernels
 
 _EPS = 1e-6
-"""Of the norms of compressed vectors, whatever the model's other norms have."""
+"""Epsilon for the norms of compressed vectors; the model's other norms may use another."""
 
 
 class LatentAttention:

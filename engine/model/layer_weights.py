@@ -1,4 +1,4 @@
-"""The weights of a layer as its forward pass has them: [out, in] unless said otherwise; projections of one input are one matrix."""
+"""Weights of a layer for its forward pass: [out, in] by default; projections of one input are one matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class GroupedWeights:
-    """Attention whose heads share keys and values in groups."""
+    """Weights of attention whose heads share keys and values in groups."""
 
     qkv: torch.Tensor  # [(Hq + 2 Hkv) * D, hidden]
     qkv_bias: torch.Tensor | None
@@ -48,7 +48,7 @@ class DenseWeights:
 
 @dataclass(frozen=True, slots=True)
 class ExpertWeights:
-    """Gated MLPs, one for each of E experts, and the router that chooses among them.
+    """Gated MLPs of E experts, and the router that chooses among them.
 
     Weights of clamped experts (gpt-oss) are [in, out], with gate and up in turn, and have biases.
     """
@@ -69,7 +69,7 @@ MlpWeights: TypeAlias = DenseWeights | ExpertWeights
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Norms are [hidden]; those of outputs are None where what comes out of attention and MLP is added as it is."""
+    """Norms are [hidden]; norms of outputs are None where attention's and MLP's outputs are added without one."""
 
     attention_norm: torch.Tensor
     attention: AttentionWeights

@@ -14,7 +14,7 @@ from kvtool.kernels.protocol import Kernels
 
 
 class Mlp(Protocol):
-    """What follows attention in a layer."""
+    """The part of a layer after attention."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [T, hidden] to [T, hidden]."""
@@ -22,14 +22,14 @@ class Mlp(Protocol):
 
 
 def make_mlp(weights: DenseWeights, activation: Activation, kernels: Kernels) -> Mlp:
-    """With packed weights where there are such."""
+    """Return an MLP, with packed weights where they exist."""
     if can_pack(weights.gate_up):
         return PackedMlp(weights, activation)
     return PlainMlp(weights, activation, kernels)
 
 
 class PlainMlp:
-    """As torch, or a kernel, has it."""
+    """The MLP in torch or with a kernel."""
 
     def __init__(self, weights: DenseWeights, activation: Activation, kernels: Kernels) -> None:
         self._weights = weights
@@ -43,7 +43,7 @@ class PlainMlp:
 
 
 class PackedMlp:
-    """With packed weights, and the activation computed where the products of gate and up are."""
+    """The MLP with packed weights; the products of gate and up compute the activation."""
 
     def __init__(self, weights: DenseWeights, activation: Activation) -> None:
         gate, up = weights.gate_up.chunk(2)

@@ -27,20 +27,20 @@ OnLogits = Callable[[Request, torch.Tensor], None]
 
 
 def _reads_in_place(model: Decoder, kv_cache_dtype: str) -> bool:
-    """Whether attention is a CPU's own, which is for caches of the model's type."""
+    """Return whether attention is a CPU's own, which needs caches of the model's type."""
     if model.kernels is not torch_twins or model.device.type != "cpu":
         return False
     return kv_cache_dtype == AUTO or storage_dtype(find_kv_dtype(kv_cache_dtype), model.device) == model.dtype
 
 
 def shares_by_default(model: Decoder, kv_cache_dtype: str) -> bool:
-    """Whether `auto` may be prefix-aware: not where torch reads request by request."""
+    """Return whether `auto` may be prefix-aware: not where torch reads request by request."""
     in_place = _reads_in_place(model, kv_cache_dtype)
     return in_place or (model.config.plain_attention and model.kernels is not torch_twins)
 
 
 def attention_shortfall(model: Decoder) -> str:
-    """Why attention is not computed by the kernels that compute the rest; empty where it is."""
+    """Return why other kernels compute attention than the rest; empty where they do not."""
     if model.config.plain_attention or model.kernels is torch_twins:
         return ""
     return "windows, sinks, softcaps and latent vectors are not in the Triton kernels, so torch computes attention"
@@ -64,8 +64,9 @@ class ModelRunner:
         decode_attention: DecodeMode = "auto",
         cuda_graphs: bool = True,
     ) -> None:
-        """`decode_attention` is how attention reads prefixes that requests share; `auto` is flat where `shares_by_default` says no.
-        `cuda_graphs` replays decode steps on devices that can do so."""
+        """Create the runner.
+        `decode_attention` selects how attention reads shared prefixes; `auto` is flat without `shares_by_default`. `cuda_graphs`
+        replays decode steps on devices that can do so."""
         self.model = model
         self.block_size = block_size
         in_place = _reads_in_place(model, kv_cache_dtype)

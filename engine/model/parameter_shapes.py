@@ -15,11 +15,12 @@ Shape = tuple[int, ...]
 EMBEDDING, HEAD, NORM = "model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"
 CORRECTION = "mlp.gate.e_score_correction_bias"
 _SHOWN = 4
+"""Names of tensors in an error message; the rest is counted."""
 _MISMATCH_HINT = "config.json and the weights must belong together"
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, Shape]:
-    """Of the whole model."""
+    """Return the shapes of the whole model."""
     shapes: dict[str, Shape] = {EMBEDDING: (config.vocab_size, config.hidden_size)}
     kinds: dict[bool, dict[str, Shape]] = {}
     for index in range(config.num_hidden_layers):
@@ -34,7 +35,7 @@ def parameter_shapes(config: ModelConfig) -> dict[str, Shape]:
 
 
 def parameter_count(config: ModelConfig) -> int:
-    """Of the whole model; without a list of its layers, which may be absurdly many."""
+    """Return the count of the whole model, without a list of its layers, which may be absurdly many."""
     layers, experts = config.num_hidden_layers, config.experts
     sparse = 0 if experts is None else max(layers - experts.dense_layers, 0)
     count = config.hidden_size * (1 + config.vocab_size * (1 if config.tie_word_embeddings else 2))
@@ -45,12 +46,12 @@ def parameter_count(config: ModelConfig) -> int:
 
 
 def has_experts(config: ModelConfig, layer: int) -> bool:
-    """Whether a layer has experts in place of an MLP."""
+    """Return whether a layer has experts in place of an MLP."""
     return config.experts is not None and layer >= config.experts.dense_layers
 
 
 def layer_shapes(config: ModelConfig, *, has_experts: bool) -> dict[str, Shape]:
-    """Of a layer, without its own name."""
+    """Return the shapes of a layer, without the layer's own name."""
     hidden = config.hidden_size
     shapes: dict[str, Shape] = {"input_layernorm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,)}
     if config.traits.output_norms:
@@ -67,7 +68,7 @@ def layer_shapes(config: ModelConfig, *, has_experts: bool) -> dict[str, Shape]:
 
 
 def _projections(rows: dict[str, tuple[int, int, bool]]) -> dict[str, Shape]:
-    """Weights, and biases of those that have one, of (out, in, bias)."""
+    """Return weights, and biases where they exist, for (out, in, bias)."""
     shapes: dict[str, Shape] = {}
     for name, (out, columns, bias) in rows.items():
         shapes[f"{name}.weight"] = (out, columns)
@@ -152,13 +153,13 @@ def _clamped(config: ModelConfig, experts: Experts) -> dict[str, Shape]:
 
 
 def check_names(config: ModelConfig, found: Iterable[str], where: str) -> list[str]:
-    """The names of `found` that the decoder uses, in its order; EngineError unless they are exactly the model's.
+    """Return the names of `found` that the decoder uses, in its order; EngineError unless they are exactly the model's.
 
-    Left aside are a head that is tied to the embeddings and spelled out all the same, the rotary frequencies that old versions of
-    transformers wrote, which follow from the config, and DeepSeek's layers behind the last, which predict further tokens.
+    Ignored names: a tied head that is written out, the rotary frequencies of old versions of transformers, which follow from the
+    config, and DeepSeek's layers after the last, which predict further tokens.
     """
     expected = parameter_shapes(config)
-    found = dict.fromkeys(found)  # to ask a lazy state dict whether a tensor is in it would read the tensor
+    found = dict.fromkeys(found)  # `in` of a lazy state dict would read the tensor
     aside = {HEAD} if config.tie_word_embeddings else set()
 
     def is_extra(name: str) -> bool:
@@ -187,7 +188,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _predicts_further(config: ModelConfig, name: str) -> bool:
-    """Whether a tensor is of a layer behind the last, as DeepSeek V3's checkpoints have one."""
+    """Return whether a tensor is in a layer after the last, as in DeepSeek V3's checkpoints."""
     before, _, rest = name.partition("model.layers.")
     number = rest.partition(".")[0]
     is_behind = number.isdecimal() and len(number) < 8 and int(number) >= config.num_hidden_layers

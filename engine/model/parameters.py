@@ -65,12 +65,12 @@ class Parameters:
         return torch.empty(shape, device=self._device, dtype=dtype or self._dtype)
 
     def new(self, name: str, shape: Shape, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Memory for the tensor of that name."""
+        """Allocate memory for the tensor of that name."""
         self._targets[name] = self.memory(*shape, dtype=dtype)
         return self._targets[name]
 
     def aim(self, name: str, target: torch.Tensor) -> None:
-        """The tensor of that name goes there; a target with one dimension more gets it in every row."""
+        """Set the target of the tensor of that name; a target with one more dimension gets the tensor in every row."""
         self._targets[name] = target
 
     def _fill(self, name: str, weight: torch.Tensor, shapes: Mapping[str, Shape]) -> None:
@@ -80,13 +80,13 @@ class Parameters:
         if self._config.traits.centred_norms and name.endswith("norm.weight"):
             weight = weight.to(torch.float32) + 1.0
         if not target.is_contiguous():
-            # Converted before, and written in the order of the target's memory, a transposed copy is several times as fast.
+            # Convert before the write: a transposed copy in the order of the target's memory is several times as fast.
             weight, target = weight.to(target.device, target.dtype).t(), target.t()
         target.copy_(weight.detach())
 
 
 class _LayerMemory:
-    """Makes the memory of one layer, with the names of what goes there."""
+    """Allocate the memory of one layer and name the tensors that go there."""
 
     def __init__(self, parameters: Parameters, index: int, shapes: Mapping[str, Shape]) -> None:
         self._parameters = parameters
@@ -95,7 +95,7 @@ class _LayerMemory:
         self._has_experts = "mlp.gate_proj.weight" not in shapes
 
     def layer(self, config: ModelConfig) -> Layer:
-        """All of it."""
+        """Return the whole layer."""
         outputs = config.traits.output_norms
         return Layer(
             attention_norm=self._weight("input_layernorm"),
@@ -112,7 +112,7 @@ class _LayerMemory:
         return self._parameters.new(self._at + name, self._shapes[name], dtype)
 
     def _fused(self, names: Iterable[str], kind: str) -> torch.Tensor:
-        """Memory for several tensors, one behind the other in their first dimension."""
+        """Allocate memory for several tensors, one after the other in the first dimension."""
         parts = [f"{name}.{kind}" for name in names]
         rows = [self._shapes[part][0] for part in parts]
         fused = self._parameters.memory(sum(rows), *self._shapes[parts[0]][1:])

@@ -17,12 +17,12 @@ class Product(Protocol):
 
 
 def make_product(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Product:
-    """Packed for fp32 on CPUs that have it; that takes half to nine tenths of the time, and memory of its own."""
+    """Return packed weights for fp32 on CPUs that support them: half to nine tenths of the time, with memory of its own."""
     return PackedWeight(weight, bias) if can_pack(weight) else PlainWeight(weight, bias)
 
 
 class PlainWeight:
-    """As it is."""
+    """A weight that is not packed."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         self._weight = weight
@@ -33,14 +33,14 @@ class PlainWeight:
 
 
 class PackedWeight:
-    """In oneDNN's own order."""
+    """A weight in oneDNN's own order."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight)
         self._bias = bias
 
     def product(self, x: torch.Tensor, then: str = "none", how: str = "") -> torch.Tensor:
-        """[T, out]; `then` is what oneDNN does with each number: nothing, `swish` (silu), or `gelu` by the formula `how`."""
+        """Return [T, out]; oneDNN applies `then` to each number: nothing, `swish` (silu), or `gelu` by the formula `how`."""
         out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, then, [], how)
         return out
 
@@ -51,7 +51,7 @@ class PackedWeight:
 
 
 def can_pack(weight: torch.Tensor) -> bool:
-    """In fp32 only: of smaller types, torch rounds between a product and its activation, as models expect it."""
+    """Return whether weights can be packed: fp32 only, because torch rounds smaller types between product and activation."""
     return (
         weight.dtype == torch.float32
         and weight.device.type == "cpu"

@@ -1,4 +1,4 @@
-"""Weights made from a seed: for a model in memory only, and for a geometry whose weights are not at hand."""
+"""Make weights from a seed: for a model in memory only, and for a geometry without weights."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import torch
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.parameter_shapes import parameter_shapes
 
-_POOL = 4_194_301  # a prime, so that the rows of a weight that is larger do not repeat
+_POOL = 4_194_301
+"""Numbers in the pool, a prime, so that the rows of a larger weight do not repeat."""
 
 
 class RandomWeights(Mapping[str, torch.Tensor]):
-    """A state dict whose tensors are made when they are asked for; the same for a seed on every device.
+    """A state dict that makes tensors on demand, equal for a seed on every device.
 
-    All are cut out of one pool of normal numbers, which is many times as fast as drawing each. Projections keep the scale of their
+    All are cut from one pool of normal numbers, which is many times as fast as drawing each. Projections keep the scale of their
     input, and embeddings are small beside them: with tied embeddings a model would otherwise repeat its last token for ever.
     """
 

@@ -10,7 +10,7 @@ from kvtool.engine.model.configs.rope_config import DefaultRope, LinearRope, Lla
 
 
 class Rotation:
-    """What queries and keys are multiplied with, for any positions."""
+    """Factors of queries and keys, for any positions."""
 
     def __init__(self, rope: Rope, head_dim: int, device: torch.device | str = "cpu") -> None:
         # Made on the CPU, so that every device gets the same bits.
@@ -42,7 +42,7 @@ def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
 
 
 def _yarn_kept(rope: YarnRope, head_dim: int) -> torch.Tensor:
-    """How much of each pair's own frequency is kept, before it is clamped to [0, 1]."""
+    """Return the kept part of each pair's own frequency, before it is clamped to [0, 1]."""
 
     def pair_with(turns: float) -> float:
         """The pair, as a real number, that turns that often over the original context."""

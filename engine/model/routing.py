@@ -1,4 +1,4 @@
-"""Which experts work on a token, and with which weights."""
+"""Choose the experts of a token and their weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a decoder from a folder of weights, or from a geometry alone."""
+"""Make a decoder from a folder of weights or from a geometry alone."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def load_model(
     seed: int = 0,
     available_memory: int | None = None,
 ) -> Decoder:
-    """A decoder in memory, or EngineError before any is taken.
+    """Return a decoder in memory; raise EngineError before any memory is taken.
 
-    `path` is a folder in Hugging Face's layout. With `load_format="dummy"` its config.json is enough, or the name of a preset, and
-    the weights are random from `seed`. `dtype` is one of DTYPES, or `auto`: what the config says, else what the weights are stored
-    in. `available_memory` is in bytes; unless given, what the device has free.
+    `path` is a folder in Hugging Face's layout. With `load_format="dummy"` its config.json or the name of a preset is enough, and
+    the weights are random from `seed`. `dtype` is one of DTYPES, or `auto`: the config's type, else the stored weights' type.
+    `available_memory` is in bytes; the default is the device's free memory.
     """
     device = find_device(str(device))
     config, chosen, checkpoint = _checked(path, dtype, load_format, device, available_memory)
@@ -67,7 +67,7 @@ def check_model(
 def _checked(
     path: str | Path, dtype: str, load_format: LoadFormat, device: torch.device, available_memory: int | None
 ) -> tuple[ModelConfig, torch.dtype, Checkpoint | None]:
-    """What there is to load, all of it checked, or EngineError; no checkpoint for random weights."""
+    """Check everything to load, or raise EngineError; random weights need no checkpoint."""
     config = find_runnable(str(path))
     if load_format == "dummy":
         chosen = _dtype(dtype, config, None)

@@ -1,1 +1,1 @@
-"""How long steps would take, and how many blocks there would be, on accelerators that are not here."""
+"""Predict the time of steps and the number of blocks on accelerators that are not present."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from kvtool.engine.engine_error import EngineError
 
-_GIB = 1 << 30  # data sheets say GB and mean this; drivers report 1 to 2 % less
+_GIB = 1 << 30  # data sheets write GB for this; drivers report 1 to 2 % less
 
 
 class BatchLimits(NamedTuple):
-    """What one step takes at most."""
+    """Limits of one step."""
 
     max_num_batched_tokens: int
     max_num_seqs: int
@@ -22,7 +22,7 @@ BATCH_LIMITS_SOURCE = "vLLM 0.33's API server"
 """`EngineArgs.get_batch_defaults` in vllm/engine/arg_utils.py; 0.32 has the same for these. Offline, `LLM` has other defaults."""
 
 _BATCH_LIMITS = ((160 * _GIB, BatchLimits(16_384, 1_024)), (70 * _GIB, BatchLimits(8_192, 1_024)))
-"""By the least memory of the accelerator."""
+"""Limits by the least memory of the accelerator."""
 _SMALL_BATCHES = BatchLimits(2_048, 256)
 
 
@@ -40,8 +40,8 @@ class Accelerator:
     flash_attention_2: int = 0
     """Multiprocessors of an accelerator on which vLLM attends with FlashAttention 2; 0: with something else."""
     compute_efficiency: float = 0.78
-    """The part of the peak that large matrix products reach; measured on one of these, the RTX PRO 6000 Server Edition, where
-    another is not said."""
+    """The part of the peak that large matrix products reach; unless given, measured on one of these, the RTX PRO 6000 Server
+    Edition."""
 
     @property
     def batch_limits(self) -> BatchLimits:
@@ -129,7 +129,7 @@ _ALIASES = {
     "rtxpro6000blackwellserveredition": "rtx-pro-6000-se",
     "mi300": "mi300x",
 }
-"""Short names and what CUDA calls the devices, without makers, spaces and hyphens."""
+"""Short names and CUDA's names of the devices, without makers, spaces and hyphens."""
 
 
 def find_accelerator(name: str) -> Accelerator:

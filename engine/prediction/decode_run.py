@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, log1p, sqrt
 
 _LARGE = 20.0
-"""From here on the series is exact to twelve digits."""
+"""The series is exact to twelve digits from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class DecodeRun:
     """At least 1."""
 
     def seconds(self, steps: int) -> float:
-        """Of so many steps, from the first on."""
+        """Return the seconds of so many steps, from the first on."""
         seconds = steps * self.first + self.growth * (steps * (steps - 1) / 2)
         if self.bend:
             seconds += self.bend * (steps / self.at - _reciprocals(self.at, steps))
         return seconds
 
     def begun_before(self, moment: float, most: int) -> int:
-        """How many of `most` steps begin less than `moment` seconds after the first one; 0 where not even that does."""
+        """Return how many of `most` steps begin less than `moment` seconds after the first one; 0 if none does."""
         if moment <= 0:
             return 0
         half = self.growth / 2

@@ -1,4 +1,4 @@
-"""How long a step's attention takes where vLLM attends with FlashAttention 2."""
+"""Predict the time of a step's attention where vLLM uses FlashAttention 2."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from math import ceil
 _TILE = 64
 """Tokens of a request that a block of threads attends for; fewer take as long."""
 _BANDWIDTH_EFFICIENCY = 0.95
+"""Part of the peak bandwidth that long reads reach; fitted to the same kernel times as the others."""
 _RAMP = 50e-6
 """Seconds in each layer by which reading much takes longer than at that rate."""
 _STREAMS = 65
-"""Blocks of threads that it takes to use the memory's whole bandwidth: one alone reads at this part of it."""
+"""Blocks of threads that together use the memory's whole bandwidth, from the reads of one alone (see the class)."""
 _FILLED = 1.6
 """FlashAttention 2 cuts requests into parts until there are so many blocks of threads for each multiprocessor."""
 
@@ -22,27 +23,26 @@ _FILLED = 1.6
 class FlashAttention2:
     """One layer's kernel on one accelerator: a block of threads for each tile of a request's tokens and each head.
 
-    Its constants were read off kernel times, as those of `LatencyModel`: in the same tables, attention of 1 to 256 requests over 16
-    to 16,384 tokens, alone and beside a prompt's chunk.
+    Its constants are fitted to kernel times, as those of `LatencyModel`: in the same tables, attention of 1 to 256 requests over
+    16 to 16,384 tokens, alone and beside a prompt's chunk.
 
     - Steps that only decode read keys and values once for the query heads that share them. With M the time at 0.95 of the peak
-      bandwidth, `M + 50 µs · M / (M + 50 µs)` is within 13 % of 16 to 256 requests of 512 to 16,384 tokens on both cards, within
-      2 % in the median.
-    - With a prompt's chunk in the step, one call attends for all requests. It packs no heads together, so that a token that is
-      decoded costs each query head a whole tile of 64 (vLLM's pull request 58013 says so, too, and mends it): 128 requests of 1,024
-      tokens take 1.7 times (server card) and 2.5 times (RTX 4090) as long as without the chunk. What is told here is within 16 %
-      in the median, and at worst off by half.
-    - Where there are blocks enough for all multiprocessors, no request is cut into parts, and the longest ends last. One block
-      alone reads 512 B in 22 ns (server card) and 32 ns (RTX 4090), a 70th and a 62nd of the bandwidth. Tokens that all blocks read
-      at once are shared fairly; what is left when fewer run than the memory could serve takes as long as one block needs for it.
+    bandwidth, `M + 50 µs · M / (M + 50 µs)` is within 13 % of 16 to 256 requests of 512 to 16,384 tokens on both cards, within 2 %
+    in the median. - With a prompt's chunk in the step, one call attends for all requests. It packs no heads together, so that a
+    token that is decoded costs each query head a whole tile of 64 (vLLM's pull request 58013 reports and fixes it): 128 requests
+    of 1,024 tokens take 1.7 times (server card) and 2.5 times (RTX 4090) as long as without the chunk. This prediction is within
+    16 % in the median, and at worst off by half. - Where there are blocks enough for all multiprocessors, no request is cut into
+    parts, and the longest ends last. One block alone reads 512 B in 22 ns (server card) and 32 ns (RTX 4090), a 70th and a 62nd of
+    the bandwidth. Tokens that all blocks read at once are shared fairly; the rest, with fewer blocks than the memory could serve,
+    takes one block's time.
     """
 
     bandwidth: float
     """B/s at the peak."""
     flop_seconds: float
-    """Of a floating-point operation, at the rate of the matrix products."""
+    """Seconds of a floating-point operation, at the rate of the matrix products."""
     pair_flops: float
-    """In all query heads, of a token and one that it attends to."""
+    """Operations in all query heads, for a token and one that it attends to."""
     token_bytes: float
     """Keys and values of a token in one layer, on one accelerator."""
     kv_heads: int
@@ -80,8 +80,8 @@ class FlashAttention2:
         return self._seconds(requests + len(chunks), moved, pairs, lengths, decodes=decodes)
 
     def decode_growth(self, requests: int, context: int, longest: Sequence[int]) -> tuple[float, float, float]:
-        """How the time of steps that only decode grows: by `growth + bend · (1 / (at + j - 1) - 1 / (at + j))` in the j-th after
-        the first; returns these three."""
+        """Return the growth of decode-only steps: the j-th after the first takes `growth + bend · (1 / (at + j - 1) - 1 / (at +
+        j))` more. The result is these three."""
         token = self.token_bytes / (self.bandwidth * _BANDWIDTH_EFFICIENCY)
         each = requests * token
         at = ((context + 2 * requests) * token + _RAMP) / each
@@ -91,7 +91,7 @@ class FlashAttention2:
         return growth, _RAMP * _RAMP / each, at
 
     def _fills(self, requests: int) -> bool:
-        """Whether there are so many requests that none is cut into parts, and the longest ends last."""
+        """Return whether there are so many requests that none is cut into parts, and the longest ends last."""
         return requests * self.kv_heads >= _FILLED * self.multiprocessors
 
     def _seconds(self, requests: int, moved: int, pairs: int, lengths: Iterable[int], *, decodes: bool) -> float:
@@ -102,10 +102,10 @@ class FlashAttention2:
         return reading + self._wait(lengths) if self._fills(requests) else reading
 
     def _wait(self, lengths: Iterable[int]) -> float:
-        """For the longest request, beyond the time in which the memory could serve all.
+        """Return the longest request's time beyond the time in which the memory could serve all.
 
-        Blocks that read at once get equal parts of the bandwidth, and none more than it can take alone. With `n` as many as use all
-        of it, lengths l₁ ≥ l₂ ≥ …, and `t` of one token alone: t · Σ (1 - m / n) · (lₘ - lₘ₊₁) for m < n, which is this.
+        Blocks that read at once get equal parts of the bandwidth, and none more than it can take alone. If `n` blocks use all of
+        it, with lengths l₁ ≥ l₂ ≥ …, and `t` of one token alone, the time is t · Σ (1 - m / n) · (lₘ - lₘ₊₁) for m < n.
         """
         longest = nlargest(self.longest, lengths)
         return self._alone() * (longest[0] - sum(longest) / self.longest)

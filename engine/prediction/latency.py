@@ -1,14 +1,14 @@
-"""How long a step would take on an accelerator: a roofline over the work that was scheduled.
+"""Predict the time of a step on an accelerator: a roofline over the scheduled work.
 
-One kernel after another, so their times add up. A kernel computes and moves bytes at the same time, the better the more of it there
-is; measured kernels follow the root of the sum of squares (`_overlapped`) rather than the larger of the two:
+Kernels run one after another, so their times add up. A kernel computes and moves bytes at the same time, the better the more of it
+there is; measured kernels follow the root of the sum of squares (`_overlapped`) rather than the larger of the two:
 
     layers      2 FLOPs for each weight and token; every weight is read once
     head        2 FLOPs for each weight and request; every weight is read once
     attention   4 · layers · heads · head_dim FLOPs for each pair of a token and a token it attends to (the products with K and
                 with V); the keys and values of each request's tokens are read once, those of its new tokens written as well
     MLP         its activations, 3 · intermediate_size numbers for each layer and token, do not fit in a cache
-    overhead    what each layer and each step takes however little there is to do
+    overhead    the fixed time of each layer and each step
 
 With tensor parallelism each accelerator has its part of the weights, FLOPs and K/V heads, and all of them add up their halves of
 each layer twice (a ring: every accelerator sends 2 · (n - 1) / n of the bytes).
@@ -33,6 +33,7 @@ from kvtool.engine.prediction.flash_attention import FlashAttention2
 __all__ = ["ACCELERATORS", "Accelerator", "LatencyModel", "PrefillTimes", "find_accelerator"]
 
 _MOST_CHUNKS = 1 << 16
+"""Remembered times of prompt chunks, a bound on memory; further ones are computed each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +72,23 @@ class LatencyModel:
     kv_token_bytes: float | None = None
     """Keys and values of a token in all layers, as the cache stores them; None: as many as the model's own type takes."""
     request_overhead: float = 0.0
-    """What each layer takes for each request however short it is."""
+    """Fixed time of each layer for each request, of any length."""
     whole_last_layer: bool = True
-    """Whether the last layer is computed for all tokens. The embedded engine stores their keys and values there, and computes the
-    rest for a request's last token only, as nothing else has a part in the logits."""
+    """True if the last layer is computed for all tokens. The embedded engine stores all keys and values there, and computes the
+    rest only for a request's last token, because the logits need nothing else."""
 
-    # What a step of any work takes into account, worked out once: many millions of steps are timed.
+    # Terms of every step, computed once: many millions of steps are timed.
     _flop_seconds: float = field(init=False, repr=False, compare=False)
     _byte_seconds: float = field(init=False, repr=False, compare=False)
     _layer_weights: int = field(init=False, repr=False, compare=False)
-    """Of the layers that are computed for all tokens."""
+    """Weights of the layers that are computed for all tokens."""
     _head_weights: int = field(init=False, repr=False, compare=False)
     _pair_seconds: float = field(init=False, repr=False, compare=False)
-    """Of a layer, for a token and one that it attends to."""
+    """Seconds of a layer, for a token and one that it attends to."""
     _kv_seconds: float = field(init=False, repr=False, compare=False)
-    """Of a layer, to move the keys and values of a token."""
+    """Seconds of a layer, to move the keys and values of a token."""
     _token_seconds: float = field(init=False, repr=False, compare=False)
-    """Of a layer, for each token more that a decode step attends to."""
+    """Seconds of a layer, for each token more that a decode step attends to."""
     _decode_shift: float = field(init=False, repr=False, compare=False)
     """Tokens that a decode step attends to beyond those computed before."""
     _flash: FlashAttention2 | None = field(init=False, repr=False, compare=False)
@@ -145,15 +146,16 @@ class LatencyModel:
 
     @property
     def longest_decodes(self) -> int:
-        """The contexts of how many requests, the longest of those that decode, a step's time depends on beside their sum."""
+        """The number of longest decoding contexts on which a step's time depends, beside the sum of all."""
         return 0 if self._flash is None else self._flash.longest
 
     def decode_run(self, requests: int, context: int, longest: Sequence[int] = ()) -> DecodeRun:
-        """Steps in which `requests` that have computed `context` tokens in all get a token each, and nothing else is computed.
+        """Return the run of steps in which `requests` with `context` computed tokens in all get a token each, and nothing else is
+        computed.
 
         `longest` has the `longest_decodes` longest of the contexts. FlashAttention 2 is summed exactly. Elsewhere a request's
         attention takes hypot((c + 1) a, (c + 2) b) in a layer with c tokens computed before. That is a line in c but for at most
-        hypot(a, b) / (8 (c + 1)): an eighth of what one token more takes, divided by the context.
+        hypot(a, b) / (8 (c + 1)): an eighth of one more token's time, divided by the context.
         """
         first, layers = self.mixed_seconds((), requests, context, longest), self.geometry.num_layers
         if self._flash is None:

@@ -1,11 +1,11 @@
-"""How many KV blocks an accelerator holds beside a model, as vLLM counts them.
+"""Count the KV blocks that fit on an accelerator beside a model, as vLLM does.
 
     available = ceil(memory · utilization) - weights - activations - graphs
     num_blocks = ⌊available / bytes of a block⌋
 
 all of them per accelerator: with tensor parallelism each has its part of the weights and of the K/V heads. `available_memory`,
-`bytes_per_block` and `Pool` are exact. What a forward pass and the CUDA graphs take, vLLM measures on the device; `size_cache`
-estimates it unless it is told.
+`bytes_per_block` and `Pool` are exact. vLLM measures the memory of a forward pass and of the CUDA graphs on the device;
+`size_cache` estimates both unless they are given.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
 from kvtool.engine.model.configs.geometry import Geometry
 
 _GIB = 1 << 30
-_WEIGHT_BYTES = 2  # bf16 or fp16: servers load even fp32 checkpoints as one of them
+_WEIGHT_BYTES = 2  # bf16 or fp16: servers convert even fp32 checkpoints to one of them
 
 GRAPH_BYTES = _GIB // 2
 """Estimate of captured CUDA graphs. vLLM's users report 0.1 to 0.7 GiB per accelerator, more for more captured batch sizes."""
 
 DEVICE_BYTES = 160 << 20
-"""Estimate of what is taken outside of torch: the libraries' and the communication's own memory."""
+"""Estimate of memory outside of torch: the libraries' and the communication's own."""
 
 LOGIT_BYTES = 32
 """Estimate of vLLM's sampling warm-up, for each logit: the logit itself, in float32 as well, sorted with 64-bit indices, and the
@@ -47,7 +47,7 @@ def available_memory(memory: int, utilization: float, weights: int, *, activatio
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The blocks that a number of bytes holds. `num_blocks` counts the null block, as vLLM does."""
+    """The blocks that fit into a number of bytes. `num_blocks` counts the null block, as vLLM does."""
 
     bytes_per_block: int
     block_size: int
@@ -80,13 +80,13 @@ class Pool:
         return self.num_blocks / self.blocks_for(max_model_len)
 
     def holds(self, max_model_len: int) -> bool:
-        """Whether one request of that length fits; where none does, vLLM does not start."""
+        """Return whether one request of that length fits; vLLM does not start if none does."""
         return self.blocks_for(max_model_len) <= self.usable_blocks
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What becomes of the memory of one accelerator, in bytes."""
+    """The use of one accelerator's memory, in bytes."""
 
     model: str
     memory: int
@@ -99,7 +99,7 @@ class Sizing:
 
     @property
     def fits(self) -> bool:
-        """Whether there is a KV cache at all."""
+        """Return whether there is a KV cache at all."""
         return self.pool.usable_blocks > 0
 
     @property
@@ -108,7 +108,7 @@ class Sizing:
         return 0 if self.fits else 2 * self.pool.bytes_per_block - self.available
 
     def check(self, max_model_len: int | None = None) -> None:
-        """EngineError where there is no KV cache, or where it does not hold one request of that length."""
+        """Raise EngineError if there is no KV cache, or if one request of that length does not fit."""
         if not self.fits:
             taken = f"{_gib(self.weights)} of {self.model}'s weights and the {_gib(self.activations + self.graphs)}"
             raise EngineError(
@@ -120,7 +120,7 @@ class Sizing:
             raise self._too_long(max_model_len, self.pool.longest_request)
 
     def check_planned(self, plan: CachePlan, max_model_len: int) -> None:
-        """EngineError where the KV cache does not hold one request of that length, whose groups are those of a plan."""
+        """Raise EngineError if one request of that length, with a plan's groups, does not fit."""
         pool = PlannedPool(plan, self.pool.num_blocks)
         if not pool.holds(max_model_len):
             raise self._too_long(max_model_len, pool.longest_request(max_model_len))
@@ -138,7 +138,7 @@ def _gib(count: int) -> str:
 
 
 def kv_heads_per_rank(geometry: Geometry, tensor_parallel: int) -> int:
-    """K/V heads on each of `tensor_parallel` accelerators: an even part of them, or a copy of one where they do not go round."""
+    """Return the K/V heads on each of `tensor_parallel` accelerators: an even part, or a copy of one if there are too few."""
     if tensor_parallel < 1:
         raise EngineError(f"tensor parallelism must be at least 1, not {tensor_parallel}")
     heads, kv_heads = geometry.num_heads, geometry.num_kv_heads
@@ -174,7 +174,8 @@ def estimated_activations(
     max_num_batched_tokens: int = EngineConfig.max_num_batched_tokens,
     max_num_seqs: int = EngineConfig.max_num_seqs,
 ) -> int:
-    """Peak of a forward pass of a full step, or of sampling for all its requests, whichever is larger; and what torch does not see.
+    """Return the peak of a full step's forward pass, or of sampling for all its requests, whichever is larger, plus memory outside
+    torch.
 
     In the pass, a layer's MLP takes most: its input, its residual, both halves of its gate and their product.
     """
@@ -198,9 +199,9 @@ def size_cache(
     graphs: int = GRAPH_BYTES,
     plan: CachePlan | None = None,
 ) -> Sizing:
-    """The KV cache of a model, served in bf16 or fp16, on an accelerator of `memory` bytes.
+    """Return the KV cache of a model, served in bf16 or fp16, on an accelerator of `memory` bytes.
 
-    `activations` and `graphs` are estimates unless given. `plan` says what a block takes; without one, all layers are plain.
+    `activations` and `graphs` are estimates unless given. `plan` gives the size of a block; without one, all layers are plain.
     """
     if not 0.0 < utilization <= 1.0:
         raise EngineError(f"memory utilization is in (0, 1], not {utilization}")

@@ -1,4 +1,4 @@
-"""Recorded cases of several groups of layers: their plan and their requests."""
+"""Recorded cases with several groups of layers: their plan and their requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kvtool.engine.request import Request
 
 
 def plan_of(resolved: dict[str, Any], context_parallel: int) -> CachePlan:
-    """The plan that a case says vLLM's planner made; its groups' blocks are those of one rank."""
+    """Return the plan that vLLM's planner made in a case; its groups' blocks are those of one rank."""
     groups = tuple(_group(group, context_parallel) for group in resolved["groups"])
     names = (
         "bytes_per_block", "scheduler_block_size", "hash_block_size", "hit_alignment", "max_in_flight_tokens", "num_spec_tokens",

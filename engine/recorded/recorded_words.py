@@ -1,4 +1,4 @@
-"""What a run did, in the words of recorded cases: one form for a single group of layers, one for several."""
+"""Write a run in the format of recorded cases: one form for a single group of layers, one for several."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def recorded_cache(config: EngineConfig) -> BlockPool:
 
 
 class PlainWords:
-    """One group: tables are lists of ids, contents labels."""
+    """The form for one group: tables are lists of ids, contents are labels."""
 
     def __init__(self, cache: BlockPool, labels: Labels) -> None:
         self.cache = cache
         self.labels = labels
         self.late = False
-        """Whether what is said of a request is so only when its tokens are taken in."""
+        """True if a request's entry is final only when its tokens are taken in."""
 
     def table(self, request: Request) -> list[Any]:
         return list(request.block_ids)
@@ -67,18 +67,18 @@ class PlainWords:
         ]
 
     def of_step(self, step: EngineStep) -> dict[str, Any]:
-        """What a trace says of a step besides what it computes."""
+        """Return a step's entry, without its computed tokens."""
         del step
         return {}
 
     def of_request(self, request: Request) -> dict[str, Any]:
-        """What is said of a request when its first token is there."""
+        """Return a request's entry when its first token is there."""
         del request
         return {}
 
 
 class GroupedWords(PlainWords):
-    """Several groups: a table and a label for each of them, and what only they have."""
+    """The form for several groups: a table and a label for each, and the fields that only they have."""
 
     def __init__(self, cache: BlockPool, labels: Labels) -> None:
         super().__init__(cache, labels)

@@ -1,4 +1,4 @@
-"""Recorded runs of llama.cpp's own server, against its rules here: each request's cached tokens."""
+"""Compare recorded runs of llama.cpp's own server with its rules here: each request's cached tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Case = dict[str, Any]
 
 
 def is_llama_cpp(case: Case) -> bool:
-    """Whether a file was recorded with llama.cpp: its slots have a context."""
+    """Return whether a file was recorded with llama.cpp: its slots have a context."""
     return isinstance(engine := case.get("engine"), dict) and "n_ctx_slot" in engine
 
 

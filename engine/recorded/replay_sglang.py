@@ -1,4 +1,4 @@
-"""What SGLang's own cache, queue and admission were recorded doing, against its rules here: tokens, evictions and batches."""
+"""Compare records of SGLang's own cache, queue and admission with its rules here: tokens, evictions and batches."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _OPTIONS: Final = {
     "new_token_ratio": "new_token_ratio",
     "chunked_prefill_size": "chunked_prefill_size",
 }
-"""What a recorded case calls SGLang's options."""
+"""SGLang's options by their names in a recorded case."""
 
 
 def recorded(case: dict[str, Any]) -> bool:
-    """Whether a case is a run of SGLang."""
+    """Return whether a case is a run of SGLang."""
     return "sglang" in case.get("recorded_with", {}) or {"engine", "mode"} <= case.keys()
 
 
 def differences(case: dict[str, Any]) -> Iterator[str]:
-    """Every difference from what SGLang did, the most telling first."""
+    """Return every difference from SGLang's record, the most informative first."""
     options, expected = _options(case["engine"]), case["expected"]
     got = _queue(options, case["requests"]) if case["mode"] == "queue" else _sequential(options, case["requests"])
     for name in ("prefill_batches", "cached_tokens", "evicted_tokens"):

@@ -22,7 +22,7 @@ from kvtool.engine.request import Request
 Vectors = dict[str, Any]
 
 LORA = Lora("sql-adapter", "/adapters/sql")
-"""The adapter of the vectors called `lora`; they do not say its name, so it was searched for until the hashes agreed."""
+"""The adapter of the vectors called `lora`. They do not give its name; it was searched for until the hashes agreed."""
 
 STORED_AS = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.float32": "fp32", "torch.uint8": "fp8_e4m3"}
 
@@ -155,4 +155,4 @@ DIFFERENCES: dict[str, Callable[[Vectors], Iterator[str]]] = {
     "sizing_vectors": sizing_differences,
     "sizing_vectors_hybrid": hybrid_sizing_differences,
 }
-"""How to compare the kinds of vectors, by the `kind` of their file."""
+"""Comparisons by the `kind` of a file."""

@@ -1,4 +1,4 @@
-"""The rules of llama.cpp's server: a request gets a slot, a saved prompt may take its place, and what they share is reused."""
+"""The rules of llama.cpp's server: a request gets a slot, a saved prompt may replace it, and their common tokens are reused."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kvtool.engine.rules.llama_cpp_saved import SavedPrompts
 from kvtool.engine.rules.rule_set import Asked, Served
 
 _SAVED_BELOW = np.float32(0.5)
-"""A slot is saved before a request that would keep less of it."""
+"""A slot is saved before a request that would keep a smaller part of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaCppAsked(Asked):
-    """A request with what llama.cpp's own API says of it besides."""
+    """A request with the extra fields of llama.cpp's own API."""
 
     id_slot: int | None = None
     """The slot to run in."""
     cache_prompt: bool = True
-    """Whether anything may be reused; the slot is overwritten in any case."""
+    """True if anything may be reused; the slot is overwritten in any case."""
     lora: Hashable = None
     """The adapters; a slot that last ran with others, or with none, is cleared."""
 
@@ -46,7 +46,7 @@ class LlamaCppCache:
         return self.memory.num_tokens + (self.saved.num_tokens if self.saved is not None else 0)
 
     def serve(self, asked: Asked) -> Served:
-        """As EngineCache says; what is evicted is neither in a slot nor in host memory any more."""
+        """Serve as EngineCache; evicted tokens are neither in a slot nor in host memory any more."""
         prompt = as_bytes(asked.prompt)
         room = self.options.slot_ctx - length(prompt)
         if not prompt or room <= 0:
@@ -65,7 +65,7 @@ class LlamaCppCache:
         if own.lora is not None and own.lora != slot.lora:
             slot.tokens = b""
             slot.checkpoints.clear()
-        slot.lora = own.lora  # a request that names no adapters takes a slot as it is
+        slot.lora = own.lora  # a request without adapters uses a slot with its adapters
         if self.saved is not None and self.options.saves_idle_slots:
             self._save_idle(self.saved, slot)
         self.num_served += 1
@@ -84,7 +84,7 @@ class LlamaCppCache:
         return self.saved.num_dropped if self.saved is not None else 0
 
     def _lost(self, before: list[bytes], busy: ServerSlot, begun: bytes, kept: int) -> int:
-        """Tokens of slots that are nowhere any more: of all before a request, and of what the busy one had when it began."""
+        """Return the tokens of slots that were lost: of all before a request, and of the busy one at its start."""
         lost = self._missing(begun, kept)
         for slot, tokens in zip(self.memory.slots, before, strict=True):
             if tokens != (begun if slot is busy else slot.tokens):
@@ -104,7 +104,7 @@ class LlamaCppCache:
         )
 
     def _shared(self, slot: ServerSlot, prompt: bytes) -> tuple[int, int]:
-        """Tokens of a slot that a prompt begins with, and those that are moved behind them."""
+        """Return the tokens of a slot with which a prompt begins, and the moved tokens after them."""
         shared, moved = common_prefix(slot.tokens, prompt), 0
         if self.options.cache_reuse and self.memory.can_move:
             for begin, to, tokens in moved_chunks(slot.tokens, prompt, shared, self.options.cache_reuse):
@@ -113,7 +113,7 @@ class LlamaCppCache:
         return shared, moved
 
     def _exchange(self, saved: SavedPrompts, slot: ServerSlot, prompt: bytes) -> None:
-        """Save a slot, and put what serves the prompt better in its place."""
+        """Save a slot, and replace it by a saved prompt that serves the prompt better."""
         self._save(saved, slot)
         if (better := saved.better(slot.tokens, prompt)) is not None and self.memory.read(slot, better):
             saved.remove(better)
@@ -125,7 +125,7 @@ class LlamaCppCache:
         best = None if id_slot is None else slots[id_slot % len(slots)]
         least, most = np.float32(self.options.slot_prompt_similarity), np.float32(0)
         if least:
-            for slot in slots:  # a number beyond the last slot wraps around, and then none is looked at
+            for slot in slots:  # a number beyond the last slot wraps around and disables the search
                 if slot.tokens and id_slot in (None, slot.id):
                     part = np.float32(common_prefix(slot.tokens, prompt)) / np.float32(length(prompt))
                     if part > most and part > least:
@@ -150,7 +150,7 @@ class LlamaCppCache:
                     self.memory.clear(slot)
 
     def check(self) -> None:
-        """What holds between two requests."""
+        """Assert the invariants between two requests."""
         if self.saved is not None:
             self.saved.check()
         for cells in self.memory.windows:
@@ -160,6 +160,6 @@ class LlamaCppCache:
 
 
 def _adapter(scope: Hashable) -> Lora | None:
-    """Of what keeps requests apart elsewhere, all that llama.cpp knows."""
+    """Return the only scope of requests that llama.cpp knows: the adapter."""
     parts = scope if isinstance(scope, tuple) else (scope,)
     return next((part for part in parts if isinstance(part, Lora)), None)

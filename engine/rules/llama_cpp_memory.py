@@ -12,9 +12,10 @@ from kvtool.engine.rules.llama_cpp_window import Positions, WindowCells, WindowC
 
 NEVER = -1
 
-_CELL_BYTES = 12  # of a token in what is written out: position, how many sequences, which one
+_CELL_BYTES = 12  # per saved token: position, number of sequences, the sequence
 _LAYER_BYTES = 24  # type and row size of keys, and of values
 _HEADER_BYTES = 8
+"""Bytes before the layers of a saved pool, in llama.cpp's format."""
 _STREAM_BYTES = 4  # how many cells of a pool follow
 
 _BEFORE_END = 4
@@ -34,7 +35,7 @@ class ServerSlot:
 
 
 class KVMemory:
-    """What the slots hold, in one pool for all or in one for each."""
+    """The contents of the slots, in one pool for all or in one for each."""
 
     def __init__(self, options: LlamaCppOptions) -> None:
         self.options = options
@@ -51,12 +52,12 @@ class KVMemory:
 
     @property
     def can_move(self) -> bool:
-        """Whether tokens may go to another position: not where the cells of the window are fewer than the others."""
+        """Return whether tokens may change position: not if the window has fewer cells than other layers."""
         return not self.windows or len(self.windows[0].pos) == self.options.pool_ctx
 
     @property
     def checkpoints(self) -> bool:
-        """Whether windows are written out while a prompt is computed."""
+        """Return whether windows are saved while a prompt is computed."""
         return self.options.kept_window is not None and self.options.ctx_checkpoints > 0
 
     def window_of(self, slot: ServerSlot) -> tuple[WindowCells, int] | None:
@@ -72,7 +73,7 @@ class KVMemory:
         self.cut(slot, 0)
 
     def cut(self, slot: ServerSlot, tokens: int) -> None:
-        """Free what a slot's window holds behind so many tokens."""
+        """Free the part of a slot's window after so many tokens."""
         if (own := self.window_of(slot)) is not None:
             own[0].cut(own[1], tokens)
 
@@ -91,7 +92,7 @@ class KVMemory:
         return SavedPrompt(slot.tokens, window, tuple(slot.checkpoints), num_bytes)
 
     def read(self, slot: ServerSlot, saved: SavedPrompt) -> bool:
-        """Put a saved prompt in place of what a slot holds; False, and the slot is empty, where the pool has no room for it."""
+        """Replace a slot's content by a saved prompt; return False, with an empty slot, if the pool has no room for it."""
         others = self.num_tokens - length(slot.tokens)
         self.clear(slot)
         if self.options.unified and others + length(saved.tokens) > self.options.pool_ctx:
@@ -115,10 +116,10 @@ class KVMemory:
     def _window_bytes(self, positions: Positions) -> int:
         return self._bytes(len(positions), self.options.window_bytes_per_token, self.options.window_layers)
 
-    # what a request computes
+    # tokens that a request computes
 
     def usable(self, slot: ServerSlot, shared: int, prompt: int) -> int:
-        """Of so many tokens that a slot has in common with a prompt, those whose window is there, or in a checkpoint."""
+        """Return how many of a slot's common tokens are usable: their window is there, or in a checkpoint."""
         if (own := self.window_of(slot)) is None:
             return shared
         least = max(0, shared - (self.options.kept_window or 0) - (shared == prompt))

@@ -1,4 +1,4 @@
-"""What a model's layers say of the options of llama.cpp's rules."""
+"""Derive options of llama.cpp's rules from a model's layers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _OTHER_RULES = "take a model that has attention alone, or another engine's rules
 
 
 def llama_cpp_facts(model: ServedModel, kv_dtype: str) -> dict[str, int]:
-    """Values by the names of LlamaCppOptions: bytes and layers with and without a window, the window, the context.
+    """Return values by the names of LlamaCppOptions: bytes and layers with and without a window, the window, the context.
 
-    EngineError where the model has layers that the rules leave out: nothing of it is guessed then.
+    EngineError if the model has layers that the rules leave out; nothing is guessed then.
     """
     if model.states:
         raise EngineError(
@@ -31,7 +31,7 @@ def llama_cpp_facts(model: ServedModel, kv_dtype: str) -> dict[str, int]:
         raise EngineError(f"{model.name} has windows of {lengths} tokens, and llama.cpp knows one", hint=_OTHER_RULES)
     dtype = find_kv_dtype(kv_dtype)
     full = [layer for layer in model.attention if layer.window is None]
-    if not full:  # in families whose layers all have a window llama.cpp keeps everything: seen with Llama and Phi 3
+    if not full:  # in families whose layers all have a window llama.cpp keeps everything: observed with Llama and Phi 3
         full, windows = model.attention, []
     facts = {"kv_layers": len(full), "kv_bytes_per_token": _bytes(full, dtype)}
     if windows:

@@ -1,4 +1,4 @@
-"""Options of llama.cpp's server that decide what it reuses, under its own names, and what the server makes of them."""
+"""Options of llama.cpp's server that affect reuse, under its own names, with the values that the server derives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_SLOTS = 256
 """`LLAMA_MAX_SEQ` of llama.cpp, which starts with no more."""
 
 _CONTEXT_STEP = 256
-"""The context of a slot is rounded up to a multiple of it."""
+"""The context of a slot is rounded up to a multiple of this, as llama.cpp does."""
 
 _MIB = 1024 * 1024
 
@@ -36,29 +36,29 @@ _LEAST = {
 
 @dataclass(frozen=True, slots=True)
 class LlamaCppOptions:
-    """Flags of `llama-server`, and below `sliding_window` what it reads from the model. EngineError where one cannot be."""
+    """Flags of `llama-server` and, below `sliding_window`, values that it reads from the model. EngineError for an invalid one."""
 
     parallel: int | None = None
     """Slots (`--parallel`, `-np`); None is llama.cpp's own choice: four, and one pool for all of them."""
     ctx_size: int = 131_072
     """Tokens of KV of all slots together (`--ctx-size`, `-c`)."""
     kv_unified: bool | None = None
-    """One pool for all slots (`--kv-unified`); None: only where `parallel` is not given."""
+    """One pool for all slots (`--kv-unified`); None: only if `parallel` is not given."""
     kv_unified_per_slot: int | None = None
     """The most tokens of one slot of a shared pool (`--kv-unified-per-slot`); None: the whole pool."""
     cache_ram: int = 8192
-    """MiB of host memory for saved prompts (`--cache-ram`); 0 is none, -1 no limit of bytes: then all of them together hold
-    `ctx_size` tokens at most."""
+    """MiB of host memory for saved prompts (`--cache-ram`); 0 is none, -1 no limit of bytes. Without that limit, all of them
+    together may have `ctx_size` tokens."""
     cache_idle_slots: bool = True
-    """Whether a new request saves all other slots to host memory, and with one pool clears them (`--cache-idle-slots`)."""
+    """True if a new request saves all other slots to host memory, and with one pool clears them (`--cache-idle-slots`)."""
     slot_prompt_similarity: float = 0.1
-    """The part of a prompt that a slot must hold to be chosen for it (`--slot-prompt-similarity`); 0 turns that off."""
+    """The least common part of a prompt for which its slot is chosen (`--slot-prompt-similarity`); 0 turns that off."""
     cache_reuse: int = 0
     """The shortest chunk that is moved to another position (`--cache-reuse`); 0 is none."""
     batch_size: int = 2048
     ubatch_size: int = 512
     swa_full: bool = False
-    """Whether layers with a window keep all tokens (`--swa-full`)."""
+    """True if layers with a window keep all tokens (`--swa-full`)."""
     ctx_checkpoints: int = 32
     """Checkpoints of the window a slot (`--ctx-checkpoints`)."""
     checkpoint_min_step: int = 8192
@@ -93,12 +93,12 @@ class LlamaCppOptions:
 
     @property
     def slots(self) -> int:
-        """How many prompts are kept in place."""
+        """Number of prompts kept in place."""
         return AUTO_SLOTS if self.parallel is None else self.parallel
 
     @property
     def unified(self) -> bool:
-        """Whether all slots share one pool."""
+        """Return whether all slots share one pool."""
         return self.parallel is None if self.kv_unified is None else self.kv_unified
 
     @property
@@ -114,7 +114,7 @@ class LlamaCppOptions:
 
     @property
     def slot_ctx(self) -> int:
-        """Tokens that one slot may hold."""
+        """The most tokens of one slot."""
         return self.pool_ctx if self.kv_unified_per_slot is None else min(self.pool_ctx, self.kv_unified_per_slot)
 
     @property

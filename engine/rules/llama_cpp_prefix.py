@@ -1,4 +1,4 @@
-"""What two token lists of llama.cpp share: from their start, and in chunks that may be moved. Lists are int32 in bytes."""
+"""Compare two token lists of llama.cpp: from their start, and in chunks that may be moved. Lists are int32 in bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvtool.engine.rules.rule_set import Ids
 
 TOKEN_BYTES = 4
 
-_FIRST = 256  # most lists that differ do so early: so many bytes are looked at before all are
+_FIRST = 256  # most differing lists differ early, so this many bytes are compared first
 
 
 def as_bytes(ids: Ids) -> bytes:
@@ -22,12 +22,12 @@ def as_ids(tokens: bytes) -> Ids:
 
 
 def length(tokens: bytes) -> int:
-    """How many tokens a list has."""
+    """Return the number of tokens of a list."""
     return len(tokens) // TOKEN_BYTES
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
-    """How many tokens two lists begin with alike."""
+    """Return the number of equal leading tokens of two lists."""
     size = min(len(one), len(other))
     if one[:_FIRST] != other[:_FIRST]:
         size = min(size, _FIRST)
@@ -38,14 +38,14 @@ def common_prefix(one: bytes, other: bytes) -> int:
 
 
 def moved_chunks(cached: bytes, prompt: bytes, shared: int, least: int) -> list[tuple[int, int, int]]:
-    """Chunks of at least `least` tokens behind the shared start that go to another place: (from, to, tokens), in order.
+    """Return chunks of at least `least` tokens after the shared start that can be moved: (from, to, tokens), in order.
 
-    The place in the prompt stays where it is until a chunk fits there; only the one in the cached tokens moves on.
+    The place in the prompt stays until a chunk fits there; only the place in the cached tokens advances.
     """
     held, wanted = as_ids(cached), as_ids(prompt)
     at, to, chunks = shared, shared, []
     while at < len(held) and to < len(wanted):
-        # where the next token stands is where a chunk can begin; a chunk that is too short cannot hide a longer one
+        # a chunk can begin only at an occurrence of the next token; a chunk that is too short cannot hide a longer one
         begins = np.flatnonzero(held[at:] == wanted[to])
         for begin in begins:
             found = at + int(begin)

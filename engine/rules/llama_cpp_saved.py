@@ -17,7 +17,7 @@ _LEAST_KEPT = np.float32(0.25)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SavedPrompt:
-    """A token list, the positions whose window was written out, its checkpoints, and the bytes of all of it."""
+    """A token list, the positions with a saved window, its checkpoints, and the bytes of everything."""
 
     tokens: bytes
     window: Positions | None
@@ -32,24 +32,22 @@ class SavedPrompts:
         self.most_bytes = most_bytes
         self.most_tokens = most_tokens
         self.prompts: dict[bytes, SavedPrompt] = {}
-        """By their tokens, the oldest first."""
+        """Prompts by their tokens, the oldest first."""
         self.num_bytes = 0
         self.num_tokens = 0
         self.num_dropped = 0
         """Tokens that went for want of room, so far."""
-        self._sorted: list[
-            bytes
-        ] = []  # so that what begins with a prompt stands behind it, and its own start before it
+        self._sorted: list[bytes] = []  # so that continuations of a prompt sort after it, and its own start before it
 
     def covers(self, tokens: bytes) -> bool:
-        """Whether a saved prompt begins with these tokens."""
+        """Return whether a saved prompt begins with these tokens."""
         index = bisect_left(self._sorted, tokens)
         return index < len(self._sorted) and self._sorted[index].startswith(tokens)
 
     def save(self, new: SavedPrompt) -> None:
-        """Add a prompt that none covers, in place of the one that it covers and of the oldest beyond the limit of bytes.
+        """Add a prompt that none covers, in place of the one that it covers, and drop the oldest beyond the limit of bytes.
 
-        What is larger than the whole list may be is not added, and drops nothing.
+        A prompt larger than the limit is not added, and drops nothing.
         """
         assert not self.covers(new.tokens), "only what is not there yet is saved"
         if self.most_bytes is not None and new.num_bytes > self.most_bytes:
@@ -65,9 +63,9 @@ class SavedPrompts:
         self.num_tokens += length(new.tokens)
 
     def better(self, held: bytes, prompt: bytes) -> SavedPrompt | None:
-        """The prompt that serves better than what a slot holds: more of it is common, and a larger part of it is.
+        """Return the prompt that serves better than a slot: with more common tokens, and a larger common part.
 
-        Both must be more than those of the best so far, from the oldest on.
+        Both must exceed the best so far, from the oldest on.
         """
         shared = common_prefix(held, prompt)
         part = np.float32(shared) / np.float32(length(held)) if held else np.float32(-1)
@@ -91,7 +89,7 @@ class SavedPrompts:
         self.num_tokens -= length(saved.tokens)
 
     def trim(self) -> None:
-        """Where there is no limit of bytes: drop the oldest beyond the one of tokens."""
+        """Drop the oldest beyond the limit of tokens, if there is no limit of bytes."""
         while self.most_bytes is None and self.num_tokens > self.most_tokens:
             self._drop_oldest()
 
@@ -101,7 +99,7 @@ class SavedPrompts:
         self.num_dropped += length(oldest.tokens)
 
     def check(self) -> None:
-        """What holds between two requests."""
+        """Assert the invariants between two requests."""
         assert self._sorted == sorted(self.prompts)
         assert not any(after.startswith(before) for before, after in pairwise(self._sorted))
         assert self.num_bytes == sum(saved.num_bytes for saved in self.prompts.values())

@@ -1,4 +1,4 @@
-"""llama.cpp's server as one of the rule sets: what was compared, which limits can be lifted, which settings may win tokens back."""
+"""llama.cpp's server as one of the rule sets: evidence, limits that can be lifted, settings that may win tokens back."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from kvtool.engine.rules.llama_cpp_options import MOST_SLOTS, LlamaCppOptions
 from kvtool.engine.rules.rule_set import OtherSetting, RuleSet, Rung
 
 WINDOW, LIST_FULL, SLOT_LOST = "window", "host_list_full", "slot_lost"
-"""Fates, in words of the ledger."""
+"""Fates, in the ledger's words."""
 
 _MIB = 1024 * 1024
 _ANY_MIB = 1 << 40
+"""More host memory than any server has."""
 _CHUNK = 256
+"""Least tokens of a moved chunk in the proposed `--cache-reuse`; the value of the server's presets for code completion."""
 _ALIKE = 0.9
-"""The part of a prompt that a slot must hold to be taken for it, where a shared head alone should not be enough."""
+"""The similarity at which a slot is chosen, high enough that a shared head alone is not enough."""
 
 
 def _no_window(options: LlamaCppOptions) -> LlamaCppOptions:
@@ -31,7 +33,7 @@ def _list_of(options: LlamaCppOptions, tokens: int) -> LlamaCppOptions:
 
 
 def _more_slots(options: LlamaCppOptions, times: int, similarity: float | None) -> OtherSetting[LlamaCppOptions]:
-    """So many times the slots and the context; with a `similarity` prompts that only share a head get slots of their own."""
+    """Multiply the slots and the context; with a `similarity`, prompts that only share a head get slots of their own."""
     slots = times * options.slots
     changed = replace(options, parallel=slots, ctx_size=times * options.ctx_size)
     what = f"keep more prompts in place: --parallel {slots} --ctx-size {changed.ctx_size}"
@@ -42,7 +44,7 @@ def _more_slots(options: LlamaCppOptions, times: int, similarity: float | None) 
 
 
 def _more_of_windows(options: LlamaCppOptions) -> list[OtherSetting[LlamaCppOptions]]:
-    """Of a saved prompt only the window is there, even with --swa-full: so prompts are to stay in their slots besides."""
+    """Extend windows. A saved prompt has only its window, even with --swa-full, so prompts also need slots of their own."""
     full, memory = replace(options, swa_full=True), "layers with a window need memory for the whole context then"
     found = [OtherSetting(WINDOW, "keep all tokens of layers with a window: --swa-full", full, memory)]
     if options.saves_idle_slots:

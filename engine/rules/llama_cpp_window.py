@@ -1,4 +1,4 @@
-"""Where llama.cpp keeps the last tokens of layers with a sliding window: cells, and checkpoints that are written out."""
+"""Model llama.cpp's memory of the last tokens in layers with a sliding window: cells, and saved checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Positions = npt.NDArray[np.int64]
 class WindowCheckpoint:
     """The window before token `num_tokens` of a prompt.
 
-    The cells held the positions from `first` to `last`; written out were only those in `positions`, which the window reached.
+    The cells had the positions from `first` to `last`; only those in `positions`, which the window reached, were saved.
     """
 
     num_tokens: int
@@ -29,10 +29,10 @@ class WindowCheckpoint:
 
 
 class WindowCells:
-    """One pool: each cell holds the KV of a position of one slot. What a window no longer reaches may be overwritten.
+    """One pool: each cell has the KV of a position of one slot. Positions before the window may be overwritten.
 
-    Cells are looked for from behind the last ones that were found, so a token outlives its window until the search comes round.
-    What is held of a slot has no gaps.
+    The search for cells continues after the last result, so a token outlives its window until the search comes round. A slot's
+    positions have no gaps.
     """
 
     def __init__(self, cells: int, window: int, slots: int) -> None:
@@ -40,7 +40,7 @@ class WindowCells:
         self.pos: Positions = np.full(cells, _EMPTY, dtype=np.int64)
         self.slot: Positions = np.zeros(cells, dtype=np.int64)
         self.first = [_EMPTY] * slots
-        """The smallest position that is held of each slot; -1 where none is."""
+        """The smallest position of each slot; -1 for none."""
         self.last = [_EMPTY] * slots
         self.used = 0
         self.head = 0
@@ -59,7 +59,7 @@ class WindowCells:
             at += step
 
     def _run(self, slot: int, tokens: int) -> int:
-        """How many tokens that come one at a time go straight on from the head: into empty cells, or over the slot's own oldest."""
+        """Return how many tokens, one at a time, go straight on from the head: into empty cells, or over the slot's own oldest."""
         here = slice(self.head, self.head + tokens)
         pos = self.pos[here]
         steps = np.arange(len(pos))
@@ -71,7 +71,7 @@ class WindowCells:
         return len(pos) if on.all() else int(on.argmin())
 
     def put(self, slot: int, positions: Positions) -> bool:
-        """Find cells for positions that follow what a slot holds, or are all it holds: for all of them, or False."""
+        """Find cells for positions that follow a slot's positions, or are its first: for all of them, or return False."""
         if (cells := self._find(len(positions))) is None:
             return False
         self._place(slot, positions, cells)
@@ -110,7 +110,7 @@ class WindowCells:
         return free
 
     def _forget(self, slot: int, most: int) -> None:
-        """Free what is left of the positions up to one that was overwritten."""
+        """Free the rest of the positions up to an overwritten one."""
         left = self.pos <= most
         left &= (self.slot == slot) & (self.pos >= self.first[slot])
         self._empty(left)
@@ -133,7 +133,7 @@ class WindowCells:
             self.last[slot] = begin - 1
 
     def move(self, slot: int, begin: int, end: int, to: int) -> None:
-        """The positions from `begin` to before `end` of a slot become those from `to` on; what stood in between goes."""
+        """Move the positions from `begin` to before `end` of a slot to `to`; positions in between are freed."""
         mine = self.slot == slot
         self._empty(mine & (self.pos >= to) & (self.pos < begin))
         self.pos[mine & (self.pos >= begin) & (self.pos < end)] -= begin - to
@@ -142,14 +142,14 @@ class WindowCells:
         self.head = 0
 
     def saved(self, slot: int) -> Positions:
-        """What is written out of a slot, in the order of the cells: what its window still reaches."""
+        """Return the saved part of a slot, in the order of the cells: the positions that its window still reaches."""
         reached: Positions = self.pos[
             (self.slot == slot) & (self.pos > self.last[slot] - self.window) & (self.pos != _EMPTY)
         ]
         return reached
 
     def restore(self, slot: int, positions: Positions) -> None:
-        """Put what was written out in place of all that the slot holds."""
+        """Replace all of the slot's positions by a saved checkpoint."""
         self.cut(slot, 0)
         if len(positions):
             done = self.put(slot, positions)
@@ -157,7 +157,7 @@ class WindowCells:
             self.first[slot], self.last[slot] = int(positions.min()), int(positions.max())
 
     def check(self) -> None:
-        """What holds between two requests."""
+        """Assert the invariants between two requests."""
         assert self.used == np.count_nonzero(self.pos != _EMPTY)
         for slot, (first, last) in enumerate(zip(self.first, self.last, strict=True)):
             held = np.sort(self.pos[(self.slot == slot) & (self.pos != _EMPTY)])

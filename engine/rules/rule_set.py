@@ -1,4 +1,4 @@
-"""What every engine's rules have in common: requests one at a time, the tokens that each reuses, and why it reuses no more."""
+"""The common part of all engines' rules: requests one at a time, their reused tokens, and the reason for every loss."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Ids = npt.NDArray[np.int32]
 O = TypeVar("O")  # noqa: E741 - the options of an engine
 
 Status = Literal["driven", "read"]
-"""Compared with the engine's own code, or read from its source and not run."""
+"""Evidence: compared with the engine's own code, or read from its source and not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request: `prompt` int32[n], and all tokens that were sampled for it, int32[m]; the last one is never computed.
+    """A request: `prompt` int32[n], and all its sampled tokens, int32[m]; the last one is never computed.
 
-    What differs in `scope` (salt, adapter, extra key) shares nothing, where the engine knows such scopes.
+    Requests with different `scope` (salt, adapter, extra key) share nothing, if the engine knows such scopes.
     """
 
     prompt: Ids
@@ -31,9 +31,9 @@ class Asked:
 
 
 class Served(NamedTuple):
-    """What became of a request: tokens of its prompt that were reused, and tokens that were thrown away for it.
+    """The result of a request: reused tokens of its prompt, and tokens evicted for it.
 
-    `loss` says in the engine's own terms why it reused less than one lasting cache of single tokens would have.
+    `loss` names in the engine's own terms why it reused less than one lasting cache of single tokens would have.
     """
 
     cached: int
@@ -45,18 +45,18 @@ class EngineCache(Protocol):
     """An engine's prefix cache, as far as its rules are known."""
 
     def serve(self, asked: Asked) -> Served:
-        """Look a request up, run it alone to its end, and keep what the engine keeps. EngineError where it could never run, and
-        then nothing has changed."""
+        """Look a request up, run it alone to its end, and keep its tokens as the engine does. EngineError, with nothing changed,
+        if it could never run."""
         ...
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that the cache holds now."""
+        """Tokens in the cache now."""
         ...
 
 
 class EngineQueue(Protocol):
-    """An engine's prefix cache under requests that come together: its queue, its admission, what runs side by side."""
+    """An engine's prefix cache with concurrent requests: its queue, its admission, its running requests."""
 
     def check(self, asked: Asked) -> None:
         """EngineError for a request that could never run."""
@@ -73,13 +73,13 @@ class EngineQueue(Protocol):
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that the cache holds now."""
+        """Tokens in the cache now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rung(Generic[O]):
-    """A limit that can be lifted: what then hits besides has this fate, in words of the ledger."""
+    """A limit that can be lifted. Tokens that hit only then have this fate, in the ledger's words."""
 
     fate: str
     lifted: Callable[[O], O]
@@ -88,11 +88,11 @@ class Rung(Generic[O]):
 
 @dataclass(frozen=True, slots=True)
 class OtherSetting(Generic[O]):
-    """Another setting of the engine that may win back tokens of a fate; what it wins is found by running with it."""
+    """Another setting of the engine that may win back tokens of a fate; a run with it measures the gain."""
 
     fate: str
     what: str
-    """In the imperative, with the engine's own flag: "split the cache into 8 slots: --parallel 8"."""
+    """An imperative with the engine's own flag: "split the cache into 8 slots: --parallel 8"."""
     options: O
     warning: str = ""
 
@@ -105,14 +105,14 @@ class RuleSet(Generic[O]):
     """
 
     name: str
-    """As `--rules` takes it."""
+    """Name as in `--rules`."""
     engine: str
-    """With the version that the rules are of."""
+    """Engine, with the version of the rules."""
     status: Status
     evidence: str
-    """What they were compared with, or where they were read, in a sentence."""
+    """A sentence: the comparison or the source of the rules."""
     not_modelled: tuple[str, ...]
-    """What of the engine the rules leave out."""
+    """Parts of the engine that the rules leave out."""
     options: O
     make: Callable[[O], EngineCache]
     unit: Callable[[O], int]
@@ -120,35 +120,35 @@ class RuleSet(Generic[O]):
     ladder: tuple[Rung[O], ...] = ()
     """Limits in the order in which they are lifted, each on top of those before."""
     rest: str = "evicted"
-    """The fate of what one lasting cache of such units would have had and the last rung has not."""
+    """The fate of tokens that one lasting cache of such units would have hit and the last rung does not."""
     scopes: bool = True
-    """Whether salts keep tenants apart."""
+    """True if salts keep tenants apart."""
     moves: bool = False
-    """Whether text behind a difference may hit, moved from where it was computed; answers may change then."""
+    """True if text after a difference may hit, moved from its old position; answers may change then."""
     remedies: Callable[[O], tuple[OtherSetting[O], ...]] = lambda _: ()
     queue: Callable[[O], EngineQueue] | None = None
     """An empty cache for requests that come together; None where the rules know them one at a time only."""
     queue_ladder: tuple[Rung[O], ...] = ()
-    """The same as `ladder`, for that cache; what one at a time would have hit besides was being computed."""
+    """The `ladder` of that cache; extra hits of requests one at a time were being computed."""
     eviction: str = ""
-    """What goes first, in a few words, where nobody can choose another policy."""
+    """The order of eviction in a few words, if users cannot choose another policy."""
     limited: Callable[[O, int], O] | None = None
-    """The options with room for so many tokens of KV; None where no such number says how much the engine keeps."""
+    """The options with room for so many tokens of KV; None if no such number limits the engine."""
 
 
 AnyRuleSet = RuleSet[Any]
-"""Of any engine: whoever has one of these takes its options from it."""
+"""Rules of any engine; options must come from the same rule set."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleChoice:
-    """An engine's rules with the options that it has: all that a run needs of it."""
+    """An engine's rules with its options: everything that a run needs."""
 
     rules: AnyRuleSet
     options: Any
-    """Of the type of the rule set's own."""
+    """Options, of the rule set's own type."""
     together: int = 1
-    """Requests that come at one moment; the next come when all of them are answered."""
+    """Number of requests that arrive at one moment; the next arrive when all of them are answered."""
 
     def make(self) -> EngineCache:
         """An empty cache."""
@@ -166,11 +166,12 @@ class RuleChoice:
 
     @property
     def rest(self) -> str:
-        """The fate of what one lasting cache would have had, one request at a time, and the last rung has not."""
+        """The fate of tokens that one lasting cache would have hit, one request at a time, and the last rung does not."""
         return self.rules.rest if self.together == 1 else "in_flight"
 
     def rungs(self) -> list[tuple[str, RuleChoice]]:
-        """The kinder rules that differ from these, each with the fate of what it adds; all limits before are lifted, too."""
+        """Return the relaxed rules that differ from these, each with the fate of its extra hits; all limits before are lifted,
+        too."""
         found, options = list[tuple[str, RuleChoice]](), self.options
         for rung in self.rules.ladder if self.together == 1 else self.rules.queue_ladder:
             lifted = rung.lifted(options)

@@ -1,4 +1,4 @@
-"""The rule sets that there are, by name; each is imported when it is asked for."""
+"""The rule sets by name; each is imported on demand."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _HOMES = {
     "trtllm": ("trtllm", "TRTLLM"),
     "llamacpp": ("llama_cpp_set", "LLAMA_CPP"),
 }
-"""In the order in which tables show them: the module, and what in it is the rule set."""
+"""Modules and the rule set in each, in the order of tables."""
 
 
 def rule_set_names() -> tuple[str, ...]:
-    """As `--rules` takes them."""
+    """Return the names that `--rules` takes."""
     return tuple(_HOMES)
 
 

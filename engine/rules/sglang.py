@@ -20,7 +20,7 @@ class SglangCache:
         self.memory = RadixMemory(options)
         lasting = options.max_total_tokens is None and options.page_size == 1
         self._everything = None if lasting else PageTree()
-        """All that was ever computed, where the pool does not hold it."""
+        """All prefixes ever computed, if the pool is limited."""
 
     def serve(self, asked: Asked) -> Served:
         """Look a request up, run it alone to its end, and keep its prompt and answer."""
@@ -49,7 +49,8 @@ class SglangCache:
         return present
 
     def _loss(self, request: RadixRequest, present: int) -> str:
-        """What cost the request a hit: `present` tokens of its prompt, in whole pages, were in the pool when it was computed."""
+        """Return the reason for a smaller hit: `present` tokens of its prompt, in whole pages, were in the pool when it was
+        computed."""
         if self._everything is not None:
             _, present = self._everything.extend(self._everything.root, request.scope, request.text, 0)
             present = min(present, request.num_prompt)
@@ -64,7 +65,7 @@ class SglangCache:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that the tree holds now."""
+        """Tokens in the tree now."""
         return self.memory.tree.num_tokens
 
 

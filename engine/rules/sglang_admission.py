@@ -1,4 +1,4 @@
-"""Whether SGLang lets a waiting request into the prefill batch that it puts together, and how much of it."""
+"""SGLang's admission of a waiting request into the prefill batch, in full or in part."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_request import RadixRequest
 
 LONGEST_RESERVED = 4096
-"""Tokens of an answer that are reserved at most."""
+"""Most tokens reserved for an answer: SGLang's CLIP_MAX_NEW_TOKENS."""
 
 
 class Admitted(Enum):
-    """What becomes of the requests behind one that was tried."""
+    """The consequence for the requests after the one just tried."""
 
     MORE = auto()
     NO_MEMORY = auto()
-    """Nobody else fits until a request ends."""
+    """No other request fits until one ends."""
     ENOUGH = auto()
     """The batch has as many tokens as it takes."""
 
 
 class PrefillBatch:
-    """A prefill batch while it grows, with what is promised to it and to the requests that run already."""
+    """A growing prefill batch, with the memory promised to it and to running requests."""
 
     def __init__(
         self, options: SglangOptions, memory: RadixMemory, running: Sequence[RadixRequest], new_token_ratio: float
     ) -> None:
         self.requests: list[RadixRequest] = []
         self.cut: RadixRequest | None = None
-        """The one of them that goes on in the next batch."""
+        """The request that continues in the next batch."""
         self._memory = memory
         self._page = options.page_size
         self._longest_answer = options.longest_answer
@@ -40,11 +40,11 @@ class PrefillBatch:
         self._promised = sum(self._reserved(request, request.num_left) * new_token_ratio for request in running)
         """Tokens for prompts and answers that are not taken yet."""
         self._taken = 0
-        """Of these, those that the prefill itself takes."""
+        """The part of these that prefill itself takes."""
 
     @property
     def state(self) -> Admitted:
-        """Whether another request may be tried."""
+        """Return whether another request may be tried."""
         reachable = self._memory.num_reachable
         if reachable <= self._promised or reachable <= self._taken:
             return Admitted.NO_MEMORY
@@ -59,7 +59,7 @@ class PrefillBatch:
         self._take(request, min(request.num_known, request.computed + (most if most > 0 else self._chunk_left)))
 
     def add(self, request: RadixRequest) -> Admitted:
-        """Try a request whose prefix was looked up. Its prefix is locked already when room is looked for: it cannot give way."""
+        """Try a request whose prefix was looked up. Its prefix is locked before room is made, so it is not evicted."""
         tree = self._memory.tree
         tree.lock(request.node)
         verdict, end = self._fits(request)

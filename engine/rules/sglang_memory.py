@@ -1,4 +1,4 @@
-"""SGLang's pool of KV: room is made by evicting, and what is computed goes into the tree after each prefill and at the end."""
+"""SGLang's pool of KV: evictions make room, and computed tokens enter the tree after each prefill and at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvtool.engine.rules.sglang_tree import PageTree
 
 
 class RadixMemory:
-    """The tree and what is free beside it, in tokens of whole pages."""
+    """The tree and the free memory beside it, in tokens of whole pages."""
 
     def __init__(self, options: SglangOptions) -> None:
         self.page_size = options.page_size
@@ -30,7 +30,7 @@ class RadixMemory:
         return -(-tokens // self.page_size) * self.page_size
 
     def match(self, request: RadixRequest) -> None:
-        """Look a request up: all but the last token that is known, as that token's logits are needed."""
+        """Look a request up: all known tokens but the last, because that token's logits are needed."""
         request.start(*self.tree.match(request.scope, request.key(request.num_known - 1)))
 
     def make_room(self, tokens: int) -> bool:
@@ -44,7 +44,7 @@ class RadixMemory:
     def prefill(self, batch: Sequence[RadixRequest]) -> None:
         """Compute the requests of a batch, which are locked, up to their targets.
 
-        Where pages have more than one token, SGLang asks for a page a request more than is needed.
+        If pages have more than one token, SGLang requests one page per request more than needed.
         """
         asked = sum(request.target - request.computed for request in batch)
         if self.page_size > 1:
@@ -58,11 +58,11 @@ class RadixMemory:
             request.computed = request.target
 
     def can_decode(self, running: Sequence[RadixRequest]) -> bool:
-        """Whether there is a page for each request that begins one with its next token; what must be evicted for that, is."""
+        """Return whether each request that begins a page with its next token gets one, after evictions."""
         return self.make_room(self._new_pages(running))
 
     def decode(self, running: Sequence[RadixRequest]) -> None:
-        """Compute a token of each: SGLang asks for a page a request, and takes one where a page begins."""
+        """Compute a token of each request: SGLang requests one page each, and takes one where a page begins."""
         self.make_room(len(running) * self.page_size)
         self.num_free -= self._new_pages(running)
         for request in running:
@@ -102,17 +102,17 @@ class RadixMemory:
         return present
 
     def release(self, request: RadixRequest) -> None:
-        """End a request: what it has computed goes into the tree, a last page that is not whole is freed."""
+        """End a request: its computed tokens enter the tree, and a partial last page is freed."""
         self.publish(request)
         self._leave(request)
 
     def take_back(self, request: RadixRequest) -> None:
-        """Free what the tree does not hold of a request, which is to begin anew."""
+        """Free the tokens of a request outside the tree; the request starts again."""
         self._leave(request)
         request.start(self.tree.root, 0)
 
     def _leave(self, request: RadixRequest) -> None:
-        """An answer is worth one less than its prompt, so that it goes before, whatever else a priority says."""
+        """Value an answer one below its prompt, so that it is evicted first under any priority."""
         tree = self.tree
         self.num_free += self.whole_pages(request.computed) - request.held
         if self._may_run_short:

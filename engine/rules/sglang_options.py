@@ -1,4 +1,4 @@
-"""What a user of SGLang sets, in SGLang's own names, and what of it decides over the prefix cache."""
+"""Options of SGLang that affect the prefix cache, in SGLang's own names."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class SglangOptions:
     max_prefill_tokens: int = 16384
     """Tokens in a prefill batch; its first request may be longer."""
     chunked_prefill_size: int | None = None
-    """Tokens of a prompt that are computed at once; None computes prompts whole, whatever max_prefill_tokens says of the first."""
+    """Tokens of a prompt computed at once; None computes whole prompts, and max_prefill_tokens does not limit the first."""
     new_token_ratio: float = 0.7
-    """The share of what running requests may still answer that is kept free. SGLang lowers it while it decodes; here it stays."""
+    """Reserved share of the running requests' possible answers. SGLang lowers it while it decodes; here it is constant."""
 
     def __post_init__(self) -> None:
         if self.page_size < 1:
@@ -76,7 +76,7 @@ class SglangOptions:
         return self.max_total_tokens - self.max_total_tokens % self.page_size
 
     def longest_answer(self, prompt: int) -> int:
-        """To how many tokens SGLang cuts what is asked for behind a prompt of so many tokens; a token is sampled even of none."""
+        """Return the limit to which SGLang cuts the requested tokens after a prompt of so many tokens; at least one is sampled."""
         if self.max_total_tokens is None:
             return UNLIMITED
         whole = -(-prompt // self.page_size) * self.page_size
@@ -102,7 +102,7 @@ class SglangOptions:
 
     @property
     def rank(self) -> Rank:
-        """What decides over a leaf before its last use does."""
+        """The order of eviction of leaves, before their last use decides."""
         match self.radix_eviction_policy:
             case "lfu":
                 return _uses

@@ -1,4 +1,4 @@
-"""In which order SGLang takes waiting requests: first come, longest match, or depth first through the tree by weight."""
+"""SGLang's orders of waiting requests: first come, longest match, or depth first through the tree by weight."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kvtool.engine.rules.sglang_request import RadixRequest
 from kvtool.engine.rules.sglang_tree import PageNode, PageTree
 
 MOST_MATCHED = 128
-"""Waiting requests that are matched: behind more, lpm is fcfs, and no further ones are kept warm."""
+"""SGLang's limit of waiting requests that are matched: above it, lpm is fcfs, and no more prefixes are kept warm."""
 SHORT_MATCH = 32
-"""Tokens: a request that finds no more in the tree is compared with those that wait before it."""
+"""SGLang's limit in tokens: a request that matches no more in the tree is compared with earlier waiting ones."""
 SHARED_WITH_WAITING = 32
-"""Tokens that a request shares with one that waits before it, so that it is better run after it."""
+"""SGLang's limit in tokens: a request that shares this many with an earlier waiting one is better run after it."""
 TOUCHED_EVERY = 32
 """Passes after which the prefixes of waiting requests count as used, under fcfs and lru."""
 
@@ -27,7 +27,7 @@ class QueueOrder:
         self._passes = 0
 
     def sort(self, waiting: list[RadixRequest]) -> None:
-        """Bring the queue into the order in which this pass tries its requests."""
+        """Sort the queue into the order in which this pass tries its requests."""
         if self._policy == "dfs-weight":
             self._match(waiting)
             waiting[:] = _by_weight(self._memory.tree.root, waiting)
@@ -38,7 +38,7 @@ class QueueOrder:
             self._touch(waiting)
 
     def _match(self, waiting: list[RadixRequest]) -> set[RadixRequest]:
-        """Look all up, and return those that would find more if one that waits before them were computed first."""
+        """Look up all requests, and return those that would hit more after an earlier waiting request is computed."""
         before = PageTree()
         late = set()
         for request in waiting:
@@ -53,7 +53,7 @@ class QueueOrder:
         return late
 
     def _touch(self, waiting: list[RadixRequest]) -> None:
-        """Now and then use the prefixes of the first in the queue, the first one last: it is evicted after the others."""
+        """Now and then use the prefixes of the first requests, the first one last: it is evicted after the others."""
         if waiting and self._passes % TOUCHED_EVERY == 0:
             for request in reversed(waiting[:MOST_MATCHED]):
                 self._memory.tree.match(request.scope, request.key(request.num_known))
@@ -66,7 +66,7 @@ def _by_weight(root: PageNode, waiting: list[RadixRequest]) -> list[RadixRequest
     for request in waiting:
         ending.setdefault(request.node, []).append(request)
     weights: dict[PageNode, int] = {}
-    for node in ending:  # only what is above an ending has a weight
+    for node in ending:  # only nodes above an ending have a weight
         above: PageNode | None = node
         while above is not None:
             weights[above] = weights.get(above, 0) + len(ending[node])

@@ -1,4 +1,4 @@
-"""SGLang's loop: requests wait in a queue, prefills go before decode steps, and what runs holds its prefix."""
+"""SGLang's loop: requests wait in a queue, prefills go before decode steps, and running requests keep their prefixes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from kvtool.engine.rules.sglang_policies import QueueOrder
 from kvtool.engine.rules.sglang_request import RadixRequest
 
 STEPS_AFTER_RETRACTION = 20
-"""Tokens that each request that goes on is to have room for when others were taken back."""
+"""Tokens of room that SGLang requires for each remaining request after it retracts others."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRun:
-    """What became of requests that waited for each other; they are numbered in the order in which they came."""
+    """The results of requests that waited for each other, numbered in the order of arrival."""
 
     cached: list[int]
     """Tokens of each prompt that were reused when it was let in first."""
     evicted: list[int]
     """Tokens that were thrown away until the requests that came together had ended, for each such arrival."""
     prefill_batches: list[list[int]]
-    """Who was computed together, in the order in which they were let in."""
+    """The requests of each batch, in the order of admission."""
     num_tokens: int
     """Tokens of the tree at the end."""
     num_retracted: int
-    """How often a running request was taken back into the queue."""
+    """Number of times that a running request went back into the queue."""
 
 
 class SglangQueue:
@@ -47,7 +47,7 @@ class SglangQueue:
         self._order = QueueOrder(options, self.memory)
         self._new_token_ratio = options.new_token_ratio
         self._full = False
-        """Nobody is tried before a request has ended. SGLang notes it with the requests that run: where none did, it forgets."""
+        """True if no request is tried before one ends. SGLang stores this with the running requests: without any, it forgets."""
 
     def serve(self, arrivals: Iterable[Sequence[Asked]]) -> QueueRun:
         """Run requests to their end: those of an arrival come together, when all before have ended.
@@ -73,7 +73,7 @@ class SglangQueue:
         return [request.cached or 0 for request in requests]
 
     def _run(self) -> Iterator[list[RadixRequest]]:
-        """All that wait to their end; who is let in together."""
+        """Run all waiting requests to their end, and return the groups that were admitted together."""
         while self.waiting or self.running or self.cut is not None:
             if batch := self.step():
                 yield batch
@@ -85,7 +85,7 @@ class SglangQueue:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that the tree holds now."""
+        """Tokens in the tree now."""
         return self.memory.tree.num_tokens
 
     def check(self, asked: Asked) -> None:
@@ -102,7 +102,7 @@ class SglangQueue:
         return request
 
     def step(self) -> list[RadixRequest]:
-        """Compute the prompts of whoever is let in, who are returned, or else one token for each running request."""
+        """Compute the prompts of the admitted requests and return them, or else compute one token of each running request."""
         if self.cut is not None:
             self.memory.publish(self.cut)
         batch = self._admit()
@@ -149,7 +149,7 @@ class SglangQueue:
         return batch.requests
 
     def _retract(self) -> None:
-        """Where the next tokens do not fit, take requests back: those with the shortest answers, of these the longest prompts."""
+        """Return requests to the queue if the next tokens do not fit: first the shortest answers, of these the longest prompts."""
         if self.memory.can_decode(self.running):
             return
         kept = sorted(self.running, key=lambda request: (request.sampled, -request.num_prompt), reverse=True)
@@ -173,7 +173,7 @@ class SglangQueue:
         return min(request.num_answer, self.options.longest_answer(request.num_prompt))
 
     def _sample(self, requests: Sequence[RadixRequest], *, prefilled: bool = False) -> None:
-        """Each request gets a token. What ends leaves; what has just been computed of a prompt can be found from now on."""
+        """Give each request a token. Ended requests leave; newly computed prompts can be hit from now on."""
         for request in requests:
             request.sampled += 1
             if not request.num_left:

@@ -1,4 +1,4 @@
-"""A request on its way through SGLang: what it asks, what it found, and what it has computed."""
+"""A request in SGLang: its options, its hit, and its computed tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvtool.engine.rules.sglang_tree import TOKEN_BYTES, PageNode
 
 
 class RadixRequest:
-    """A request and its place in the tree; it owns the pages behind what the tree holds for it."""
+    """A request and its place in the tree; it owns the pages after its part of the tree."""
 
     __slots__ = (
         "cached",
@@ -39,16 +39,16 @@ class RadixRequest:
         self.start(root, 0)
 
     def start(self, node: PageNode, held: int) -> None:
-        """Begin behind `held` tokens, which end at `node`."""
+        """Begin after `held` tokens, which end at `node`."""
         self.node = node
         self.held = held
-        """Tokens that the tree holds for it, in whole pages."""
+        """Its tokens in the tree, in whole pages."""
         self.computed = held
         """Tokens that have KV, those that were found included."""
         self.target = held
         """Tokens that have KV after the prefill that it is let into."""
         self.published = 0
-        """When the tree was given what it has computed."""
+        """The moment when its computed tokens entered the tree."""
 
     @property
     def num_known(self) -> int:

@@ -1,10 +1,10 @@
-"""SGLang's radix tree: whole pages of tokens, nodes that are split where prompts part, leaves that are evicted whole.
+"""SGLang's radix tree: whole pages of tokens, nodes that are split where prompts diverge, leaves that are evicted whole.
 
-A key is the int32 tokens of a text as bytes, cut to whole pages. A node holds a piece of a key, and the pieces that go on behind it
-stand under their first pages; those of the root under their scope, too, so that texts of two scopes share no node.
+A key is the int32 tokens of a text as bytes, cut to whole pages. A node contains a piece of a key; its children are listed under
+their first pages. Children of the root are listed under their scope, too, so that texts of two scopes share no node.
 
-What a request does to the nodes of its path (last use, uses, priority) is written when it ends: until then the path is locked, so
-nobody can see the difference, and each walk is made once.
+A request updates the nodes of its path (last use, uses, priority) when it ends. Until then the path is locked, so the delay has no
+effect, and each walk is made once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import TypeAlias
 import numpy as np
 
 TOKEN_BYTES = 4
+"""Bytes of a token id in a key."""
 
 
 class PageNode:
-    """A piece of a prefix, with those that go on behind it."""
+    """A piece of a prefix, with its continuations."""
 
     __slots__ = ("children", "key", "last_use", "locks", "parent", "priority", "queued", "serial", "under", "uses")
 
@@ -28,17 +29,17 @@ class PageNode:
     ) -> None:
         self.key = key
         self.under = under
-        """Under what its parent has it."""
+        """Its key in its parent."""
         self.parent = parent
         self.children: dict[Hashable, PageNode] = {}
         self.locks = 0
-        """Running requests that end here, and children that are locked."""
+        """Running requests that end here, plus locked children."""
         self.last_use = last_use
         self.uses = 0
         self.priority = priority
         self.serial = serial
         self.queued = False
-        """Whether the tree's heap has it as a leaf that may go."""
+        """True if the tree's heap contains it as an evictable leaf."""
 
 
 Rank: TypeAlias = Callable[[PageNode], int]
@@ -46,7 +47,7 @@ Rank: TypeAlias = Callable[[PageNode], int]
 
 
 class PageTree:
-    """A radix tree of pages of `page_size` tokens; `rank` says which leaves go first."""
+    """A radix tree of pages of `page_size` tokens; `rank` orders leaves for eviction."""
 
     def __init__(self, page_size: int = 1, rank: Rank = lambda _: 0) -> None:
         self.page_size = page_size
@@ -61,7 +62,7 @@ class PageTree:
 
     @property
     def num_evictable(self) -> int:
-        """Tokens that no running request holds."""
+        """Tokens that no running request uses."""
         return self.num_tokens - self.num_locked
 
     def pages_of(self, tokens: int) -> int:
@@ -69,9 +70,9 @@ class PageTree:
         return tokens - tokens % self.page_size
 
     def match(self, scope: Hashable, key: bytes) -> tuple[PageNode, int]:
-        """The node where the longest prefix of `key` ends, and its tokens; what is on the way counts as used.
+        """Return the node where the longest prefix of `key` ends, and its tokens; nodes on the way count as used.
 
-        A node in which the prefix ends is split there, and what is behind counts as used, too.
+        A node in which the prefix ends is split there, and the rest counts as used, too.
         """
         return self._descend(self.root, scope, key[: len(key) - len(key) % self._page], 0)
 
@@ -122,7 +123,7 @@ class PageTree:
         return PageNode(key, parent, under, self._serial, self._clock, priority)
 
     def _split(self, node: PageNode, at: int) -> PageNode:
-        """Cut a node `at` bytes and return the front; `node` stays the rest, so who holds it still holds the whole path."""
+        """Cut a node at `at` bytes and return the front. `node` stays the rest, so its users still have the whole path."""
         assert node.parent is not None
         assert 0 < at < len(node.key)
         front = self._node(node.key[:at], node.parent, node.under, node.priority)
@@ -161,8 +162,8 @@ class PageTree:
         return self._clock
 
     def use(self, node: PageNode, tokens: int, prompt: int, priority: int, when: int) -> None:
-        """Count a use of the path to `node`, which has `tokens`; the first `prompt` of them are worth one more than the rest,
-        if there is a rest."""
+        """Count a use of the path to `node`, which has `tokens`; the first `prompt` of them are worth one more than the rest, if
+        there is a rest."""
         raised = priority + (prompt < tokens)
         while node.parent is not None:
             if node.last_use < when:
@@ -180,16 +181,16 @@ class PageTree:
             heapq.heappush(self._leaves, (self.rank(leaf), leaf.last_use, leaf.serial, leaf))
 
     def evict(self, tokens: int) -> int:
-        """Throw away whole leaves, lowest rank first, until `tokens` are gone or nothing may go: how many have gone.
+        """Evict whole leaves, lowest rank first, until `tokens` are freed or no leaf may be evicted; return the freed tokens.
 
-        The heap may hold ranks from before a leaf was used again. As ranks only grow, such a leaf is put back when its turn comes.
+        The heap may contain ranks from before a leaf was used again. Ranks only grow, so such a leaf is put back at its turn.
         """
         gone = 0
         while gone < tokens and self._leaves:
             rank, last_use, _, leaf = heapq.heappop(self._leaves)
             leaf.queued = False
             if leaf.locks or leaf.children:
-                continue  # back when it is unlocked, or the last child has gone
+                continue  # put back when it is unlocked, or when its last child is evicted
             if (self.rank(leaf), leaf.last_use) != (rank, last_use):
                 self._may_go(leaf)
                 continue

@@ -1,4 +1,4 @@
-"""TensorRT-LLM's KV cache, as its C++ block manager (V1) has it: a tree of blocks, whose parts are reused, too.
+"""TensorRT-LLM's KV cache, after its C++ block manager (V1): a tree of blocks with partial reuse.
 
 Read from source and not run. Requests come one at a time, so no block is in use by another.
 """
@@ -18,22 +18,22 @@ from kvtool.engine.rules.rule_set import Asked, Ids, OtherSetting, RuleSet, Rung
 _TOKEN = 4
 """Bytes of a token id."""
 _NO_PRIORITY = 35
-"""The priority of blocks of which nobody says any; those that were never used have it, too."""
+"""TensorRT-LLM's default priority of blocks, also of blocks never used."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrtLlmOptions:
-    """What decides reuse, by the names of `kv_cache_config` and of a request's retention config."""
+    """Options that affect reuse, by the names of `kv_cache_config` and of a request's retention config."""
 
     tokens_per_block: int = 32
     max_tokens: int | None = None
-    """Of the pool, rounded up to blocks; None has room for everything."""
+    """Size of the pool, rounded up to blocks; None has room for everything."""
     enable_partial_reuse: bool = True
     copy_on_partial_reuse: bool = True
     retention_priority: int = _NO_PRIORITY
-    """Of blocks that hold the prompt, 0 to 100; the lowest goes first."""
+    """Priority of blocks with prompt tokens, 0 to 100; the lowest is evicted first."""
     decode_retention_priority: int = _NO_PRIORITY
-    """Of blocks that hold nothing but the answer."""
+    """Priority of blocks with answer tokens only."""
 
     def __post_init__(self) -> None:
         size = self.tokens_per_block
@@ -47,7 +47,7 @@ class TrtLlmOptions:
 
     @property
     def num_blocks(self) -> int | None:
-        """Of the pool; None has no end."""
+        """Number of blocks of the pool; None is unlimited."""
         return None if self.max_tokens is None else -(-self.max_tokens // self.tokens_per_block)
 
 
@@ -61,7 +61,7 @@ class _Block:
         self.parent: _Block | None = None
         self.children: dict[bytes, _Block] = {}
         self.order: list[bytes] = []
-        """The keys of the children, sorted: the longest common start stands beside where a key would."""
+        """The children's keys, sorted: the longest common start is a neighbour of a key's place."""
         self.priority = _NO_PRIORITY
 
     def add(self, key: bytes, block: _Block) -> None:
@@ -80,14 +80,15 @@ class _Block:
 
 
 class TrtLlmCache:
-    """Blocks in a tree for each scope, and those that no request holds in queues, one for each priority."""
+    """Blocks in a tree for each scope, and unused blocks in queues, one for each priority."""
 
     def __init__(self, options: TrtLlmOptions = TrtLlmOptions()) -> None:
         self.options = options
         self._blocks = options.num_blocks
         self._roots: dict[Hashable, _Block] = {}
         self._free: dict[int, OrderedDict[_Block, None]] = {}
-        """By priority, those to be taken first at the front. Never used ones are not there; they come before all of priority 35."""
+        """Free blocks by priority, the next victim at the front. Never used ones are not listed; they come before all of priority
+        35."""
         self._made = 0
         self._tokens = 0
 
@@ -96,7 +97,7 @@ class TrtLlmCache:
         return self._tokens
 
     def check(self) -> None:
-        """What must hold between requests."""
+        """Assert the invariants between requests."""
         in_tree, stack = 0, list(self._roots.values())
         queued = {block for queue in self._free.values() for block in queue}
         while stack:
@@ -216,7 +217,7 @@ class TrtLlmCache:
         return _Block()
 
     def _forget_all(self, block: _Block) -> None:
-        """Descendants of what is taken: they hold nothing any more, and keep their place among the free."""
+        """Remove the contents of a taken block's descendants; they keep their place among the free blocks."""
         for child in list(block.children.values()):
             self._forget_all(child)
         self._forget(block)
@@ -226,7 +227,7 @@ class TrtLlmCache:
         block.detach()
 
     def _store(self, root: _Block, keys: list[bytes], held: list[_Block]) -> None:
-        """Put a request's blocks where they will be found; what the tree has already stays as it is."""
+        """Put a request's blocks into the tree; existing nodes stay."""
         known = True
         for key, block in zip(keys, held, strict=False):
             there = root.children.get(key) if known else None

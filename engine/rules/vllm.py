@@ -1,4 +1,4 @@
-"""vLLM's rules, behind the interface that all engines' rules have: the embedded engine itself."""
+"""vLLM's rules with the common interface: the embedded engine itself."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kvtool.engine.sequential import account
 
 @dataclass(frozen=True, slots=True)
 class VllmOptions:
-    """What decides reuse where requests come one at a time, named as in vLLM."""
+    """Options that affect reuse for requests one at a time, named as in vLLM."""
 
     block_size: int = EngineConfig.block_size
     num_gpu_blocks: int | None = None
-    """With the null block, which holds nothing; None is a pool that grows."""
+    """Blocks with the empty null block; None is a pool that grows."""
     engine: EngineConfig | None = None
     """All of the engine in place of these, for models of several groups of layers."""
 

@@ -48,7 +48,7 @@ def _load_tile(
     PAGE: tl.constexpr,
     TAIL: tl.constexpr,
 ):
-    """[TOKENS, WIDTH] as stored; zeros beyond D and, in a tail, from token `end` on, where a block may hold anything."""
+    """Load [TOKENS, WIDTH] as stored; zeros beyond D and, in a tail, from token `end` on, where a block may contain anything."""
     dims = tl.arange(0, WIDTH)
     pointers = cache + _offsets(ids, start, stride_block, stride_slot, TOKENS, PAGE)[:, None] + dims[None, :]
     if TAIL:
@@ -76,7 +76,7 @@ def _fold(
     ids,  # of the tokens' blocks, as from `_block_ids`
     start,
     end,
-    last,  # int32[ROWS]: the last token that each row sees; looked at in a tail
+    last,  # int32[ROWS]: the last token that each row sees; read in a tail
     acc,
     top,
     total,
@@ -101,9 +101,9 @@ def _fold(
     K_SCALED: tl.constexpr,
     V_SCALED: tl.constexpr,
 ):
-    """The state after the tile at `start`; unless TAIL, each row sees all of its tokens.
+    """Return the state after the tile at `start`; unless TAIL, each row sees all of the tile's tokens.
 
-    Scales of keys go to the scores, where they are exact. Scales of values go to the probabilities, which COMPUTE has to hold: they
+    Scales of keys go to the scores, where they are exact. Scales of values go to the probabilities, which must fit COMPUTE: they
     are taken relative to the largest scale so far, `unit`, so that they do not vanish in fp16 however small the values are.
     """
     k = _load_tile(k_cache, ids, start, end, k_stride_block, k_stride_slot, D, WIDTH, TOKENS, PAGE, TAIL)
@@ -141,7 +141,7 @@ def attend(
     last,  # int32[ROWS]: the last token that each row sees
     kv_head,
     factor,  # scores are q.k * factor
-    v_factor,  # values are what is stored * v_factor
+    v_factor,  # values are stored numbers * v_factor
     k_cache,
     v_cache,
     k_scale,  # f32, or nothing
@@ -166,10 +166,11 @@ def attend(
     TOKENS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """f32[ROWS, WIDTH], the attention of each row over the tokens [begin, end), and f32[ROWS], the base-2 logarithm of its sum.
+    """Return f32[ROWS, WIDTH], the attention of each row over the tokens [begin, end), and f32[ROWS], the base-2 logarithm of its
+    sum.
 
-    Rows that see nothing have 0 and -inf. The second loop is one as well where it takes a single step, because an `if` takes more
-    registers. Block ids are fetched a step ahead of the keys and values that they say the place of.
+    Rows that see nothing have 0 and -inf. The second loop is a loop even for a single step, because an `if` takes more
+    registers. Block ids are fetched a step ahead of their keys and values.
     """
     kv_head = kv_head.to(tl.int64)
     k_cache += kv_head * k_stride_head

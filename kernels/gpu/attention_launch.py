@@ -1,4 +1,4 @@
-"""What the two attention kernels are launched with: figures that follow from the queries, the caches and their scales."""
+"""Launch parameters of the two attention kernels, derived from the queries, the caches and their scales."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
 _LOG2_E = math.log2(math.e)
 _WIDEST_HEAD = 256
+"""The widest head, in numbers, for which there are tiles."""
 _COMPUTE = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 
 
@@ -32,7 +33,7 @@ class AttentionLaunch:
 
     @property
     def scaled(self) -> bool:
-        """Whether tokens have scales of their own."""
+        """Return whether tokens have scales of their own."""
         return self.k_scale is not None or self.v_scale is not None
 
     @classmethod
@@ -59,7 +60,7 @@ class AttentionLaunch:
             v_factor = 1.0 if isinstance(v_scale, torch.Tensor) else v_scale
         k_scales = k_scale if quantized and isinstance(k_scale, torch.Tensor) else None
         v_scales = v_scale if quantized and isinstance(v_scale, torch.Tensor) else None
-        # fp16 holds every 8-bit number, and is more exact than bf16 for the probabilities.
+        # fp16 represents every 8-bit number, and is more exact than bf16 for the probabilities.
         compute = torch.float16 if quantized and q.dtype != torch.float32 else q.dtype
         return cls(
             kv_heads=kv_heads,

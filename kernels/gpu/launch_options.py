@@ -1,4 +1,4 @@
-"""What every kernel is compiled with."""
+"""Options for compiling every kernel."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _merge_states(
     WIDTH: tl.constexpr,
     PARTS: tl.constexpr,
 ):
-    """One head of one row, PARTS parts at a time, whose sum is rescaled as a larger LSE comes up (Milakov and Gimelshein, 2018)."""
+    """Merge one head of one row, PARTS parts at a time; a larger LSE rescales the sum so far (Milakov and Gimelshein, 2018)."""
     row = tl.program_id(0) // HEADS
     head = tl.program_id(0) % HEADS
     start = tl.load(part_start + row)

@@ -28,10 +28,10 @@ def paged_decode(
     k_scale: Scale = 1.0,
     v_scale: Scale = 1.0,
 ) -> None:
-    """`kvtool.kernels.paged_decode.paged_decode` as one launch, one program for each item and K/V head.
+    """Run `kvtool.kernels.paged_decode.paged_decode` as one launch, one program for each item and K/V head.
 
-    Items start in their order: the longest should come first. Items that a tile does not hold, 128 rows of queries times heads of a
-    group or fewer, take several programs. Only the last dimension of q, the caches and partial_out has to be contiguous.
+    Items start in their order: the longest should come first. Items larger than a tile (at most 128 rows of queries times heads of
+    a group) take several programs. Only the last dimension of q, the caches and partial_out has to be contiguous.
     """
     check_decode(
         q,

@@ -35,9 +35,9 @@ def paged_prefill(
     k_scale: Scale = 1.0,
     v_scale: Scale = 1.0,
 ) -> None:
-    """`kvtool.kernels.paged_prefill.paged_prefill` as one launch, one program for each tile and K/V head.
+    """Run `kvtool.kernels.paged_prefill.paged_prefill` as one launch, one program for each tile and K/V head.
 
-    Tiles start in their order: the longest should come first. `prefill_queries` says how many queries suit the target best; with
+    Tiles start in their order: the longest should come first. `prefill_queries` is the best number of queries for the target; with
     more, a tile takes several programs. Only the last dimension of q, out, the caches and partial_out has to be contiguous.
     """
     check_prefill(
@@ -158,7 +158,7 @@ def _paged_prefill(
     first = tl.load(tile + 1)
     start_of_request = tl.load(query_start + request)
     count = tl.load(query_start + request + 1) - start_of_request
-    past = tl.minimum(first + tile_queries, count)  # the first query behind the tile's
+    past = tl.minimum(first + tile_queries, count)  # the first query after the tile's
     first_query = first + first_row // GROUP
     if first_query >= past:
         return

@@ -10,8 +10,9 @@ from kvtool.kernels.checks import check_rotation
 from kvtool.kernels.gpu.launch_options import OPTIONS
 
 ELEMENTS = 2048
-"""Of a program: where numbers have 16 bits, each of its 128 threads loads 16 bytes of both halves of a row, of cos and of sin."""
+"""Numbers of a program: for 16-bit numbers, each of its 128 threads loads 16 bytes of both halves of a row, of cos and of sin."""
 WARPS = 4
+"""4 warps are 128 threads."""
 
 
 def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""From a layer's projection to its attention: norm of the heads, rotation, and the store of keys and values (Triton)."""
+"""Process a layer's projection for its attention: norm of the heads, rotation, and the store of keys and values (Triton)."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from kvtool.kernels.kv_quantization import MAXIMA, Scale
 
 _ELEMENTS = 4096  # of a program: 4 loads of 16 bytes in flight for each of its 128 threads, where numbers have 16 bits
 _WARPS = 4
+"""4 warps are 128 threads."""
 
 
 def store_kv(
@@ -64,7 +65,7 @@ def store_kv(
 
 
 def scale_strides(scale: Scale) -> tuple[int, ...]:
-    """Of blocks, heads and slots."""
+    """Return the strides of blocks, heads and slots."""
     return scale.stride() if isinstance(scale, torch.Tensor) else (0, 0, 0)
 
 
@@ -171,14 +172,14 @@ def _store_rows(
 
 @triton.jit
 def slot_offsets(slot, head, stride_block, stride_head, stride_slot, PAGE: tl.constexpr):
-    """Where a head's slot is in a cache or its scales, as int64: a cache can be larger than 2^31 numbers."""
+    """Return the offset of a head's slot in a cache or its scales, as int64: a cache can be larger than 2^31 numbers."""
     block = slot // PAGE
     return block * stride_block + head * stride_head + (slot - block * PAGE) * stride_slot
 
 
 @triton.jit
 def dynamic_scale(largest, LARGEST: tl.constexpr):
-    """With it, `largest` is stored as LARGEST; see `kv_quantization.dynamic_scale`."""
+    """Return the scale that stores `largest` as LARGEST; see `kv_quantization.dynamic_scale`."""
     return tl.maximum(tl.div_rn(largest, LARGEST), 1.1754943508222875e-38)
 
 

@@ -11,6 +11,7 @@ from kvtool.kernels.gpu.launch_options import OPTIONS
 
 _COLUMNS = 1024  # of a program: 16 bytes of gate and of up for each of its 128 threads, where numbers have 16 bits
 _WARPS = 4
+"""4 warps are 128 threads."""
 
 
 def swiglu(gate_up: torch.Tensor) -> torch.Tensor:
@@ -44,5 +45,5 @@ def _swiglu(
     gates = gate_up + row * stride + column
     gate = tl.load(gates, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(gates + inner, mask=inside, other=0.0).to(tl.float32)
-    activated = (gate * tl.sigmoid(gate)).to(out.dtype.element_ty).to(tl.float32)  # rounded here as in torch
+    activated = (gate * tl.sigmoid(gate)).to(out.dtype.element_ty).to(tl.float32)  # round here as torch does
     tl.store(out + row * inner + column, (activated * up).to(out.dtype.element_ty), mask=inside)

@@ -1,6 +1,6 @@
-"""Which tiles the attention kernels work in, chosen for each architecture by hand.
+"""Tiles of the attention kernels, chosen for each architecture by hand.
 
-The figures come from compiling to machine code: no spilled registers, and shared memory within what the architecture has.
+The figures come from compiling to machine code: no spilled registers, and shared memory within the architecture's limit.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import triton
 from triton.runtime.driver import driver
 
 _FIRST_E4M3 = 89
+"""The first CUDA compute capability with e4m3 numbers; Triton refuses to compile for earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What kernels are compiled for: CUDA compute capability 90 as an int, gfx942 as a name."""
+    """The target of compilation: CUDA compute capability 90 as an int, gfx942 as a name."""
 
     backend: str  # "cuda", "hip", or "interpreter", where nothing is compiled
     arch: int | str
@@ -53,7 +54,7 @@ def current_target() -> Target:
 def decode_tile(
     target: Target, rows: int, head_dim: int, cache_bytes: int, query_bytes: int, *, scaled: bool = False
 ) -> Tile:
-    """For items of at most `rows` = queries x heads of a group; those that a tile does not hold are left to another one.
+    """Return the tile for items of at most `rows` = queries x heads of a group; larger items need another tile.
 
     `cache_bytes` and `query_bytes` are those of one number; `scaled`: each token of the cache has scales, which take registers.
     """
@@ -75,7 +76,7 @@ def prefill_rows(target: Target, head_dim: int, cache_bytes: int, query_bytes: i
 
 
 def width(size: int) -> int:
-    """The power of two that holds `size` rows or numbers of a head, at least the 16 that a matrix product takes."""
+    """Return the least power of two for `size` rows or numbers of a head, at least 16 for a matrix product."""
     return max(16, 1 << (size - 1).bit_length())
 
 

@@ -1,1 +1,1 @@
-"""Where tokens go without a model: caches, the ledger of fates, and what charts draw."""
+"""Account for tokens without a model: caches, the ledger of fates, and the data of charts."""

@@ -1,4 +1,4 @@
-"""What writes down one thing of each request of a run."""
+"""Records of one aspect of each request of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Book:
-    """A book of a run. Each method does nothing unless a book needs it; a run calls only those that do something.
+    """A book of a run. Each method does nothing by default; a run calls only the methods that a book overrides.
 
     Requests of a trace may come many at a time: then `add_numbered` gets each of them when it is served, and `add_batch` all of
     them later, in place of `begin` and `end`.
@@ -28,7 +28,7 @@ class Book:
         """Enter a request that will run; `entry` is None where the run's ledger only counts."""
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest, /) -> None:
-        """Enter what became of a request. Its ledger entry is not settled yet."""
+        """Enter the result of a request. Its ledger entry is not settled yet."""
 
     def leave_out(self, job: Job, /) -> None:
         """Enter a request that is not predicted: no cache rules are known for its model."""
@@ -40,4 +40,4 @@ class Book:
         """Enter many requests of a trace that are done."""
 
     def close(self) -> None:
-        """Enter what is known only at the end of the run."""
+        """Enter facts that are known only at the end of the run."""

@@ -1,4 +1,4 @@
-"""What blocks cost: hits for several block sizes from one pass, and the smallest edit that gains a block.
+"""Measure the cost of blocks: hits for several block sizes from one pass, and the smallest edit that gains a block.
 
 If a prompt of n tokens shares its first L with something earlier, an unlimited cache with blocks of B tokens hits
 ``min(L, n - 1) // B`` of them, so one number a request answers for every size.
@@ -27,7 +27,7 @@ MIN_SHARED = 8
 
 @dataclass(slots=True)
 class SizeTotals:
-    """One block size: tokens that hit, requests that hit at all, and requests that share something, but less than a block."""
+    """One block size: hit tokens, requests with a hit, and requests that share something, but less than a block."""
 
     hit_tokens: int = 0
     hit_requests: int = 0
@@ -65,7 +65,7 @@ class GroupBoundary:
         return best
 
     def boundary(self) -> Boundary:
-        """As reports have it."""
+        """The boundary as reports contain it."""
         return Boundary(
             group=self.name,
             block_size=self.block_size,
@@ -87,7 +87,7 @@ class GroupBoundary:
 
 
 def padding_sentence(edit: Edit, requests: int) -> str:
-    """What a group of so many requests is to add, and for how many of them it gains a block."""
+    """Return a sentence: the padding of a group of so many requests, and how many of them gain a block."""
     text = "1 token more of shared text in front gives" if edit.add_tokens == 1 else ""
     text = text or f"{edit.add_tokens:,} tokens more of shared text in front give"
     of = "1 request" if requests == 1 else f"{requests:,} requests"
@@ -95,7 +95,7 @@ def padding_sentence(edit: Edit, requests: int) -> str:
 
 
 class BoundaryBook(Book):
-    """Collects, for each group, what blocks of each size would hit; holds counts only."""
+    """Count for each group the hits with blocks of each size; keep counts only."""
 
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool = False) -> None:
         """`block_size` is the one in use; `whole_prompt_may_hit` is the rule of trace studies: no token has to be computed."""
@@ -114,7 +114,7 @@ class BoundaryBook(Book):
     def add(self, group: str, prompt_tokens: int, shared: int, *, unit: int = 1) -> None:
         """Enter a request that shares its first `shared` tokens with earlier ones, known to `unit` tokens.
 
-        Of a trace of block hashes only multiples of its own block size can be told.
+        A trace of block hashes gives only multiples of its own block size.
         """
         entry = self._group(group, unit)
         usable = shared if self.whole_prompt_may_hit else min(shared, max(prompt_tokens - 1, 0))
@@ -129,7 +129,7 @@ class BoundaryBook(Book):
             totals.short_requests += MIN_SHARED <= usable < size
 
     def add_all(self, group: str, prompt_tokens: Counts, shared: Counts, *, unit: int) -> None:
-        """Enter many requests of a group, none of them empty, one of each in each array."""
+        """Enter many requests of a group, none of them empty; each array has one item a request."""
         entry = self._group(group, unit)
         usable = shared if self.whole_prompt_may_hit else np.minimum(shared, prompt_tokens - 1)
         entry.requests += len(usable)

@@ -1,7 +1,7 @@
-"""What a decode step reads from the KV cache, exact from the engine's own plan: each context by itself, or what is shared once.
+"""Reads of a decode step from the KV cache, exact from the engine's own plan: each context separately, or shared parts once.
 
-Where a run has steps that decode several requests, those are looked at (`SampledSteps`). Where requests run one at a time there are
-none, and the figures are those of conversations that would decode together (`ConversationWindows`).
+If a run has steps that decode several requests, those are measured (`SampledSteps`). A run of requests one at a time has none;
+then the figures are for conversations that would decode together (`ConversationWindows`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from kvtool.accounting.plan import Plan
 
 _MOST_WINDOWS = 8
+"""Windows that are kept; each is one planned step, so this bounds time and memory."""
 _MOST_STEPS = 32
+"""Measured steps that are kept of a run; bounds time and memory."""
 _MOST_BLOCKS = 1 << 20
-"""Entries of block tables that are read before steps are looked at half as often: a tenth of a second of work."""
+"""Entries of block tables read before the sampling rate is halved: a tenth of a second of work."""
 _MOST_TOKENS = 1 << 30
-"""Of a context: plans count in int32. A larger block is as good as one of so many tokens, for none that is looked at fills it."""
+"""Limit of a context's tokens: plans count in int32. A larger block equals one of this size, because no measured context fills it.
+"""
 
 _Hashes = npt.NDArray[np.uint64]
 
@@ -47,7 +50,7 @@ class _Sample(NamedTuple):
 
 
 class _Reader:
-    """Plans steps as the engine would and adds up what they read."""
+    """Plan steps as the engine does and add up their reads."""
 
     def __init__(self, plan: Plan) -> None:
         self._latency = plan.latency
@@ -70,7 +73,7 @@ class _Reader:
         )
 
     def read(self, table: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64]) -> _Sample:
-        """One step; `lengths` count the token that is being decoded."""
+        """Read one step; `lengths` include the token that is being decoded."""
         chosen = self._chosen.plan(table, lengths)
         sharing = chosen if chosen.shared else self._sharing.plan(table, lengths)
         latency, flat, tokens = self._latency, sharing.flat_tokens, sharing.tokens_read
@@ -112,10 +115,10 @@ class _Reader:
 
 
 class SampledSteps:
-    """A runner that looks at decode steps on their way, evenly through the run and at most `_MOST_STEPS` of them.
+    """A runner that measures decode steps, evenly through the run and at most `_MOST_STEPS` of them.
 
-    It looks at every step until it has that many (or has read too many block ids for them), then forgets every other one and looks
-    half as often.
+    It measures every step until it has that many (or has read too many block ids for them), then drops every other one and halves
+    its rate.
     """
 
     def __init__(self, plan: Plan, runner: Runner) -> None:
@@ -154,7 +157,7 @@ class SampledSteps:
             self._read = 0
 
     def traffic(self) -> Decode | None:
-        """What the steps so far have read."""
+        """Return the reads of the steps so far."""
         return self._reader.traffic(self._samples, together=True, steps=self._seen)
 
 
@@ -169,9 +172,9 @@ class _Window:
 
 
 class ConversationWindows:
-    """Windows of consecutive conversations, each with the prompt of one of its turns: two of them never decode together.
+    """Windows of consecutive conversations, each with the prompt of one of its turns: two of its turns never decode together.
 
-    Which turn is drawn at random, as is which windows are kept, all of them with the same chance: at most `_MOST_WINDOWS`.
+    The turn is random, and so is the choice of windows, all with the same chance: at most `_MOST_WINDOWS`.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -182,7 +185,7 @@ class ConversationWindows:
         self._current: _Window | None = None
         self._begun = 0
         self._turns: dict[tuple[str, str], tuple[_Window, int, int]] = {}
-        """Of conversations that may go on: their window, their place in it and how many turns they had."""
+        """Conversations that may continue: their window, their place in it and their number of turns."""
 
     def add(self, turn: Turn, request: Request) -> None:
         """A request that is done."""
@@ -224,7 +227,7 @@ class ConversationWindows:
         return None if self._current is None else (self._current, place)
 
     def _open_window(self, number: int) -> _Window | None:
-        """Vitter's algorithm R: after n windows each of them is kept with the same chance."""
+        """Open a window by Vitter's algorithm R: after n windows each of them is kept with the same chance."""
         place = number if number < _MOST_WINDOWS else self._random.randrange(number + 1)
         if place >= _MOST_WINDOWS:
             return None
@@ -251,11 +254,11 @@ class ConversationWindows:
         return tokens, np.asarray(numbers[: self._full(tokens)], dtype=np.uint64)
 
     def _full(self, tokens: int) -> int:
-        """Of a prompt, the blocks that can be shared."""
+        """Return the blocks of a prompt that can be shared."""
         return tokens // self._plan.engine.block_size if self._plan.engine.enable_prefix_caching else 0
 
     def traffic(self) -> Decode | None:
-        """What the windows read in their first decode step; None where there are not two conversations."""
+        """Return the reads of the windows' first decode steps; None without two conversations."""
         size = self._plan.decode_batch
         windows = self._windows if self._begun < size else [w for w in self._windows if len(w.prompts) == size]
         reader = _Reader(self._plan)
@@ -263,10 +266,10 @@ class ConversationWindows:
         return reader.traffic(samples, together=False, steps=max(self._begun // size, 1))
 
     def _step(self, prompts: list[tuple[int, _Hashes]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Block table and lengths of those that the cache holds at the same time.
+        """Return block table and lengths of the conversations that fit the cache at the same time.
 
-        Equal hashes are one block, if it was there when the prompt was looked up: a prompt's last token is always computed, so that
-        a block that ends with it is a copy.
+        Equal hashes are one block, if it was there when the prompt was looked up. A prompt's last token is always computed, so a
+        block that ends with it is a copy.
         """
         block_size, limit = self._plan.engine.block_size, self._plan.engine.num_blocks
         hashes = np.concatenate([known for _, known in prompts])

@@ -23,14 +23,14 @@ _KINDS = {
     "chunked": "chunked_local_attention",
     "mamba": "mamba",
 }
-"""What vLLM calls kinds of layers in events."""
+"""Kinds of layers by vLLM's names in events."""
 
 
 class EventWriter:
-    """Streams a cache's events to a file, one JSON object a line; the file appears when the writer is closed.
+    """Stream a cache's events to a file, one JSON object a line; the file appears when the writer is closed.
 
-    With `tokens` it holds every prompt as token ids, and the salts, as vLLM's events do; a new one is private either way. As a
-    context manager it leaves no file where the block ends with an error.
+    With `tokens` it contains every prompt as token ids, and the salts, as vLLM's events do; a new file is private either way. As a
+    context manager it leaves no file if the block ends with an error.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class EventWriter:
         self.block_size = block_size
         self._groups = groups
         self.tells_prompts = False
-        """Whether token ids or salts were written so far."""
+        """True if token ids or salts were written so far."""
         self._tokens = tokens
         self._file = AtomicFile(path, mode=PRIVATE)
 
     def write(self, events: Iterable[Event]) -> None:
-        """Append what `BlockManager.take_events` returned; done after each request or step, memory stays flat."""
+        """Append the result of `BlockManager.take_events`; called after each request or step, this keeps memory flat."""
         for event in events:
             fields = event_fields(event, self.block_size, tokens=self._tokens, groups=self._groups)
             if self._tokens and isinstance(event, BlockStored):
@@ -100,17 +100,17 @@ def _spec(group: KVGroup) -> dict[str, object]:
 
 
 def _lookahead(event: BlockStored, *, tokens: bool) -> dict[str, object]:
-    """The tokens behind the blocks that their hashes cover, where they cover any."""
+    """Return the tokens after the blocks that their hashes cover, if any."""
     if event.lookahead_ids is None or not tokens:
         return {}
     return {"lookahead_token_ids": [ids.tolist() for ids in event.lookahead_ids]}
 
 
 def _extra_keys(event: BlockStored, *, salts: bool) -> list[list[object] | None]:
-    """What each block's hash is made of beside its tokens: the adapter's name, images with their offsets, the salt of a prompt's
-    first block, and the digest of its embeddings.
+    """Return the inputs of each block's hash other than its tokens: the adapter's name, images with their offsets, the salt of a
+    prompt's first block, and the digest of its embeddings.
 
-    vLLM publishes these without the tags, and without the adapter's path, that go into the hash.
+    vLLM publishes these without the tags, and without the adapter's path, which enter the hash.
     """
     if event.extra_keys is not None:
         return [[untagged(key) for key in keys if salts or key[0] != "cache_salt"] or None for keys in event.extra_keys]

@@ -1,4 +1,4 @@
-"""Whose API a model belongs to and what it is called there, whatever a log writes: prefixes of routers, regions, dates."""
+"""Find a model's API and its name there, from any name in a log: with prefixes of routers, regions, dates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OWN_NAMES = (
     ("mistral", re.compile(r"(?:mistral|codestral|magistral|devstral|ministral|pixtral)-[a-z0-9-]*latest$")),
     ("moonshot", re.compile(r"kimi-k3(?:-|$)")),
 )
-"""How the names begin that a provider gives to models of its own API. Names of open weights are nobody's."""
+"""Beginnings of names that a provider gives to models of its own API. Names of open weights have no provider."""
 
 _REGION = re.compile(r"^(?:(?:us|eu|apac|jp|au|in|global|regional)(?:-gov)?\.)+")
 _RELEASE = re.compile(r"(?:-v\d+(?::\d+)?|@\d{8}|@default|-20\d{6}|-20\d\d-\d\d-\d\d|:[a-z-]+)$")
@@ -42,7 +42,7 @@ _BEDROCK = ("anthropic.", "amazon.", "openai.", "deepseek.", "mistral.", "meta."
 
 
 class HostedModel(NamedTuple):
-    """A model of an API. `name` has no date of a release; `provider` is "" where nothing tells whose it is."""
+    """A model of an API. `name` has no date of a release; `provider` is "" if unknown."""
 
     provider: str
     name: str
@@ -50,7 +50,7 @@ class HostedModel(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def hosted_model(model: str, provider: str | None = None) -> HostedModel:
-    """The model of a request. `provider` is what the log says of it; else a prefix of the model's name or the name itself tells."""
+    """Return the model of a request. `provider` comes from the log; else the model's prefix or name decides."""
     said = _OURS.get(re.sub(r"[\s-]+", "_", (provider or "").strip().lower()), "")
     name = model.strip().lower().removeprefix("models/")
     route = ""
@@ -70,7 +70,7 @@ def hosted_model(model: str, provider: str | None = None) -> HostedModel:
         route = own
     found = said or route or own
     if found == "openai" and own not in ("", "openai"):
-        found = own  # a client of OpenAI's form in front of another provider
+        found = own  # a client of OpenAI's form with another provider
     if found == "openai" and own == "":
-        found = ""  # open weights under the name of who made them, or behind a server of the same form
+        found = ""  # open weights under their maker's name, or on a server of the same form
     return HostedModel(found, name)

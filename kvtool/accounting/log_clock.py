@@ -9,7 +9,7 @@ CLOCK = 1e9
 
 
 def moment_of(epoch: float | None, now: float) -> datetime | None:
-    """The moment, by UTC, of what came `now` seconds after `epoch`; None where no clock is known."""
+    """Return the UTC moment `now` seconds after `epoch`; None without a known clock."""
     if epoch is None or epoch + now < CLOCK:
         return None
     try:

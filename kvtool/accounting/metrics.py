@@ -24,11 +24,11 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What there is to tell of a run. Tokens, unless the name says otherwise."""
+    """Figures of a run: tokens, unless the name says otherwise."""
 
     model_name: str
     queries: int
-    """Looked up in the prefix cache, each request once: resumes after a preemption do not count."""
+    """Tokens looked up in the prefix cache, each request once: resumes after a preemption do not count."""
     hits: int
     prompt_tokens: int
     cached_tokens: int
@@ -39,11 +39,11 @@ class Metrics:
     """Predicted seconds to the first token of each request."""
     requests: int = 0
     computed: Sequence[int] = ()
-    """Of each request's prompt, without what was cached."""
+    """Each request's prompt tokens, without cached ones."""
     config: Labels = field(default_factory=dict)
-    """How the cache is configured, in vLLM's labels; empty where no engine ran."""
+    """Configuration of the cache, in vLLM's labels; empty if no engine ran."""
     kv_cache_usage: float | None = None
-    """The largest part of the usable blocks that requests held at once; None in a cache without a limit."""
+    """The largest used part of the usable blocks; None in a cache without a limit."""
 
 
 def prometheus_text(metrics: Metrics) -> str:

@@ -1,4 +1,4 @@
-"""What a model leaves of accelerators' memory for its KV cache: the document of `kvtool size`."""
+"""Memory that a model leaves on accelerators for its KV cache: the document of `kvtool size`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kvtool.engine.prediction.sizing import size_cache
 from kvtool.results.documents.size import AcceleratorRoom, SizedGroup, SizeDocument
 
 _COMPARED_LEN = 8192
-"""Tokens of the requests that are compared where nobody says how long they may be."""
+"""Default length, in tokens, of the compared requests."""
 
 
 def model_room(
     name: str, model: ServedModel, options: ServeOptions, accelerators: Iterable[Accelerator], *, utilization: float
 ) -> SizeDocument:
-    """The KV blocks on each accelerator, and how many requests of `options.max_model_len` tokens they hold at once.
+    """Return the KV blocks on each accelerator, and how many requests of `options.max_model_len` tokens fit at once.
 
-    `name` is what the user said. A step takes as much as vLLM has it on each accelerator.
+    `name` is the user's. A step has vLLM's size on each accelerator.
     """
     accelerators = list(accelerators)
     options = replace(
@@ -57,14 +57,14 @@ def model_room(
 
 
 def _bytes_of_request(plan: CachePlan, longest: int | None) -> int:
-    """What one request of that length takes of the pool; of one group, a block."""
+    """Return one request's bytes of the pool; with one group, a block's."""
     if len(plan.groups) == 1:
         return plan.bytes_per_block
     return plan.bytes_per_block * sum(PlannedPool(plan, 1).blocks_per_request(longest or _COMPARED_LEN))
 
 
 def _groups(plan: CachePlan, longest: int | None) -> list[SizedGroup]:
-    """Groups of equal layers that stand behind each other as one."""
+    """Join adjacent equal groups of layers."""
     blocks = PlannedPool(plan, 1).blocks_per_request(longest) if longest is not None else [None] * len(plan.groups)
     found = []
     for _, pairs in groupby(zip(plan.groups, blocks, strict=True), key=lambda pair: pair[0].spec_id):

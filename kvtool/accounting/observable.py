@@ -1,7 +1,7 @@
-"""Tokens that a tenant found in the cache and that only others had sent: what it can learn of them.
+"""Tokens that a tenant found in the cache and that only others had sent: it can learn of them.
 
-How fast an answer comes, or what a provider reports as cached, tells it. What every tenant of a cache sends is public, and left
-out. A tree holds who sent what; nothing is kept of texts but where they stand.
+The speed of an answer, or a provider's count of cached tokens, reveals them. Text that every tenant of a cache sends is public,
+and left out. A tree contains the senders; only places of texts are kept, no texts.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
 _MOST_TENANTS = 4_096
-"""Tenants that are told apart; those that come later are left out."""
+"""The most tenants with separate sums (a bit each in every edge); later ones are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTokens:
-    """Tokens of `owner`, who sent them first, that `reader` hit without having sent them before; and where they stand."""
+    """Tokens of `owner`, who sent them first, that `reader` hit without having sent them before; and their places."""
 
     owner: str
     reader: str
@@ -37,7 +37,7 @@ class ObservedTokens:
 
 
 class _Node:
-    """An edge, the tenants who sent it (a bit for each), who did first, and who of the others hit how much of it first."""
+    """An edge, its senders (a bit for each), the first sender, and the first readers with their hits."""
 
     __slots__ = ("children", "ids", "origin", "owner", "reads", "tenants")
 
@@ -51,7 +51,7 @@ class _Node:
         self.children: dict[int, _Node] = {}
 
     def split(self, length: int) -> _Node:
-        """The upper part of the edge, cut behind so many tokens; this one becomes the lower."""
+        """Cut the edge after so many tokens and return the upper part; this one becomes the lower."""
         upper = _Node(self.ids[:length].copy(), self.owner, self.origin)
         upper.tenants = self.tenants
         upper.reads = [(reader, min(tokens, length)) for reader, tokens in self.reads]
@@ -62,7 +62,7 @@ class _Node:
 
 
 class ObservableBook(Book):
-    """Takes each request with its tenant and what it hit."""
+    """Take each request with its tenant and its hit."""
 
     def __init__(self, scope: Callable[[Turn], str | None] = lambda turn: turn.salt) -> None:
         """`scope` names the cache that a request can read."""
@@ -75,11 +75,11 @@ class ObservableBook(Book):
 
     @property
     def tenants(self) -> list[str]:
-        """All that were told apart, in the order of their first request."""
+        """The tenants with separate sums, in the order of their first request."""
         return list(self._numbers)
 
     def add(self, job: Job, scope: str, hit: int) -> None:
-        """Enter a request; `scope` is the cache that it can read. One without a tenant, and a trace of hashes, tells nothing."""
+        """Enter a request; `scope` is the cache that it can read. One without a tenant, and a trace of hashes, give no data."""
         tenant = job.turn.call.tenant
         if tenant is None or job.unit != 1:
             return
@@ -123,7 +123,7 @@ class ObservableBook(Book):
 
 
 def _origin(job: Job, token: int) -> tuple[Origin | None, int]:
-    """Where the text of a token was written: that in the middle of an edge stands for all of it."""
+    """Return a token's place in the source; one token in the middle of an edge represents all of it."""
     if job.prompt is None or job.prompt.text is None:
         return None, 0
     place = job.prompt.char_range(token)
@@ -133,7 +133,7 @@ def _origin(job: Job, token: int) -> tuple[Origin | None, int]:
 
 
 def by_pair(observed: list[ObservedTokens]) -> Counter[tuple[str, str]]:
-    """Tokens by who sent them and who can tell."""
+    """Return tokens by sender and reader."""
     found: Counter[tuple[str, str]] = Counter()
     for one in observed:
         found[one.owner, one.reader] += one.tokens

@@ -1,4 +1,4 @@
-"""How a workload is run."""
+"""The plan of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a workload is run: everything that decides the numbers."""
+    """The plan of a run: every option that affects the numbers."""
 
     engine: EngineConfig
     latency: LatencyModel
@@ -29,42 +29,42 @@ class Plan:
     limit: int | None = None
     kv_cache_dtype: str = AUTO
     skip_refused: bool = False
-    """Whether a request whose messages the chat template refuses is left out and counted, not an error."""
+    """True if a request whose messages the chat template refuses is left out and counted, not an error."""
     decode_attention: DecodeMode = "auto"
     decode_batch: int = DEFAULT_DECODE_BATCH
-    """How many conversations would decode together, where the run has one request at a time."""
+    """Number of conversations that would decode together, for a run of requests one at a time."""
     first_alone: int = 0
     """Requests of each group and tenant that are answered, one by one, before the others, where they would run together."""
     cache: CacheRules | None = None
     """Replicas, a time to live or a provider's rules: whole requests are then accounted for, one at a time, and no engine runs."""
     traced: bool = False
-    """Whether the workload begins with a trace of block hashes: blocks then go by numbers that take little room."""
+    """True if the workload begins with a trace of block hashes: blocks then have numbers that take little room."""
     served: ServedCache | None = None
     """The KV cache of the model that was named, as its server plans it."""
 
     @property
     def by_vllm(self) -> bool:
-        """Whether requests are read and looked up as vLLM does it."""
+        """Return whether requests are read and looked up as vLLM does it."""
         return self.by_engine and (self.cache is None or not (self.cache.hosted or self.cache.engine is not None))
 
     @property
     def by_engine(self) -> bool:
-        """Whether the embedded engine decides which requests fit, and what its options mean."""
+        """Return whether the embedded engine decides which requests fit, and how its options apply."""
         return self.rules == "vllm"
 
     @property
     def by_trace_study(self) -> bool:
-        """Whether the rules are those of trace studies: an LRU list of blocks, without answers."""
+        """Return whether the rules are those of trace studies: an LRU list of blocks, without answers."""
         return self.rules == "block-lru"
 
     @property
     def hosted(self) -> bool:
-        """Whether the cache is a provider's."""
+        """Return whether the cache is a provider's."""
         return self.cache is not None and self.cache.hosted
 
     @property
     def bytes_per_block(self) -> int:
-        """Of the whole model; with tensor parallelism every accelerator holds its part."""
+        """Bytes for the whole model; with tensor parallelism every accelerator stores its part."""
         if self.served is not None:
             return self.served.bytes_per_block
         return block_bytes(self.latency.geometry, self.engine.block_size, self.kv_cache_dtype)

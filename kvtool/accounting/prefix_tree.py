@@ -1,7 +1,7 @@
-"""A radix tree over everything that was computed so far: what an unlimited cache could give, for every block size at once.
+"""A radix tree over all computed prompts: the best hit of an unlimited cache, for every block size at once.
 
-If the longest common prefix of a prompt with any earlier content has L tokens, then an unlimited cache with blocks of B tokens hits
-``min(L, n - 1) // B`` of them. So one number a request answers for all block sizes.
+If the longest common prefix of a prompt with any earlier content has L tokens, then an unlimited cache with blocks of B tokens
+hits ``min(L, n - 1) // B`` of them. So one number a request answers for all block sizes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def with_answer(prompt: Ids, answer: Ids) -> Ids:
 
 
 class PrefixNode:
-    """An edge of the tree and what hangs below it.
+    """An edge of the tree and its subtree.
 
-    The tokens of the edge stand at positions `[start, stop)` of every prompt that runs through it, and from place `at` on in a
+    The tokens of the edge are at positions `[start, stop)` of every prompt that runs through it, and from place `at` on in a
     `store`; `owner` is the request that brought them. `uses` counts the later prompts that ran through the edge, and `recent` is
     the child that the latest one took.
     """
@@ -53,13 +53,13 @@ class PrefixNode:
 
     @property
     def reused(self) -> bool:
-        """Whether a later prompt ran through the edge."""
+        """Return whether a later prompt ran through the edge."""
         return self.uses > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How far a prompt was known (`length` tokens), and where it left the tree."""
+    """The known part of a prompt (`length` tokens), and the place where it left the tree."""
 
     length: int
     node: PrefixNode
@@ -75,7 +75,7 @@ class RadixTree:
         self.root = PrefixNode(self._store, 0, 0, 0, -1)
 
     def match(self, prompt: Ids) -> Match:
-        """Follow a prompt as far as it is known, counting it as a use of what it runs through."""
+        """Follow a prompt as far as it is known, and count it as a use of its edges."""
         return self._walk(Match(0, self.root), prompt, uses=1)
 
     def insert(self, sequence: Ids, owner: int, match: Match) -> None:
@@ -138,7 +138,7 @@ class RadixTree:
         return other
 
     def continuation(self, match: Match, most: int) -> Ids:
-        """What followed, in the latest content, at the place where a prompt left the tree: up to `most` tokens."""
+        """Return up to `most` tokens that followed, in the latest content, at the place where a prompt left the tree."""
         pieces: list[Ids] = []
         have = 0
         node = match.node.recent

@@ -13,12 +13,12 @@ from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.model.configs.served_model import ServedModel
 
 _LENGTH = 32_768
-"""Tokens of the requests by which a pool is measured, where nobody says how long they are."""
+"""Default length, in tokens, of the requests by which a pool is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedCache:
-    """`model` served with `options`; `planned` is what follows from these."""
+    """`model` served with `options`; `planned` follows from these."""
 
     model: ServedModel
     options: ServeOptions
@@ -52,7 +52,7 @@ class ServedCache:
 
     @property
     def state_is_wide(self) -> bool:
-        """Whether a recurrent state takes more than two bytes a number."""
+        """Return whether a recurrent state takes more than two bytes a number."""
         asked = self.options.mamba_ssm_cache_dtype
         return any(
             find_kv_dtype(asked or shape.dtype, self.model.dtype).bytes > 2
@@ -62,11 +62,11 @@ class ServedCache:
 
     @property
     def bytes_per_block(self) -> int:
-        """On all accelerators together."""
+        """Bytes on all accelerators together."""
         return self.planned.plan.bytes_per_block * self.options.tensor_parallel
 
     def blocks_of_tokens(self, tokens: int) -> int:
-        """Blocks, with the null block, that hold so many tokens in requests of full length, as vLLM logs the size of a cache."""
+        """Return the blocks, with the null block, for so many tokens in requests of full length, as vLLM logs a cache's size."""
         length = self.options.max_model_len or min(self.model.max_model_len or _LENGTH, max(tokens, 1))
         each = sum(PlannedPool(self.planned.plan, 0).blocks_per_request(length))
         return -(-tokens * each // length) + 1

@@ -14,23 +14,26 @@ from kvtool.text.align import common_prefix
 Ids = npt.NDArray[np.int32]
 
 IN_MEMORY = 1 << 20
-"""Tokens that are held in memory at most: 4 MiB. A workload with fewer touches no disk."""
+"""Most tokens in memory: 4 MiB. A workload with fewer does not use the disk."""
 _FIRST = 1 << 16
+"""First size of the memory, in tokens; it doubles up to `IN_MEMORY`."""
 _STRIDE = 256
+"""First tokens that are compared at once; most prompts diverge early, so later strides are longer."""
 _ITEM = 4
+"""Bytes of a token id."""
 
 
 class TokenStore:
     """An array of token ids that only grows. Four bytes a token, most of them on the disk.
 
-    The file is a temporary one without a name, which only this process can open and which is gone when it ends. Where none can be
+    The file is a temporary one without a name, which only this process can open and which disappears when it ends. If none can be
     written (no room, say), everything stays in memory.
     """
 
     def __init__(self, *, in_memory: int = IN_MEMORY) -> None:
         self._most = in_memory
         self._filed = 0
-        """Tokens in the file; the others stand in `_latest`."""
+        """Tokens in the file; the others are in `_latest`."""
         self._latest = np.empty(min(_FIRST, in_memory), np.int32)
         self._count = 0
         self._file = -1
@@ -59,7 +62,7 @@ class TokenStore:
         return np.frombuffer(os.pread(self._file, _ITEM * (stop - start), _ITEM * start), np.int32)
 
     def common_prefix(self, start: int, stop: int, ids: Ids) -> int:
-        """How many leading items of `ids` are those in places `[start, stop)`, of one `add`."""
+        """Return how many leading items of `ids` equal those in places `[start, stop)`, of one `add`."""
         if start >= self._filed:
             return common_prefix(self.read(start, stop), ids)
         at, stride = start, _STRIDE
@@ -73,7 +76,7 @@ class TokenStore:
         return at - start
 
     def _write(self) -> bool:
-        """Bring what is in memory to the file; False where that cannot be done."""
+        """Write tokens in memory to the file; return False if that fails."""
         try:
             if self._file < 0:
                 with tempfile.TemporaryFile(prefix="kvtool-", buffering=0) as file:

@@ -1,1 +1,1 @@
-"""One workload to one report: what is opened, the passes over it, advice, and the document."""
+"""Turn one workload into one report: opened inputs, the passes over it, advice, and the document."""

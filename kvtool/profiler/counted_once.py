@@ -1,4 +1,4 @@
-"""The invariant of findings: those of a group together never tell more lost tokens than the ledger has."""
+"""Check that the findings of a group together never report more lost tokens than the ledger has."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CUT = (KV141.code, KV143.code)
 
 
 def check_counted_once(findings: Iterable[Finding], groups: Iterable[GroupTotals]) -> None:
-    """AssertionError where the findings of a group count a token twice, or one that hit: each token counts for one of them.
+    """Raise AssertionError if the findings of a group count a token twice, or a token that hit.
 
-    It is raised under `python -O`, too.
+    The check also runs under `python -O`.
     """
     told: dict[str, int] = {}
     for finding in findings:
@@ -31,11 +31,11 @@ def check_counted_once(findings: Iterable[Finding], groups: Iterable[GroupTotals
 
 
 def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: Iterable[GroupTotals]) -> list[Finding]:
-    """The causes and what the run explains, without what says no more where a cause of the same group is told.
+    """Return the causes and the run's findings, without findings that add nothing to a cause of the same group.
 
-    Text at another place (KV202) is of that where a cause has such tokens itself, or leaves too few of them, or where a history
-    was cut: what stands behind the cut is elsewhere then. What a fix was tried
-    for without a count of its own, as of a chat template, has the tokens that the fix won, as far as no other finding has them.
+    Text at another place (KV202) adds nothing where a cause has such tokens itself, or leaves too few of them, or where a history
+    was cut: the text after the cut is elsewhere then. A finding whose fix was tried without a count of its own, as for a chat
+    template, gets the tokens that the fix won, unless another finding has them.
     """
     groups = list(groups)
     codes: dict[str, set[str]] = {}

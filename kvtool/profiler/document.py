@@ -1,4 +1,4 @@
-"""The document of a profile: what the passes over a workload found, put together. Every report is a view of it."""
+"""The document of a profile: the results of the passes over a workload, put together. Every report is a view of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NONE_LEFT_OUT = CausesLeftOut(causes=0, blame_tokens=0, share_tokens=0)
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What real runs on this machine gave: times to the first token, and of decode steps."""
+    """Results of real runs on this machine: times to the first token, and of decode steps."""
 
     ttft: Measured | None = None
     tpot: MeasuredTpot | None = None
@@ -118,7 +118,7 @@ def made_report(
 
 
 def with_measurements(report: Report, measured: Measurements, *, partial: bool) -> Report:
-    """The report with what real runs gave; `partial`: they were interrupted."""
+    """Return the report with the results of real runs; `partial`: they were interrupted."""
     ttft = report.ttft.model_copy(update={"measured": measured.ttft})
     decode = report.decode
     if decode is not None:
@@ -128,9 +128,9 @@ def with_measurements(report: Report, measured: Measurements, *, partial: bool) 
 
 
 def saved_report(report: Report, *, show_text: ShowText = "none", patches: Mapping[str, str] | None = None) -> Report:
-    """The report with no more of prompts in it than may be saved.
+    """Return the report with only as much prompt text as may be saved.
 
-    `snippet` quotes the lines that findings are about, `full` gives them as they are, and the `patches` (`patches.patches_of`).
+    `snippet` quotes the lines that findings are about, `full` gives whole lines and the `patches` (`patches.patches_of`).
     """
     return report.model_copy(update={"findings": [quoted(one, show_text, patches) for one in report.findings]})
 
@@ -183,5 +183,5 @@ def _sum(row: SumTotals) -> SumRow:
 
 
 def _told(fates: Fates) -> Fates:
-    """Those that took any tokens."""
+    """Return the items with any tokens."""
     return {name: count for name, count in sorted(fates.items()) if count}

@@ -1,4 +1,4 @@
-"""What each cause costs, and what a fix of it gives alone and behind those that give more: one row for each cause of a group."""
+"""Compute the cost of each cause, and the gain of its fix alone and after stronger fixes: one row for each cause of a group."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.advisor import Advice, KeptFix
 
 MOST_CAUSES = 200
+"""Rows of causes of a group in a report."""
 WORTH_A_ROW = 0.001
-"""Share of a group's prompt tokens from which a cause has a row of its own; one whose fix is kept always has."""
+"""Least share of a group's prompt tokens for a row of its own; a cause with a kept fix always has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCauses:
     """The causes of a group: those with a kept fix in their order, then the others, the costliest first.
 
-    Blame and share of the rows and of what is left out each sum to what is lost behind all causes together.
+    Blame and share, over the rows and the rest, each sum to the losses of all causes together.
     """
 
     rows: list[Cause]
@@ -35,7 +36,7 @@ class GroupCauses:
 def group_causes(
     result: RunResult, groups: Iterable[GroupTotals], advice: Advice | None, *, locate: Locate, path: str
 ) -> dict[str, GroupCauses]:
-    """By name, the causes of each group that has any. `path` stands for text without a source."""
+    """Return by name the causes of each group that has any. `path` replaces the source of text without one."""
     found: dict[str, GroupCauses] = {}
     for group in groups:
         steps = advice.kept.get(group.name, []) if advice is not None else []

@@ -1,4 +1,4 @@
-"""How the KV cache of a model with several groups of layers is cut, in words, for the head of a report."""
+"""Describe the KV cache of a model with several groups of layers, for the head of a report."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def group_notes(served: ServedCache, retention: int | None) -> list[str]:
 
 
 def one_group_notes(served: ServedCache) -> list[str]:
-    """Why a model with windows or chunks has one group all the same."""
+    """Explain why a model with windows or chunks has one group."""
     why = served.planned.one_group
     return [] if served.plan is not None or why is None else [f"{served.model.name}: one KV cache group, as {why}"]
 
 
 def plain_note(served: ServedCache, what: str) -> str:
-    """Where a model's groups are not followed: `what` is, and knows one group with full attention."""
+    """Explain that `what` does not follow a model's groups, and uses one group with full attention."""
     groups = plural(len(served.planned.plan.groups), "KV cache group")
     return f"{served.model.name} has {groups}, and {what} with one of full attention: hits may be fewer"
 

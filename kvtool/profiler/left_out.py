@@ -1,4 +1,4 @@
-"""What a pass left out of the traffic, in sentences."""
+"""Describe the requests that a pass left out."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from kvtool.profiler.run.run_result import UnservedRequests
 from kvtool.text.terminal.numbers import plural
 
 _MOST = 5
+"""Items that a sentence names; the rest is counted."""
 
 
 def left_out(found: UnservedRequests) -> list[str]:
-    """Failed requests by status, and those of models without cache rules; the commonest first."""
+    """Describe failed requests by status, and requests of models without cache rules; the commonest first."""
     told = []
     if found.failed:
         total = sum(found.failed.values())

@@ -1,4 +1,4 @@
-"""A part of a large log, to look at what fixes would do in all of it."""
+"""A part of a large log, to estimate the effect of fixes on all of it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kvtool.workload.kept_requests import KeptRequests
 MOST_IN_PART = 512
 """Requests of a group, or somewhat more, that are in the part."""
 _LEAST_SPARED = 8
-"""How many times as many requests the log has as the part, at least; else the look costs too much of what it spares."""
+"""Least ratio of the log's requests to the part's: below it, running the part costs too much of the time that it saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Some requests of each group of a log, and how many of the group each of them stands for."""
+    """Some requests of each group of a log, and the number of the group's requests that each represents."""
 
     source: KeptRequests
     requests: int
@@ -26,7 +26,7 @@ class LogPart:
 
     @classmethod
     def of(cls, kept: KeptRequests, groups: Collection[GroupTotals]) -> LogPart | None:
-        """Runs of requests from all over a log with these groups; None where it is too small to be parted."""
+        """Return runs of requests from all over a log with these groups; None if it is too small to divide."""
         looks = Looks(one_in(groups, most=MOST_IN_PART))
         part = kept.part(lambda turn: looks.take(turn.group, 1))
         requests = len(part)
@@ -36,5 +36,5 @@ class LogPart:
 
 
 def can_be_parted(plan: Plan) -> bool:
-    """Whether a request's hits in a run depend on nothing but which requests came before it."""
+    """Return whether a request's hits in a run depend only on the requests before it."""
     return plan.engine.num_blocks is None and plan.cache is None and plan.one_at_a_time and not plan.traced

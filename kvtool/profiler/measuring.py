@@ -14,7 +14,7 @@ from kvtool.workload.jobs import JobMaker
 
 
 def check_measure(how: MeasureOptions) -> None:
-    """Raise KvtoolError for a device, a model or torch that was asked for and cannot be had, before all the accounting."""
+    """Raise KvtoolError if the requested device, model or torch is missing, before all the accounting."""
     if how.asked:
         with uninterrupted():
             need_engine("a real run")
@@ -32,7 +32,7 @@ def check_measure(how: MeasureOptions) -> None:
 
 
 def measure(runs: WorkloadRuns, how: MeasureOptions, decode: Decode | None) -> tuple[Measurements, bool]:
-    """Measure a real run; return what was measured, or why nothing was, and whether it was interrupted."""
+    """Measure a real run; return the results, or the reason for none, and whether it was interrupted."""
     began = time.monotonic()
     runs.begin("measuring")
     runs.progress.advance(0)

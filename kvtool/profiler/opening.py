@@ -1,4 +1,4 @@
-"""From what stands on the command line to a workload that can be run: its source, the plan and the renderer."""
+"""Turn the command line's inputs into a workload that can be run: its source, the plan and the renderer."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A workload and how it is to be run. `name` is what reports call it.
+    """A workload and its settings for runs. `name` is its name in reports.
 
-    `tokenizer` and `chat_template` are as they were named; None for the usual ones.
+    `tokenizer` and `chat_template` are the user's names; None for the usual ones.
     """
 
     options: RunOptions
@@ -58,7 +58,7 @@ class Opened:
 
     @property
     def paths(self) -> Sequence[str]:
-        """The files that its inputs stand for."""
+        """The files of its inputs."""
         return self.source.files.paths if isinstance(self.source, LogSource) else self.options.inputs
 
     def profiler(
@@ -70,9 +70,9 @@ class Opened:
         measure: bool = False,
         events: EventWriter | None = None,
     ) -> Profiler:
-        """For accounting and, where `measure` says so, the real runs that were asked for.
+        """Return a profiler for accounting and, with `measure`, the requested real runs.
 
-        `source` stands in for the workload's own, an edited one for example; `events` gets what happens to the cache.
+        `source` replaces the workload's own, for example by an edited one; `events` gets the cache's events.
         """
         return Profiler(
             source or self.source,
@@ -100,7 +100,7 @@ class Opened:
         return plan_edits(self, progress, result, advice)
 
     def _beside(self) -> BesideEvents | None:
-        """The KV events of a server, where they are asked for; read once before any work is done."""
+        """The KV events of a server, if given; read once before any work is done."""
         path = self.options.measuring.kv_events
         if path is None:
             return None
@@ -112,14 +112,14 @@ class Opened:
         return BesideEvents(path)
 
     def _prices(self) -> PriceTable:
-        """The prices that were asked for over those that come along; read once."""
+        """Requested prices before the built-in ones; read once."""
         from kvtool.accounting.prices.price_table import price_table
 
         pricing = self.options.pricing
         return price_table(pricing.prices, share_of(pricing.discount))
 
     def _pair_command(self) -> PairCommand:
-        """How two requests of its logs are shown side by side: read and rendered as here."""
+        """The command that shows two requests of its logs side by side: read and rendered as here."""
         said = {"--tokenizer": self.tokenizer, "--chat-template": self.chat_template}
         flags = [word for flag, value in said.items() if value is not None for word in (flag, value)]
         size = self.planned.plan.engine.block_size
@@ -128,7 +128,7 @@ class Opened:
         return PairCommand(tuple(flags), self.options.reading.log_format)
 
     def run(self, profiler: Profiler) -> Report:
-        """The report, with what was measured and all that it depends on."""
+        """Return the report, with all measured results and all settings that affect it."""
         return self.measured(profiler, self.accounted(profiler))
 
     def accounted(self, profiler: Profiler) -> Report:
@@ -136,7 +136,7 @@ class Opened:
         return self._described(profiler, profiler.run())
 
     def measured(self, profiler: Profiler, report: Report) -> Report:
-        """The same report with what real runs gave, where they were asked for."""
+        """Return the same report with the results of real runs, if requested."""
         return self._described(profiler, profiler.measured(report))
 
     def _described(self, profiler: Profiler, report: Report) -> Report:
@@ -147,7 +147,7 @@ class Opened:
         return report.model_copy(update={"config": config, "notes": notes})
 
     def _read_notes(self) -> list[str]:
-        """Which files were read, in which order, and how they were divided into groups."""
+        """Return notes: the files read, their order, and their division into groups."""
         if not isinstance(self.source, LogSource):
             asked = self.options.reading.group_by is not None
             return ["--group-by is about logs: a workload file names its groups"] if asked else []
@@ -188,11 +188,11 @@ def open_workload(
     source: YamlSource | LogSource | None = None,
     keep_going: bool = False,
 ) -> Opened:
-    """Read the inputs and settle how they are run; KvtoolError for what cannot be.
+    """Read the inputs and settle the settings of runs; KvtoolError for impossible ones.
 
-    `load` gives the tokenizer of a name; several workloads can share one. `overlay` has texts to read in place of files of a
-    workload, `source` stands in for what the inputs name. `keep_going`: one of several logs that cannot be read does not hide the
-    others; who runs it asks `check_read` afterwards.
+    `load` returns the tokenizer of a name; several workloads can share one. `overlay` has texts to read in place of files of a
+    workload, `source` replaces the inputs' source. `keep_going`: one unreadable log of several does not hide the others; the
+    caller calls `check_read` afterwards.
     """
     reading, rendering = options.reading, options.rendering
     log_options = LogOptions(
@@ -239,6 +239,6 @@ def open_workload(
     if options.pricing.prices is not None:
         from kvtool.accounting.prices.price_table import price_table
 
-        price_table(options.pricing.prices)  # what is wrong with it is told before any work is done
+        price_table(options.pricing.prices)  # report its errors before any work is done
     name = options.inputs[0] if len(options.inputs) == 1 else f"{len(options.inputs)} files"
     return Opened(options, source, planned, renderer, name, tokenizer, chat_template)

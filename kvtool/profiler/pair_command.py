@@ -15,18 +15,18 @@ from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FOR
 from kvtool.workload.turn import RequestName
 
 _NUMBERED = re.compile(r":\d{1,9}$")
-"""A path that ends so would give away its number to what is said behind it."""
+"""A path with such an end would lose its number to a suffix after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairCommand:
-    """`flags` are those of `kvtool diff-prompts` that stand for options of the run, `log_format` the one of its logs."""
+    """`flags` are those of `kvtool diff-prompts` that set options of the run, `log_format` is the format of its logs."""
 
     flags: tuple[str, ...] = ()
     log_format: str | None = None
 
     def example(self, cause: SlotCause) -> ExamplePair | None:
-        """The two requests that tell a cause; None where none do, or where they cannot be read again."""
+        """Return two requests that show a cause; None if there are none, or if they cannot be read again."""
         pair = cause.pair
         if pair is None or not (_can_be_read(pair.earlier.path) and _can_be_read(pair.later.path)):
             return None
@@ -49,7 +49,7 @@ class PairCommand:
 
 
 def name_of(request: RequestName) -> str:
-    """What `kvtool diff-prompts` calls a request: `log.jsonl:12`, `log.jsonl:12:3`, or the path of a prompt file."""
+    """Return the name of a request for `kvtool diff-prompts`: `log.jsonl:12`, `log.jsonl:12:3`, or the path of a prompt file."""
     path = f"./{request.path}" if request.path.startswith("-") else request.path
     if not request.record:
         return path
@@ -58,7 +58,7 @@ def name_of(request: RequestName) -> str:
 
 
 def _can_be_read(path: str) -> bool:
-    """Whether another command can read it, too: not what came through a pipe."""
+    """Return whether another command can read it, too: piped input cannot."""
     try:
         return path != STDIN and Path(path).is_file()
     except (OSError, ValueError):

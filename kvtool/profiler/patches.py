@@ -16,13 +16,13 @@ from kvtool.text.files.text_files import read_source
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 _MOST_PATCHES = 8
-"""Each takes some readings of the workload."""
+"""Patches in a report; each takes several readings of the workload."""
 
 
 def patches_of(profiler: Profiler, findings: Iterable[Finding]) -> dict[str, str]:
-    """Unified diffs of the user's own files, by the name of the fix, of the first fixes that can be written into them.
+    """Return unified diffs of the user's own files, by the name of the fix, for the first fixes that can be written.
 
-    Each is of its fix alone. Empty for anything but a workload file: logs cannot be edited.
+    Each contains its fix alone. Empty for anything but a workload file: logs cannot be edited.
     """
     source = profiler.source
     if profiler.advice is None or not isinstance(source, YamlSource):
@@ -49,6 +49,6 @@ def _patch(edits: list[FileEdit] | str, source: YamlSource) -> str:
             path: read_source(Path(path), overlay=source.overlay) for path in dict.fromkeys(one.path for one in edits)
         }
         changed = apply_edits(texts, edits)
-    except KvtoolError:  # a file has gone since
+    except KvtoolError:  # a file was deleted meanwhile
         return ""
     return unified_patch(_Changed(path, texts[path], text) for path, text in changed.items())

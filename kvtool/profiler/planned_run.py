@@ -1,4 +1,4 @@
-"""What decides a profile: the flags over the workload's own options over the defaults."""
+"""Settle the settings of a profile: flags over the workload's own options over the defaults."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ _NAME_A_MODEL = (
     "or `model` among the engine's options in a file"
 )
 _MOST_BLOCKS = 10_000_000
+"""Bound against mistakes: the cache's tables would take gigabytes of memory."""
 
 
 class PlannedRun:
-    """Flags over the workload's own options over defaults, settled as the plan; what else reports and real runs need beside it."""
+    """Flags over the workload's own options over defaults, settled as the plan, with other settings for reports and real runs."""
 
     def __init__(self, options: RunOptions, asked: EngineOptions, source: YamlSource | LogSource) -> None:
         self.options = options
@@ -95,7 +96,7 @@ class PlannedRun:
             caching = asked.enable_prefix_caching is not False
         longest = options.serving.max_model_len or asked.max_model_len or EngineConfig.max_model_len
         self.limits_source: str | None = None
-        """Whose limits of a step are taken, where nobody says them and an accelerator is named."""
+        """The accelerator whose limits of a step are used, if one is given and no limits are."""
         limits = self._batch_limits(longest)
         engine = EngineConfig(
             block_size=block_size,
@@ -113,7 +114,7 @@ class PlannedRun:
             engine = self._grouped(engine, self.served)
         token_bytes = block_bytes(geometry, 1, kv_dtype) if self.served is None else self.served.token_bytes
         latency = self._latency(geometry, token_bytes)
-        if choice is None and (rules is None or not rules.hosted):  # nobody says how large a provider's is
+        if choice is None and (rules is None or not rules.hosted):  # no provider publishes its size
             engine = replace(engine, num_blocks=self._num_blocks(engine, latency, kv_dtype))
         concurrency = None if rules is not None else options.caching.concurrency or asked.concurrency
         seed = options.reading.seed if isinstance(source, LogSource) else source.seed
@@ -189,7 +190,7 @@ class PlannedRun:
             raise asked.error(error) from None
 
     def _decode_batch(self, engine: EngineConfig, concurrency: int | None) -> int:
-        """How many conversations decode together where no run says it."""
+        """Return how many conversations decode together if no run decides it."""
         most = engine.max_num_seqs if concurrency is None else min(engine.max_num_seqs, concurrency)
         given = self.options.measuring.decode_batch
         if given is not None and given > most:
@@ -198,7 +199,7 @@ class PlannedRun:
         return given or min(DEFAULT_DECODE_BATCH, most)
 
     def _batch_limits(self, max_model_len: int) -> BatchLimits:
-        """What a step takes: as it is said, else as vLLM has it on the accelerator that is named."""
+        """Return a step's limits: the given ones, else vLLM's on the given accelerator."""
         serving, asked = self.options.serving, self.asked
         tokens = serving.max_num_batched_tokens or asked.max_num_batched_tokens
         seqs = serving.max_num_seqs or asked.max_num_seqs
@@ -220,7 +221,7 @@ class PlannedRun:
         return load_calibration(path)
 
     def _latency(self, geometry: Geometry, kv_token_bytes: float) -> LatencyModel:
-        """Fitted to a machine where there is a calibration, else by an accelerator's data sheet."""
+        """Return a model fitted to a machine if there is a calibration, else one from an accelerator's data sheet."""
         calibration, options = self.calibration, self.options
         ways = options.serving.tensor_parallel or self.asked.tensor_parallel or 1
         if calibration is None:
@@ -239,12 +240,13 @@ class PlannedRun:
         return self.model or (None if fitted else DEFAULT_MODEL)
 
     def _choice(self, token: int) -> RuleChoice | None:
-        """Another engine's rules for this model, where they are asked for; `token` are the bytes of its KV."""
+        """Return another engine's rules for this model, if requested; `token` is the bytes of a token's KV."""
         facts = self.facts_of(self.rules) if self.rules == "llamacpp" else {}
         return asked_choice(self.options, self.asked, self._place_of, facts, token)
 
     def facts_of(self, rules: str) -> Mapping[str, int]:
-        """What these rules read from the model, by the names of their options. EngineError where they leave its layers out."""
+        """Return facts that these rules read from the model, by the names of their options. EngineError if they do not cover its
+        layers."""
         if rules != "llamacpp":
             return {}
         if (named := self._named_model()) is not None:
@@ -326,7 +328,7 @@ class PlannedRun:
         return blocks
 
     def _capacity_blocks(self, capacity: Capacity, geometry: Geometry, block_size: int, kv_dtype: str) -> int:
-        """With the null block; KvtoolError where it holds none."""
+        """Return the blocks with the null block; KvtoolError if there are none."""
         if self.served is None or self.served.plan is None:
             return _blocks(capacity, block_size, block_bytes(geometry, block_size, kv_dtype)) + 1
         if capacity.unit == "tokens":
@@ -334,13 +336,13 @@ class PlannedRun:
         return _blocks(capacity, block_size, self.served.bytes_per_block) + 1
 
     def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
-        """A mistake in an option of the engine, with the flag or the place that says the option."""
+        """Return the error of an engine's option, with the flag or the place that sets the option."""
         flag = getattr(self.options.serving, name) is not None
         message = f"--{name.replace('_', '-')}: {error.message}" if flag else error.message
         return KvtoolError(message, hint=error.hint, place=self._place_of(name) or error.place)
 
     def _place_of(self, name: str) -> Place | None:
-        """Where the workload or the configuration file says an option of the engine; None where a flag says it."""
+        """Return the place in the workload or the configuration file that sets an engine's option; None if a flag sets it."""
         if of_engine(self.options).get(name) is not None:
             return None
         if not isinstance(self._source, LogSource) and getattr(self._source.engine, name) is not None:
@@ -349,7 +351,7 @@ class PlannedRun:
         return file.place("engine", name) if file is not None else None
 
     def notes(self) -> list[str]:
-        """How requests meet the cache, for the head of the report."""
+        """Describe the order of requests and the cache, for the head of the report."""
         plan, engine = self.plan, self.plan.engine
         if plan.cache is not None and plan.cache.engine is not None:
             choice = plan.cache.engine
@@ -389,7 +391,7 @@ class PlannedRun:
         return notes
 
     def _plain_notes(self) -> list[str]:
-        """Where one group with full attention stands for a model that has several."""
+        """Explain that one group with full attention replaces a model's several groups."""
         plan = self.plan
         if self.served is not None:
             return one_group_notes(self.served)
@@ -401,7 +403,7 @@ class PlannedRun:
 
         try:
             served = ServedCache.of(find_served(self.model), ServeOptions())
-        except (EngineError, KvtoolError):  # what vLLM would not start is not asked for here
+        except (EngineError, KvtoolError):  # vLLM would not start with this, so it is not checked here
             return []
         if served.plan is None:
             return []
@@ -421,7 +423,7 @@ class PlannedRun:
         return replace(self.plan.engine, num_blocks=blocks)
 
     def measure_options(self) -> MeasureOptions | None:
-        """What to measure; None: nothing."""
+        """Return the measurements to make; None: none."""
         options = self.options
         if options.measuring.seconds <= 0 or self.plan.cache is not None:  # one engine measures none of those
             return None
@@ -439,14 +441,14 @@ class PlannedRun:
 
     @property
     def measured_model(self) -> str:
-        """What the measured run computes with."""
+        """The model of the measured run."""
         return str(self.model) if self.loads_model else "embedded"
 
     @property
     def loads_model(self) -> bool:
-        """Whether the measured run uses the model that was named, not the embedded one.
+        """Return whether the measured run uses the named model, not the embedded one.
 
-        Of a folder whose model has no forward pass only the cache is of interest, unless a real run is asked for, which is refused.
+        A folder whose model has no forward pass gives only the cache, unless a real run is requested, which is refused.
         """
         if self.model is None or self.options.measuring.load_format == "dummy":
             return self.model is not None
@@ -455,7 +457,7 @@ class PlannedRun:
     def describe(
         self, name: str, renderer: Renderer, *, device: str | None = None
     ) -> dict[str, str | int | float | bool | None]:
-        """Everything that the numbers depend on; `device` is what computed the measured ones."""
+        """Return everything on which the numbers depend; `device` computed the measured ones."""
         engine, calibration = self.plan.engine, self.calibration
         tokenizer = renderer.tokenizer if renderer.loaded("tokenizer") else None
         return {
@@ -512,7 +514,7 @@ def _first_turn(source: YamlSource | LogSource) -> Turn | None:
 
 
 def _blocks(capacity: Capacity, block_size: int, bytes_per_block: int) -> int:
-    """Usable blocks in a capacity; KvtoolError where it holds none."""
+    """Return the usable blocks of a capacity; KvtoolError if there are none."""
     match capacity.unit:
         case "blocks":
             blocks = capacity.number

@@ -64,18 +64,18 @@ if TYPE_CHECKING:
     from kvtool.profiler.reported.server_reads import ServerReads
 
     PlanEdits = Callable[[RunResult, Advice], tuple[Optimized, Advice]]
-    """Carries advice out in the files; with what is done, the advice that was followed. Raises TrialInterruptedError."""
+    """Apply advice to the files; return with them the advice that was followed. Raises TrialInterruptedError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What is asked of a profile beside the numbers."""
+    """Requested contents of a profile beside the numbers."""
 
     advice: bool = True
     per_request: bool = False
     by: By | None = None
     views: bool = False
-    """Whether what reports draw is collected, too."""
+    """True if the data of charts is collected, too."""
 
 
 class Profiler:
@@ -102,16 +102,16 @@ class Profiler:
         beside: BesideEvents | None = None,
         plan_edits: PlanEdits | None = None,
     ) -> None:
-        """`count_skipped` tells how many bad lines the last pass over the source left out.
+        """Create the profiler. `count_skipped` returns the number of bad lines that the last pass over the source left out.
 
-        `measure` asks for a real run, `native_engine` for another pass with a KV cache in the model's own dtype, and `events` gets
-        what happens to the cache in the main pass. `jobs` processes may work on a pass, None: as many as pay. `pair_command` is
-        how two requests of a log are shown side by side. `prices` are those of tokens, `gpu_hour` dollars for an accelerator's.
-        `beside` holds the KV events of a server that ran the same. `plan_edits` carries advice out in the files of a workload.
+        `measure` requests a real run, `native_engine` another pass with a KV cache in the model's own dtype, and `events` gets the
+        cache's events in the main pass. `jobs` processes may work on a pass, None: as many as pay. `pair_command` shows two
+        requests of a log side by side. `prices` are those of tokens, `gpu_hour` is dollars for an accelerator's hour. `beside`
+        contains the KV events of a server that ran the same requests. `plan_edits` applies advice to the files of a workload.
         """
         self._plan_edits = plan_edits
         self.edits: Optimized | None = None
-        """What `kvtool optimize` makes of the files on the advice of the last run; None where it edits none."""
+        """Edits by `kvtool optimize` on the advice of the last run; None if it edits no files."""
         self._gpu_hour = gpu_hour
         self.runs = WorkloadRuns(
             source, renderer, plan, progress=progress, jobs=jobs, prices=prices, tries=wanted.advice
@@ -123,7 +123,7 @@ class Profiler:
         self.pair_command = pair_command
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
-        """What was tried in the last run and kept."""
+        """Advice that was tried in the last run and kept."""
         self.timelines: list[Timeline] = []
         """Hit rates in the course of the last run, whether the report has views or not."""
         self._edits: dict[str, list[FileEdit] | str] = {}
@@ -136,12 +136,12 @@ class Profiler:
         self.path = path
         self.count_skipped = count_skipped
         self.told: list[str] = []
-        """What the last run left out, and by which rules it predicted what hosted models would read."""
+        """The last run's left-out requests, and the rules by which it predicted reads of hosted models."""
         self.interrupted: str | None = None
-        """How far the last run had come where it was interrupted."""
+        """The progress of the last run when it was interrupted."""
 
     def _money_told(self, result: RunResult, off: Sequence[float]) -> MoneyTold:
-        """What was reported, predicted and paid; with fixes that were kept by running once more."""
+        """Return the reported, predicted and paid sums; with kept fixes by one more run."""
         read_there, book = result.find(ServerReadBook), money_of(result)
         reads = None if read_there is None or read_there.reads is None else self._read_there(result, read_there.reads)
         if book is None and self._gpu_hour is None:
@@ -169,7 +169,7 @@ class Profiler:
         return money_told(result, marks, fixed, gpu, reads)
 
     def _read_there(self, result: RunResult, reads: ServerReads) -> MoneyTold:
-        """What servers reported beside what the engine read, request by request."""
+        """Compare servers' reports with the engine's reads, request by request."""
         from kvtool.profiler.reported.server_reported import server_told
 
         told, notes = server_told(result, reads, self.plan)
@@ -177,7 +177,7 @@ class Profiler:
         return told
 
     def _cut_short(self) -> str:
-        """Of how much of the workload the figures are, where the accounting was interrupted."""
+        """Return the part of the workload that the figures cover, if the accounting was interrupted."""
         share = self.runs.share_read() if isinstance(self.source, LogSource) else None
         of = f", {percent(share)} of the log" if share is not None else ""
         return (
@@ -229,7 +229,7 @@ class Profiler:
             advice = self._advise(result, teller)
             advice, findings = one_of_each(advice, findings)
             findings = with_causes(advice, findings, groups)
-            if not result.partial:  # else causes are left to be told
+            if not result.partial:  # else causes may be missing
                 findings = with_the_rest(findings, groups, result.causes, teller.described, path=self.path)
                 check_nothing_hidden(findings, groups)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
@@ -264,7 +264,7 @@ class Profiler:
         return report
 
     def measured(self, report: Report) -> Report:
-        """The report of `run` with what real runs gave, where they were asked for; an interruption marks it."""
+        """Return the report of `run` with the results of real runs, if requested; an interruption marks it."""
         if self.measure is None or report.partial:
             return report
         try:
@@ -274,7 +274,7 @@ class Profiler:
         return with_measurements(report, measured, partial=interrupted)
 
     def _dtype_gain(self, result: RunResult, hit_rate: float) -> KvCacheDtype | None:
-        """How the workload fares with the model's own dtype in the memory that the chosen one has."""
+        """Return the workload's results with the model's own dtype in the memory of the chosen one."""
         native, blocks = self.native_engine, self.plan.engine.num_blocks
         if native is None or native.num_blocks is None or blocks is None:
             return None
@@ -291,7 +291,7 @@ class Profiler:
         )
 
     def explained(self) -> RunResult:
-        """One pass with causes. Raises TrialInterruptedError where it was interrupted."""
+        """Make one pass with causes. Raises TrialInterruptedError if it is interrupted."""
         result = self.runs.run("accounting", self.plan, explained_run)
         if result.partial:
             raise TrialInterruptedError
@@ -310,7 +310,7 @@ class Profiler:
         return Advisor(result, again, proposed, tiers=tiers, capacity=capacity, lookahead=ahead).advise()
 
     def _lookahead(self, result: RunResult) -> Lookahead | None:
-        """Where a part of a large log tells enough about all of it."""
+        """Return a part of a large log if the part represents all of it."""
         kept = self.runs.kept_requests
         if kept is None or not can_be_parted(self.plan):
             return None
@@ -320,7 +320,7 @@ class Profiler:
         return None if part is None else Lookahead(partial(self.runs.tried_in_part, part))
 
     def _run_findings(self, result: RunResult, groups: list[GroupTotals]) -> list[Finding]:
-        """What the run and the chat template explain; with what a fix won, where one was to be tried."""
+        """Return the findings of the run and the chat template, with a fix's gain if one was tried."""
         plan, path = self.plan, self.path
         size, salts = plan.base_block, result.find(SaltBook)
         found = run_findings(

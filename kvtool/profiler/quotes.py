@@ -1,4 +1,4 @@
-"""What findings quote in machine output where `--show-text` asks for it: the line that is meant."""
+"""Quote findings in machine output, by `--show-text`: the line in question."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvtool.results.finding import ExamplePair, Finding, Snippet
 from kvtool.results.show_text import ShowText
 
 _AROUND = 200
-"""Characters before and behind what is meant that are quoted of a long line."""
+"""Characters quoted of a long line before and after the range in question."""
 
 
 def quoted(finding: Finding, show_text: ShowText, patches: Mapping[str, str] | None = None) -> Finding:
@@ -29,16 +29,16 @@ def _quoted_pair(example: ExamplePair, show_text: ShowText) -> ExamplePair:
 
 
 def snippet_of(finding: Finding, show_text: ShowText) -> Snippet | None:
-    """The line that a finding is about, and the range that is meant in it; None where none may be shown or is known.
+    """Return the line of a finding, and its range; None if it may not be shown or is unknown.
 
-    `snippet` blacks out what looks secret in the whole line, before a long one is cut.
+    `snippet` blacks out secrets in the whole line, before a long one is cut.
     """
     line = meant_line(finding) if show_text != "none" and finding.line else None
     return None if line is None else _shown(line, show_text)
 
 
 def _shown(line: MeantLine, show_text: ShowText) -> Snippet:
-    """The line as it may be shown, what is meant in a long one and a part of it around."""
+    """Return the line as it may be shown: of a long one, the range and a part around it."""
     if show_text == "snippet":
         line = redacted_line(line)
     text, start, stop = line.text.rstrip("\r\n"), line.start, line.start + line.width

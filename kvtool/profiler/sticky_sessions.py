@@ -1,4 +1,4 @@
-"""Sticky routing needs to know what a request belongs to: what is said, or refused, where that is not known."""
+"""Check sticky routing, which needs requests' sessions: report or refuse requests without one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvtool.text.terminal.numbers import plural
 
 
 def sticky_told(result: RunResult, plan: Plan, path: str) -> list[str]:
-    """How many requests could not stay anywhere; KvtoolError where that is all of them."""
+    """Return a note on the number of requests without a session; KvtoolError if that is all of them."""
     counts = result.counts
     if plan.cache is None or plan.cache.replicas == 1 or plan.cache.routing != "sticky" or not counts.keyless:
         return []

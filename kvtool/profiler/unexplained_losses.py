@@ -1,4 +1,4 @@
-"""The invariant that no large loss is without a finding, and the finding that stands for what is left where causes are many."""
+"""Check that every large loss has a finding, and make a finding for the rest if causes are many."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import plural
 
 _DIFFERENT = ("blocked", "cosmetic", "seam")
-"""Fates of tokens that stand behind a difference."""
+"""Fates of tokens after a difference."""
 _MOST_LOOKED_AT = 64
+"""Causes of a group that are described before the costliest with a place is chosen, a bound on time."""
 _SEND_THE_SAME = "send the same each time, or what differs behind what is shared"
 Describe = Callable[[SlotCause, GroupTotals], Finding]
-"""A cause as a finding, with its place and the two requests that tell it."""
+"""A cause as a finding, with its place and the two requests that show it."""
 
 
 def behind_differences(group: GroupTotals, findings: Iterable[Finding]) -> int:
-    """Tokens of a group that differences are to blame for, less what findings tell of them."""
+    """Return a group's tokens lost to differences, less those of findings."""
     told = sum(
         finding.tokens_lost
         for finding in findings
@@ -34,9 +35,9 @@ def behind_differences(group: GroupTotals, findings: Iterable[Finding]) -> int:
 def with_the_rest(
     findings: Sequence[Finding], groups: Iterable[GroupTotals], causes: CauseBook, describe: Describe, *, path: str
 ) -> list[Finding]:
-    """The findings, and one more for each group whose other differences lose much together: it shows the costliest of them.
+    """Return the findings, and one more for each group whose other differences lose much together: it shows the costliest of them.
 
-    `path` stands for requests without text, whose differences have no place.
+    `path` replaces the source of requests without text, whose differences have no place.
     """
     found = list(findings)
     for group in groups:
@@ -65,7 +66,7 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def _of_many(first: Finding | None, count: int, tokens: int, group: GroupTotals, path: str) -> Finding:
-    """A finding of all that no other one tells; `first` is the costliest of it that is known."""
+    """Make a finding of all losses without one; `first` is the costliest known."""
     points = tokens / group.prompt_tokens
     severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
     if first is None:

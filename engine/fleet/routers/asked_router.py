@@ -1,4 +1,4 @@
-"""A router as one asks for it: its name, and settings that are to be otherwise: `sglang:share=0.5:poor=smallest-tree`."""
+"""A router as the user names it, with changed settings: `sglang:share=0.5:poor=smallest-tree`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RouterKind, RouterSettings
 
 _MOST = 1e12
+"""Bound of a router's setting: no useful value is larger, and larger ones could overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class AskedRouter:
     settings: RouterSettings | None
     """None: a bound."""
     name: str
-    """With the settings that are not the default ones."""
+    """Name with the settings that differ from the defaults."""
 
 
 def asked_router(text: str) -> AskedRouter:

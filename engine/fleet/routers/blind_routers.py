@@ -1,4 +1,4 @@
-"""Routers that look at one thing only, or at nothing: in turn, at random, by load, by match."""
+"""Routers that use one fact only, or none: in turn, at random, by load, by match."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RoundRobinSettings:
     """There is nothing to set."""
 
     def router(self, seed: int) -> FleetRouter:
-        """In turn, whatever the seed."""
+        """Return a router in turn; the seed is unused."""
         return RoundRobinRouter()
 
 
@@ -60,7 +60,7 @@ class LeastLoadedSettings:
     """There is nothing to set."""
 
     def router(self, seed: int) -> FleetRouter:
-        """By load, whatever the seed."""
+        """Return a router by load; the seed is unused."""
         return LeastLoadedRouter()
 
 
@@ -73,7 +73,7 @@ class LeastLoadedRouter(RuleRouter):
     """The replica with the fewest requests in flight, of equals the first."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """Caches are not looked at."""
+        """Choose by load; caches are ignored."""
         return replicas[least_at([in_flight(replica) for replica in replicas])].number
 
 
@@ -82,15 +82,15 @@ class LongestPrefixSettings:
     """There is nothing to set."""
 
     def router(self, seed: int) -> FleetRouter:
-        """By match, whatever the seed."""
+        """Return a router by match; the seed is unused."""
         return LongestPrefixRouter()
 
 
 class LongestPrefixRouter(RuleRouter):
-    """The replica that holds most of the prompt, of equals the first: load is not looked at."""
+    """Choose the replica with the longest match, the first of equals; load is ignored."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """A prefix that all prompts share draws all of them to one replica."""
+        """Choose by match; a prefix that all prompts share draws all of them to one replica."""
         return replicas[least_at([-replica.matched(request) for replica in replicas])].number
 
 

@@ -14,7 +14,7 @@ from kvtool.engine.fleet.routers.router_kind import RouterKind, RuleRouter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockHashSettings:
-    """Which block decides."""
+    """The number of the block that decides."""
 
     block: int = 0
     """Its place in the prompt, from 0; a shorter prompt is decided by its last."""
@@ -25,7 +25,7 @@ class BlockHashSettings:
 
 
 class BlockHashRouter(RuleRouter):
-    """By a hash of one block, which stands for all tokens up to its end."""
+    """Choose by a hash of one block, which identifies all tokens up to its end."""
 
     def __init__(self, settings: BlockHashSettings, seed: int) -> None:
         super().__init__()

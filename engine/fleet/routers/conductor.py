@@ -1,4 +1,4 @@
-"""By time to the first token: Mooncake's Conductor, which turns requests away that would be late, and the plain rule."""
+"""Choose by time to the first token: Mooncake's Conductor, which refuses requests that would be late, and the plain rule."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class LeastTtftSettings:
     """There is nothing to set."""
 
     def router(self, seed: int) -> FleetRouter:
-        """Nothing in it is random."""
+        """Return the router; no choice is random."""
         return ConductorRouter(ConductorSettings())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConductorSettings:
-    """Of the published algorithm."""
+    """Settings of the published algorithm."""
 
     slo: float = inf
     """Seconds to the first token beyond which a request is turned away."""
 
     def router(self, seed: int) -> FleetRouter:
-        """Nothing in it is random."""
+        """Return the router; no choice is random."""
         return ConductorRouter(self)
 
 
 class ConductorRouter(RuleRouter):
-    """Least seconds of queue and prefill, of equals the first; nobody, where that is later than the objective."""
+    """Choose the fewest seconds of queue and prefill, the first of equals; refuse a request later than the objective."""
 
     def __init__(self, settings: ConductorSettings) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Dynamo's KV router: the cheapest replica by blocks to prefill, less what is cached, and blocks that decode."""
+"""Dynamo's KV router: the cheapest replica by blocks to prefill, less cached blocks, plus blocks that decode."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kvtool.engine.fleet.routers.router_kind import RouterKind, RuleRouter, Ties
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoSettings:
-    """As `KvRouterConfig` has them."""
+    """Settings and defaults of `KvRouterConfig`."""
 
     scale: float = 1.0
     """`prefill_load_scale`, of blocks to prefill."""
     credit: float = 1.0
-    """`overlap_score_credit`, of blocks that the GPU holds."""
+    """`overlap_score_credit`: the credit of a block on the GPU."""
     decay: float = 0.0
     """`overlap_score_credit_decay`: the credit is divided by 1 + decay x (prefill beyond the least, in prompts of this length)."""
     host: float = 0.75
@@ -42,7 +42,7 @@ class DynamoSettings:
 
 
 class DynamoRouter(RuleRouter):
-    """Costs in blocks; load is what it sent and has not heard the end of."""
+    """Costs in blocks; load is the requests that it sent and that have not ended."""
 
     def __init__(self, settings: DynamoSettings, seed: int) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class DynamoRouter(RuleRouter):
         return chosen.number
 
     def costs(self, request: FleetRequest, replicas: Sequence[ReplicaView]) -> list[float]:
-        """Of each replica."""
+        """Return the costs of each replica."""
         settings, book = self._settings, self._book
         pending = [book.prefill_tokens(replica.number) for replica in replicas]
         least = min(pending)
@@ -89,7 +89,7 @@ class DynamoRouter(RuleRouter):
         self._book.finished(request.number, replica)
 
     def _blocks(self, request: FleetRequest, size: int) -> list[int]:
-        """Those that load is counted in."""
+        """Return the request's blocks as load counts them."""
         return request.blocks[: prompt_blocks(request, size)] if self._settings.blocks else []
 
     def _drawn(self, costs: list[float]) -> int:

@@ -13,22 +13,22 @@ from kvtool.engine.fleet.routers.router_kind import RouterKind, RuleRouter, Ties
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmdSettings:
-    """Weights of scorers, 0 for one that is not in the profile, and what the prefix scorer looks at."""
+    """Weights of scorers, 0 for one that is not in the profile, and the prefix scorer's view."""
 
     prefix: float = 3.0
     """`prefix-cache-scorer`: matched blocks over the prompt's."""
     queue: float = 2.0
     """`queue-scorer`: (max - waiting) / (max - min), 1 where all wait alike."""
     kv: float = 2.0
-    """`kv-cache-utilization-scorer`: the part of the cache that running requests do not hold."""
+    """`kv-cache-utilization-scorer`: the part of the cache that running requests do not use."""
     load_aware: float = 0.0
     """`load-aware-scorer`: 0.5 x (1 - waiting / 128), not below 0."""
     no_hit_lru: float = 0.0
-    """`no-hit-lru-scorer`: 0.5, but for requests that nobody holds a block of the rank by how long ago a replica got such a one."""
+    """`no-hit-lru-scorer`: 0.5; for a request without any hit, a replica's rank by the time of its last such request."""
     most_waiting: int = 128
-    """Of the load-aware scorer."""
+    """Limit of the load-aware scorer."""
     most_blocks: int = 256
-    """Leading blocks that are hashed: of longer prompts no more is matched, nor counted."""
+    """Leading blocks that are hashed; the rest of a longer prompt is neither matched nor counted."""
     ties: Ties = "random"
 
     def router(self, seed: int) -> FleetRouter:
@@ -44,7 +44,7 @@ class LlmdRouter(RuleRouter):
         self._settings = settings
         self._draw = Random(seed) if settings.ties == "random" else None  # noqa: S311 - reproducible ties, not a secret
         self._cold: dict[int, None] = {}
-        """Replicas that got a request nobody held a block of; the one longest ago first."""
+        """Replicas that got a request without any hit; the one longest ago first."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
         """The highest sum."""
@@ -71,7 +71,7 @@ class LlmdRouter(RuleRouter):
         return chosen
 
     def _cold_ranks(self, replicas: Sequence[ReplicaView]) -> list[float]:
-        """1 for the first in line down to 0 for the last: those that never had a cold request, then the one longest ago."""
+        """Return ranks from 1 for the first in line to 0 for the last: replicas without such a request, then the oldest one."""
         if len(replicas) == 1:
             return [1.0]
         never = [replica.number for replica in replicas if replica.number not in self._cold]

@@ -1,4 +1,4 @@
-"""What a router knows of load that counts for itself: prompts and blocks go on a replica's account until it hears of their end."""
+"""A router's own count of load: it adds prompts and blocks to a replica until it receives their end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class LoadBook:
     def __init__(self) -> None:
         self._prefill: dict[int, int] = defaultdict(int)
         self._requests: dict[int, tuple[int, Sequence[int]]] = {}
-        """By request in flight, its prompt tokens that are still on the account, and its blocks."""
+        """Prompt tokens that still count, and blocks, of each request in flight."""
         self._blocks: dict[int, Counter[int]] = defaultdict(Counter)
 
     def prefill_tokens(self, replica: int) -> int:
-        """That are not known to be computed; those of a request stay whole until its first token."""
+        """Prompt tokens not known to be computed; a request's tokens count in full until its first token."""
         return self._prefill[replica]
 
     def blocks_with(self, replica: int, blocks: Sequence[int]) -> int:
@@ -37,7 +37,7 @@ class LoadBook:
         self._requests[request] = (0, blocks)
 
     def finished(self, request: int, replica: int) -> None:
-        """It has ended."""
+        """Remove an ended request."""
         tokens, blocks = self._requests.pop(request)
         self._prefill[replica] -= tokens
         held = self._blocks[replica]

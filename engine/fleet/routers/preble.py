@@ -1,4 +1,4 @@
-"""Preble: prompts that are mostly cached go to those that hold them, others where the last three minutes cost least."""
+"""Preble: mostly cached prompts go to a replica with them, others to the least cost in the last three minutes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIRST_TPOT = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrebleSettings:
-    """As its scheduler has them."""
+    """Settings and defaults of its scheduler."""
 
     window: float = 180.0
     """Seconds that costs and times to the first token are kept for."""
@@ -27,7 +27,7 @@ class PrebleSettings:
     """A prefix is overloaded on a replica where its TTFT of the window's second half is so many times that of the first."""
 
     def router(self, seed: int) -> FleetRouter:
-        """Nothing in it is random."""
+        """Return the router; no choice is random."""
         return PrebleRouter(self)
 
 
@@ -38,17 +38,17 @@ class PrebleRouter(RuleRouter):
         super().__init__("holders", "least cost", "overloaded prefix")
         self._settings = settings
         self._prefill: dict[int, deque[tuple[float, float]]] = defaultdict(deque)
-        """By replica: when a request was sent, and seconds of prefill that it missed."""
+        """Moments of requests and their seconds of missed prefill, by replica."""
         self._decoding: dict[int, int] = defaultdict(int)
-        """By replica: output tokens of the requests that it has."""
+        """Output tokens of each replica's requests."""
         self._tpots: dict[int, deque[float]] = defaultdict(lambda: deque([_FIRST_TPOT], maxlen=_TPOTS))
         self._ttfts: dict[tuple[int, int], deque[tuple[float, float]]] = defaultdict(deque)
-        """By first block and replica: when, and seconds."""
+        """Moment and seconds, by first block and replica."""
         self._began: dict[int, float] = {}
-        """By request in flight, when it got its first token."""
+        """Moment of the first token of each request in flight."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """Of those that hold a prompt which is cached for more than half the cheapest; of all, where no one does."""
+        """Choose the cheapest replica that caches more than half the prompt; without one, the cheapest of all."""
         matches = [replica.matched(request) for replica in replicas]
         best = max(matches)
         costs = [self.cost(replica.number, now) for replica in replicas]
@@ -70,20 +70,20 @@ class PrebleRouter(RuleRouter):
         return chosen.number
 
     def cost(self, replica: int, now: float) -> float:
-        """Seconds: prefill that requests of the window missed, and decode of those in flight."""
+        """Return seconds: missed prefill of the window's requests, plus decode of those in flight."""
         sent = self._prefill[replica]
         while sent and sent[0][0] < now - self._settings.window:
             sent.popleft()
         return sum(seconds for _, seconds in sent) + self._decoding[replica] * median(self._tpots[replica])
 
     def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None:
-        """Tells how loaded a prefix is there."""
+        """Record the load of a prefix there."""
         self._began[request.number] = now
         if request.blocks:
             self._ttfts[request.blocks[0], replica].append((now, ttft))
 
     def finished(self, request: FleetRequest, replica: int, now: float) -> None:
-        """Tells the time per output token."""
+        """Record the time per output token."""
         self._decoding[replica] -= request.output_tokens
         began = self._began.pop(request.number, None)
         if began is not None and request.output_tokens > 1:

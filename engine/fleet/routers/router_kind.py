@@ -1,4 +1,4 @@
-"""What is known of a router: its rule in words, whose it is, and how it is made."""
+"""The description of a router: its rule in a sentence, its program, and its factory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import FleetRouter, RouterView
 
 Ties = Literal["random", "first"]
-"""Who of equals gets a request."""
+"""Tie break: the replica that gets a request, of equals."""
 
 
 class RouterSettings(Protocol):
@@ -24,43 +24,43 @@ class RouterSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RouterKind:
-    """A router that can be asked for by name."""
+    """A router with a name."""
 
     name: str
     rule: str
-    """Who gets a request, in a sentence."""
+    """A sentence: the replica that gets a request."""
     version: str
-    """Of the program whose rule it is; empty: no program's own."""
+    """Version of the program with this rule; empty for rules of no program."""
     sources: tuple[str, ...]
-    """Where the rule was read."""
+    """Sources of the rule."""
     view: RouterView
-    """What that program's routers know of caches where nothing else is said."""
+    """Default view of caches of that program's routers."""
     settings: RouterSettings | None
-    """Its parameters as they are by default; None: no router, but a bound."""
+    """Its parameters with their defaults; None for a bound, which is no router."""
     index_blocks: int | None = None
-    """With the view "routed", blocks of each replica that are remembered; None: all."""
+    """Remembered blocks of each replica with the view "routed"; None: all."""
     left_out: str = ""
-    """What of that program's rule is not followed."""
+    """Parts of that program's rule that are not modelled."""
     needs_sessions: bool = False
-    """Whether it is for requests of sessions, or of tenants."""
+    """True if it needs sessions or tenants."""
     own_way: str = ""
-    """Of its ways, the one that it is for."""
+    """Its characteristic way of choosing."""
     usual: bool = True
-    """Whether it is tried where nobody names routers."""
+    """True if it is tried by default."""
 
 
 class RuleRouter:
-    """A router by a rule that counts which of its ways decided, and hears nothing of what becomes of requests."""
+    """A router by a rule that counts its ways of choosing and ignores the outcome of requests."""
 
     def __init__(self, *ways: str) -> None:
         self.ways = dict.fromkeys(ways, 0)
         """Requests by the way in which they were decided; empty for rules that have one way only."""
 
     def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None:
-        """Nothing is learnt from it."""
+        """Ignore the first token."""
 
     def finished(self, request: FleetRequest, replica: int, now: float) -> None:
-        """Nothing is learnt from it."""
+        """Ignore the end."""
 
 
 def prompt_blocks(request: FleetRequest, block_size: int) -> int:

@@ -15,7 +15,7 @@ from kvtool.engine.fleet.routers.router_kind import RouterKind, RuleRouter
 
 
 def ring_key(request: FleetRequest) -> str | None:
-    """What a request belongs to: its session, else its tenant; None where neither is known."""
+    """Return the request's session, else its tenant; None if both are unknown."""
     if request.session >= 0:
         return f"session {request.session}"
     return f"tenant {request.salt}" if request.salt >= 0 else None
@@ -49,10 +49,10 @@ def _place(key: str, seed: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRingSettings:
-    """As production-stack has them; the points are those of the ring that it uses."""
+    """Settings and defaults of production-stack; the points are those of its ring."""
 
     points: int = 160
-    """Of each replica on the ring."""
+    """Points of each replica on the ring."""
     window: float = 60.0
     """Seconds over which requests per second are counted, for requests of no session and no tenant."""
 
@@ -62,7 +62,7 @@ class SessionRingSettings:
 
 
 class SessionRingRouter(RuleRouter):
-    """By session, else by tenant; a request of neither goes where the fewest were sent lately."""
+    """Choose by session, else by tenant; a request without either goes to the replica with the fewest recent requests."""
 
     def __init__(self, settings: SessionRingSettings, seed: int) -> None:
         super().__init__("session", "rate")

@@ -17,19 +17,19 @@ PoorMatch = Literal["least-loaded", "smallest-tree"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SglangSettings:
-    """As `sglang_router.launch_server` and the gateway's own command line have them; the library's are `LIBRARY`."""
+    """Settings and defaults of `sglang_router.launch_server` and of the gateway's own command line; `LIBRARY` has the library's."""
 
     share: float = 0.3
     """`cache_threshold`: a match of no more than this share of the prompt is poor."""
     apart: int = 64
-    """`balance_abs_threshold`: load is uneven where the most loaded has more than so many requests more than the least loaded,"""
+    """`balance_abs_threshold`: load is uneven if the most loaded has more than so many requests more than the least loaded,"""
     times: float = 1.5
     """`balance_rel_threshold`: and more than so many times as many."""
     poor: PoorMatch = "least-loaded"
-    """Where a poor match goes: to the least loaded since December 2025, to the replica that was sent least before."""
+    """Target of a poor match: the least loaded since December 2025, before that the replica with the fewest prompts sent."""
 
     def router(self, seed: int) -> FleetRouter:
-        """Nothing in it is random."""
+        """Return the router; no choice is random."""
         return SglangRouter(self)
 
 
@@ -43,10 +43,10 @@ class SglangRouter(RuleRouter):
         super().__init__("match", "poor match", "uneven load")
         self._settings = settings
         self._trees: dict[int, set[int]] = defaultdict(set)
-        """By replica, the blocks of all prompts that it was sent."""
+        """Blocks of all prompts sent to each replica."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """By load where it is uneven, by match where that is good enough, else as `poor` says."""
+        """Choose by load if it is uneven, by match if that is good enough, else by `poor`."""
         settings = self._settings
         loads = [in_flight(replica) for replica in replicas]
         most, least = max(loads), min(loads)

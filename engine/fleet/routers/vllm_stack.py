@@ -1,4 +1,4 @@
-"""vLLM's production-stack: `kvaware`, which asks who holds a prompt, and `loadaware`, which sets that against load."""
+"""vLLM's production-stack: `kvaware`, which asks for the replica with a prompt, and `loadaware`, which weighs that against load."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kvtool.engine.fleet.routers.session_ring import HashRing, ring_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvawareSettings:
-    """As its command line has them."""
+    """Settings and defaults of its command line."""
 
     threshold: int = 2000
     """`kv_aware_threshold`: tokens of the prompt that the first holder may lack."""
     points: int = 160
-    """Of each replica on the ring of sessions."""
+    """Points of each replica on the ring of sessions."""
     window: float = 60.0
     """Seconds over which requests per second are counted."""
 
@@ -30,7 +30,7 @@ class KvawareSettings:
 
 
 class KvawareRouter(RuleRouter):
-    """Whoever of those that hold the prompt's first block had it first, if that is enough; else by session, else by rate."""
+    """Choose the first replica that got the prompt's first block, if its match is enough; else by session, else by rate."""
 
     def __init__(self, settings: KvawareSettings, seed: int) -> None:
         super().__init__("holder", "session", "rate")
@@ -39,10 +39,10 @@ class KvawareRouter(RuleRouter):
         self._rates = RequestRates(settings.window)
         self._ring: HashRing | None = None
         self._held_since: dict[int, list[int]] = {}
-        """By first block, the replicas that were sent it, the first one first."""
+        """Replicas that were sent each first block, the earliest first."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """One holder is asked about, however much others hold."""
+        """Choose by the match of only one replica, even if others have a longer one."""
         holder = self._first_holder(request, replicas)
         enough = max(request.prompt_tokens - self._settings.threshold, 0)
         if holder is not None and holder[1] >= enough:
@@ -62,7 +62,7 @@ class KvawareRouter(RuleRouter):
         return chosen
 
     def _first_holder(self, request: FleetRequest, replicas: Sequence[ReplicaView]) -> tuple[int, int] | None:
-        """Its number, and tokens that it holds."""
+        """Return its number and its matched tokens."""
         held = {
             replica.number: match * replica.block_size for replica in replicas if (match := replica.matched(request))
         }
@@ -76,18 +76,18 @@ class KvawareRouter(RuleRouter):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadawareSettings:
-    """As its command line has them."""
+    """Settings and defaults of its command line."""
 
     beta: float = 1.0
-    """What a load of twice the mean weighs, in whole prompts that are cached."""
+    """Weight of twice the mean load, in whole cached prompts."""
 
     def router(self, seed: int) -> FleetRouter:
-        """Nothing in it is random."""
+        """Return the router; no choice is random."""
         return LoadawareRouter(self)
 
 
 class LoadawareRouter(RuleRouter):
-    """Highest share of the prompt that is held, less the load above the mean; of equals the first."""
+    """Choose the highest matched share of the prompt, less the load above the mean; the first of equals."""
 
     def __init__(self, settings: LoadawareSettings) -> None:
         super().__init__()

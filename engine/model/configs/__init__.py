@@ -1,1 +1,1 @@
-"""What models are made of: config.json files, presets, layers and counts of weights."""
+"""Descriptions of models: config.json files, presets, layers and counts of weights."""

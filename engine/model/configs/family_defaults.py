@@ -1,7 +1,7 @@
-"""What config.json leaves out: values that a family's class in transformers has where its file is silent.
+"""Defaults of each family: the values of its class in transformers for keys that config.json leaves out.
 
-Files hold only what differs from the class, above all those of models that see images, whose language model is nested. Layers that
-predict further tokens are those that vLLM takes where a file says none.
+A file contains only values that differ from the class. This is common for models that see images, whose language model is nested.
+For layers that predict further tokens the defaults are those of vLLM.
 """
 
 from __future__ import annotations
@@ -139,4 +139,4 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "shared_intermediate_size": 1024,
     },
 }
-"""By the `model_type` of the language model."""
+"""Defaults by the `model_type` of the language model."""

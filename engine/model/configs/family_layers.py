@@ -1,4 +1,4 @@
-"""Which layers a family has, as vLLM builds them from its config.json."""
+"""Build the list of a family's layers from config.json, as vLLM does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kvtool.engine.model.configs.layer_shapes import (
 Layers = list[LayerShape]
 
 MOST_LAYERS = 10_000
-"""More than any model has: what a broken file says would take all memory."""
+"""Bound against broken files, which would otherwise take all memory; published models have about 100 layers."""
 _FULL = ("full_attention", "attention")
 _SLIDING = "sliding_attention"
 _CHUNKED = "chunked_attention"
@@ -29,7 +29,7 @@ _LINEAR = ("linear_attention", "mamba")
 
 
 def count_layers(config: JsonObject, key: str = "num_hidden_layers") -> int:
-    """How many layers the model has."""
+    """Return the number of layers of the model."""
     count = config.integer(key)
     if not 1 <= count <= MOST_LAYERS:
         raise EngineError(f"{config.named(key)} is from 1 to {MOST_LAYERS:,}, not {count}")
@@ -62,7 +62,7 @@ def at_least(config: JsonObject, key: str, least: int = 1) -> int:
 
 
 def kv_heads(config: JsonObject) -> int:
-    """K/V heads: those of the queries where the file does not say."""
+    """Return the number of K/V heads; by default it equals the number of query heads."""
     heads = at_least(config, "num_attention_heads")
     shared = at_least(config, "num_key_value_heads") if "num_key_value_heads" in config else heads
     if heads % shared:
@@ -74,7 +74,7 @@ def kv_heads(config: JsonObject) -> int:
 
 
 def head_size(config: JsonObject) -> int:
-    """Given, or the hidden size divided by the heads."""
+    """Return the given size, or the hidden size divided by the heads."""
     if config.integer_or("head_dim", 0) > 0:
         return config.integer("head_dim")
     hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
@@ -100,7 +100,7 @@ def _pattern(config: JsonObject, key: str) -> list[str]:
 
 
 def _plain(config: JsonObject) -> Layers:
-    """The same attention in all layers, with the model's one window if it has any; or as `layer_types` says."""
+    """Return equal attention layers, with the model's one window if it has any; `layer_types` overrides this."""
     heads, size = kv_heads(config), head_size(config)
     kinds = layer_kinds(config, (*_FULL, _SLIDING))
     if not kinds:
@@ -114,7 +114,8 @@ def _full(config: JsonObject) -> Layers:
 
 
 def _qwen(config: JsonObject) -> Layers:
-    """Qwen 2 and 3 have a window only where `use_sliding_window` says so, and vLLM takes it for all layers or for none."""
+    """Return the layers of Qwen 2 and 3: they have a window only with `use_sliding_window`, and vLLM gives it to all layers or
+    none."""
     if not config.flag_or("use_sliding_window", False) or "sliding_window" not in config:
         if _SLIDING in layer_kinds(config, (*_FULL, _SLIDING)):
             raise EngineError(
@@ -143,7 +144,7 @@ def _interleaved(config: JsonObject) -> Layers:
 
 
 def _gpt_oss(config: JsonObject) -> Layers:
-    """vLLM gives every other layer a window, the first one included, whatever `layer_types` says."""
+    """Return the layers of gpt-oss: vLLM gives every other layer a window, beginning with the first, and ignores `layer_types`."""
     heads, size = kv_heads(config), head_size(config)
     layer_kinds(config, (*_FULL, _SLIDING))
     window = window_size(config)
@@ -199,7 +200,7 @@ def _latent(config: JsonObject) -> Layers:
 
 
 def _linear(config: JsonObject, state: StateShape) -> Layers:
-    """Linear attention beside plain attention: as `layer_types` says, or every so-many-th layer plain."""
+    """Return linear attention mixed with plain attention: by `layer_types`, or with every n-th layer plain."""
     kinds = layer_kinds(config, (*_FULL, *_LINEAR))
     if not kinds:
         every = at_least(config, "full_attention_interval")
@@ -298,4 +299,4 @@ FAMILIES: dict[str, Callable[[JsonObject], Layers]] = {
     "nemotron_h": _nemotron_h,
     "granitemoehybrid": _granite_hybrid,
 }
-"""By the `model_type` of the language model."""
+"""Builders of layers by the `model_type` of the language model."""

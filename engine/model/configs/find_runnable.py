@@ -1,4 +1,4 @@
-"""Finding a model to compute with; of many more models kvtool plans and accounts for the cache."""
+"""Find a model that has a forward pass; kvtool plans and accounts for many more models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HINT = "profile --dry-run needs no forward pass"
 
 
 def find_runnable(name: str) -> ModelConfig:
-    """A model by what `find_model` takes; EngineError where it has no forward pass, even if it is one to account for."""
+    """Return the model by what `find_model` takes; EngineError where it has no forward pass, even if kvtool can account for it."""
     try:
         return find_model(name)
     except EngineError as error:
@@ -30,7 +30,7 @@ def find_runnable(name: str) -> ModelConfig:
 
 
 def is_runnable(name: str) -> bool:
-    """Whether `find_runnable` finds it."""
+    """Return whether `find_runnable` finds the model."""
     try:
         find_runnable(name)
     except EngineError:

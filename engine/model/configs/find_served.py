@@ -1,4 +1,4 @@
-"""Finding a model as it is served: by the name of a preset, its repository, a folder or a config.json."""
+"""Find a served model: by the name of a preset, its repository, a folder or a config.json."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvtool.engine.model.configs.model_config import CONFIG_FILE
 from kvtool.engine.model.configs.presets import PRESETS, config_file, plain_preset, preset_key
 from kvtool.engine.model.configs.served_model import ServedModel, plain_model
 
-# What reads config.json is imported where it is needed: commands that start with a plain preset are to start soon.
+# The reader of config.json is imported on demand, so that commands with a plain preset start fast.
 
 
 def preset_sources() -> dict[str, str]:

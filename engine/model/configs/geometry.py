@@ -30,7 +30,7 @@ class Geometry:
     max_position_embeddings: int | None = None
     """Tokens of the longest sequence that the model was made for."""
     counted: WeightCount | None = None
-    """The weights of a model whose layers are not all alike, or hold experts."""
+    """The counted weights of a model whose layers differ or contain experts."""
 
     @classmethod
     def of(cls, config: ModelConfig) -> Geometry:

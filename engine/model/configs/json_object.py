@@ -1,4 +1,4 @@
-"""A JSON object read key by key; what is missing or malformed is named by its key, for the reader to add the file."""
+"""A JSON object read key by key. Errors name the missing or malformed key; the reader adds the file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from kvtool.engine.engine_error import EngineError
 
 _MOST_BYTES = 64 << 20
+"""Bound against hostile files; a config.json takes some kilobytes."""
 _LARGEST = 1 << 53
-"""What a float can hold exactly; no model has that many of anything."""
+"""The largest integer that a float represents exactly; no model has that many of anything."""
 
 
 class JsonObject:
@@ -20,14 +21,14 @@ class JsonObject:
     def __init__(
         self, values: Mapping[str, object], prefix: str = "", *, defaults: frozenset[str] = frozenset()
     ) -> None:
-        """`defaults` are the keys that nobody wrote."""
+        """Create the object; `defaults` are the keys that the file does not write."""
         self._values = values
         self._prefix = prefix
         self._defaults = defaults
 
     @classmethod
     def read(cls, path: Path) -> JsonObject:
-        """The object that a file holds."""
+        """Read the object from a file."""
         try:
             with path.open("rb") as file:
                 data = file.read(_MOST_BYTES + 1)
@@ -46,15 +47,15 @@ class JsonObject:
         return self._values.get(key) is not None
 
     def is_written(self, key: str) -> bool:
-        """Whether the key has a value that is no default."""
+        """Return whether the key has a value that is no default."""
         return key in self and key not in self._defaults
 
     def is_null(self, key: str) -> bool:
-        """Whether the key is there, with null: for the few where that is not the same as a missing key."""
+        """Return whether the key is present with null, for the few keys where null differs from a missing key."""
         return key in self._values and self._values[key] is None
 
     def value(self, key: str) -> object:
-        """Whatever stands there, None where nothing does: for keys that may have values of several types."""
+        """Return the raw value, or None where the key is missing, for keys with values of several types."""
         return self._values.get(key)
 
     def integer(self, key: str) -> int:
@@ -116,13 +117,13 @@ class JsonObject:
         return value
 
     def over(self, defaults: Mapping[str, object]) -> JsonObject:
-        """The same object, with what others say where it has no such key."""
+        """Return the same object, with `others` for the keys that it lacks."""
         return JsonObject(
             {**defaults, **self._values}, self._prefix, defaults=frozenset(defaults.keys() - self._values.keys())
         )
 
     def text_map(self, key: str) -> dict[str, str]:
-        """An object whose values are texts."""
+        """Return an object whose values are texts."""
         value = self._required(key)
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
             raise self._wrong(key, "an object of texts")
@@ -140,7 +141,7 @@ class JsonObject:
         return [key for key, value in self._values.items() if isinstance(value, dict)]
 
     def named(self, key: str) -> str:
-        """How a message calls a key."""
+        """Return the key's name for error messages."""
         return f"`{self._prefix}{key}`"
 
     def _required(self, key: str) -> object:
@@ -150,5 +151,5 @@ class JsonObject:
         return value
 
     def _wrong(self, key: str, kind: str) -> EngineError:
-        shown = json.dumps(self._values[key])  # escapes what a terminal would obey
+        shown = json.dumps(self._values[key])  # escapes control sequences that a terminal would run
         return EngineError(f"{self.named(key)} must be {kind}, not {shown if len(shown) <= 60 else shown[:60] + '…'}")

@@ -1,4 +1,4 @@
-"""What each layer of a model keeps of a request, before it is known how it is served."""
+"""Shapes of the data that each layer keeps for a request, before the server's options are known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AttentionLayerShape:
     window: int | None = None
     chunk: int | None = None
     dtype: str = AUTO
-    """Where it is another than the rest of the cache has, as the keys of an index."""
+    """The layer's own type where it differs from the rest of the cache, as for the keys of an index."""
 
     def __post_init__(self) -> None:
         for name in ("kv_heads", "head_size"):
@@ -37,7 +37,7 @@ class AttentionLayerShape:
                 raise EngineError(f"`{key}` must be at least 1, not {reach}")
 
     def layer(self, block_size: int, dtype: KVDtype, tensor_parallel: int, *, draft: bool = False) -> AttentionLayer:
-        """As one of `tensor_parallel` accelerators keeps it: an even part of the heads, or a copy where there are fewer."""
+        """Return the layer on one of `tensor_parallel` accelerators: an even part of the heads, or a copy where there are fewer."""
         heads, parts = self.kv_heads, tensor_parallel
         if self.kind != "mla" and heads % parts and parts % heads:
             raise EngineError(f"{heads} K/V heads cannot be cut for {parts} accelerators")
@@ -70,7 +70,7 @@ class StateShape:
     draft_rows: bool = True
     dtype: str = AUTO
     exports: bool = False
-    """Whether a state can be had from inside a prefill."""
+    """True if a state can be read from inside a prefill."""
 
     def __post_init__(self) -> None:
         if self.channels < 1 or self.kernel < 2 or any(size < 1 for size in self.recurrent):
@@ -79,7 +79,7 @@ class StateShape:
     def states(
         self, model_dtype: str, tensor_parallel: int, draft_tokens: int, recurrent_dtype: str | None = None
     ) -> tuple[State, ...]:
-        """The tensors of one accelerator; `recurrent_dtype` where the server was told one."""
+        """Return the tensors of one accelerator, in `recurrent_dtype` where the server sets one."""
         kept = find_kv_dtype(AUTO, model_dtype)
         groups = self.groups
         if groups % tensor_parallel:
@@ -93,7 +93,7 @@ class StateShape:
         return convolution, ((heads, *self.recurrent[1:]), find_kv_dtype(recurrent_dtype or self.dtype, model_dtype))
 
     def layer(self, block_size: int, states: tuple[State, ...]) -> MambaLayer:
-        """As an accelerator that keeps these tensors has it."""
+        """Return the layer of an accelerator that keeps these tensors."""
         return MambaLayer(
             block_size=block_size,
             states=states,
@@ -141,7 +141,7 @@ def mamba2(
 def delta_net(
     key_heads: int, value_heads: int, key_size: int, value_size: int, kernel: int, dtype: str = AUTO
 ) -> StateShape:
-    """Gated DeltaNet, the linear attention of Qwen."""
+    """Return the state of Gated DeltaNet, the linear attention of Qwen."""
     return StateShape(
         channels=2 * key_heads * key_size + value_heads * value_size,
         kernel=kernel,

@@ -1,4 +1,4 @@
-"""What a decoder is made of, under the names of Hugging Face's config.json."""
+"""The structure of a decoder, under the names of Hugging Face's config.json."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ CONFIG_FILE = "config.json"
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """A decoder with grouped-query attention and a gated MLP, RMS norms before each, and rotary embeddings; or with latent
-    attention, experts and what else there is in `traits`."""
+    """A decoder with RMS norms and rotary embeddings.
+
+    By default it has grouped-query attention and a gated MLP; `latent`, `experts` and `traits` replace or extend these.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -46,21 +48,21 @@ class ModelConfig:
     tie_word_embeddings: bool = False
     qkv_bias: bool = False
     output_bias: bool = False
-    """Of the projection that follows attention."""
+    """The projection after attention has a bias."""
     mlp_bias: bool = False
     qk_norm: bool = False
     """Queries and keys of each head are normed before they are rotated."""
     windows: tuple[int | None, ...] = ()
-    """Of each layer: tokens that a query sees, its own included, or None for all; empty where no layer has a window."""
+    """Window of each layer: tokens that a query sees, including its own, or None for all; empty where no layer has a window."""
     window_rope: Rope | None = None
-    """Of layers with a window, where it is another than that of the others."""
+    """Rotary embeddings of layers with a window, where they differ from the others."""
     latent: LatentDims | None = None
     """Latent attention; the head dimension is then that of queries, and all heads share one vector in the cache."""
     experts: Experts | None = None
     traits: Traits = field(default_factory=Traits)
     max_position_embeddings: int | None = None
     dtype: str | None = None
-    """Of the published weights, as config.json spells it."""
+    """Type of the published weights, as config.json writes it."""
     name: str = field(default="model", compare=False)
     source: str = field(default="", compare=False)
     """The repository or file that has these figures."""
@@ -95,14 +97,14 @@ class ModelConfig:
 
     @property
     def plain_attention(self) -> bool:
-        """Whether all layers attend to all tokens up to the query's own, as every kernel can."""
+        """Return whether all layers attend to all tokens up to the query's own, as every kernel can."""
         traits = self.traits
         rules = (traits.attention_scale, traits.attention_softcap, traits.attention_sinks or None, self.latent)
         return not any(self.windows) and all(rule is None for rule in rules)
 
     @property
     def plain(self) -> bool:
-        """Whether layers are what Llama's are, but for biases and norms of heads: what predictions of times are made for."""
+        """Return whether layers equal Llama's but for biases and norms of heads; predictions of times are made for such models."""
         return self.plain_attention and self.experts is None and self.traits == Traits()
 
     @property
@@ -198,14 +200,15 @@ def _supported() -> str:
 
 
 def _kv_heads(config: JsonObject, family: str) -> int:
-    """Llama files may be older than grouped queries; the others always say, and their defaults in transformers are odd."""
+    """Return the number of K/V heads. Only Llama files may predate grouped queries; the defaults in transformers do not fit
+    others."""
     if family == "llama" or config.is_null("num_key_value_heads"):
         return config.integer_or("num_key_value_heads", config.integer("num_attention_heads"))
     return config.integer("num_key_value_heads")
 
 
 def _head_dim(config: JsonObject, family: str) -> int:
-    """Given, or the hidden size divided by the heads; families that have no such rule always give it."""
+    """Return the given size, or the hidden size divided by the heads; families without this rule always give it."""
     if "head_dim" in config or family not in ("llama", "mistral", "qwen2"):
         return config.integer("head_dim")
     hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
@@ -217,7 +220,7 @@ def _head_dim(config: JsonObject, family: str) -> int:
 
 
 def _refuse_what_changes_the_model(config: JsonObject, family: str) -> None:
-    # Gemma's is `hidden_activation`, whatever `hidden_act` says.
+    # Gemma uses `hidden_activation` and ignores `hidden_act`.
     if not family.startswith("gemma") and (activation := config.text_or("hidden_act", "silu")) != "silu":
         raise EngineError(f"`hidden_act` {activation[:40]!a} is not supported", hint="kvtool's decoder has silu")
     if (quantization := config.child("quantization_config")) is not None:

@@ -11,6 +11,7 @@ from kvtool.engine.model.configs.model_config import CONFIG_FILE, ModelConfig
 from kvtool.engine.model.configs.rope_config import DefaultRope, Llama3Rope
 
 _LLAMA_3_CONTEXT = 131_072
+"""`max_position_embeddings` in the config.json of Llama 3.1 and later."""
 _VARIANT = re.compile(r"-(instruct|chat|it|hf|base)(?=-|$)")
 
 
@@ -95,7 +96,7 @@ def _qwen3(repository: str, layers: int, hidden: int, heads: int, inner: int, *,
 
 
 def preset_key(name: str) -> str:
-    """How a model is looked up: without owner, tuning (instruct and the like) and case."""
+    """Return the key of a model's lookup: its name without owner, tuning (instruct and the like) and case."""
     return _VARIANT.sub("", name.rsplit("/", 1)[-1].lower()).removeprefix("meta-")
 
 
@@ -154,13 +155,13 @@ def find_model(name: str) -> ModelConfig:
 
 
 def plain_preset(name: str) -> ModelConfig | None:
-    """The preset of that name or repository, if it is one whose layers are all the same full attention."""
+    """Return the preset of that name or repository, if all its layers are the same full attention."""
     key = preset_key(name)
     return next((config for config in PRESETS.values() if key in (config.name, preset_key(config.source))), None)
 
 
 def config_file(name: str) -> Path | None:
-    """The config.json that a name is, or that the folder of that name has; None where it can only be the name of a preset."""
+    """Return the path of the config.json, also inside a folder; None where the name can only be a preset."""
     path = model_path(name)
     if name and path.is_dir():
         if not (path / CONFIG_FILE).is_file():
@@ -177,5 +178,5 @@ def model_path(name: str | Path) -> Path:
     """The path that a name would be, whether or not there is anything."""
     try:
         return Path(name).expanduser()
-    except RuntimeError:  # ~ of a user who does not exist
+    except RuntimeError:  # ~ of an unknown user
         return Path(name)

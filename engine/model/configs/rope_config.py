@@ -57,8 +57,8 @@ class Llama3Rope:
 
 @dataclass(frozen=True, slots=True)
 class YarnRope:
-    """As Llama3Rope, with the mixture linear in the number of the pair, between those that turn `beta_fast` and `beta_slow` times
-    over the original context; queries and keys are scaled by `attention_factor` (YaRN, arXiv 2309.00071)."""
+    """Frequencies like Llama3Rope's, with a mixture linear in the number of the pair, between the pairs that turn `beta_fast` and
+    `beta_slow` times over the original context. `attention_factor` scales queries and keys (YaRN, arXiv 2309.00071)."""
 
     theta: float
     factor: float
@@ -82,10 +82,10 @@ Rope: TypeAlias = DefaultRope | LinearRope | Llama3Rope | YarnRope
 
 
 def read_ropes(config: JsonObject, family: str) -> tuple[Rope, Rope | None]:
-    """Of a model's layers, and of those with a window where these have another one, as in Gemma 3.
+    """Read the rotary embeddings of a model's layers, and of its windowed layers where they differ, as in Gemma 3.
 
-    From `rope_parameters` (transformers 5) or from `rope_scaling` and `rope_theta` (before). What both have is taken as
-    transformers takes it: `rope_scaling` first, the theta inside before the one beside.
+    The source is `rope_parameters` (transformers 5), or `rope_scaling` and `rope_theta` (before). Where a file has both,
+    transformers decides: `rope_scaling` first, and the theta inside before the outer one.
     """
     nothing = JsonObject({}, "rope_parameters.")
     if family == "gemma3_text":
@@ -108,7 +108,7 @@ def read_ropes(config: JsonObject, family: str) -> tuple[Rope, Rope | None]:
 
 
 def _rope(config: JsonObject, scaling: JsonObject, theta: float) -> Rope:
-    """By the parameters in `scaling`; theta is from there, too, where it is there."""
+    """Read one set of embeddings from `scaling`; its own theta overrides the given one."""
     for found in (scaling, config):
         if found.number_or("partial_rotary_factor", 1.0) != 1.0:
             raise EngineError(f"{found.named('partial_rotary_factor')} other than 1 is not supported")

@@ -1,4 +1,4 @@
-"""A model as it is served, from any config.json of a family that vLLM serves."""
+"""Read a served model from the config.json of any family that vLLM serves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kvtool.engine.model.configs.uncached_models import attention_free, why_not_
 from kvtool.engine.model.configs.weight_count import count_weights
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
-"""Where models that see or hear keep their language model."""
+"""Keys under which models that see or hear nest their language model."""
 _TEXT_TYPES = {
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",
@@ -37,7 +37,7 @@ _TEXT_TYPES = {
     "qwen3_vl_moe": "qwen3_moe",
     "qwen3_vl_moe_text": "qwen3_moe",
 }
-"""Names of a family whose language model is another's."""
+"""Other names of a family's language model, mapped to its own."""
 _ARCHITECTURES = {
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "mistral",
@@ -46,7 +46,7 @@ _ARCHITECTURES = {
     "DeepseekV3ForCausalLM": "deepseek_v3",
     "Phi3ForCausalLM": "phi3",
 }
-"""Of families whose files exist without a `model_type`."""
+"""Families of files that have no `model_type`, by their architecture."""
 _ALIKE = ("llama", "mistral", "qwen2", "qwen3")
 """Families of which all layers have the same weights, which a geometry counts by itself."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16", "float": "bf16"}
@@ -66,7 +66,7 @@ def read_served_model(file: Path, name: str) -> ServedModel:
 
 
 def served_of(values: dict[str, object], name: str, source: str) -> ServedModel:
-    """The model of what a config.json says."""
+    """Return the model that a config.json describes."""
     return _read(JsonObject(values), name, source)
 
 
@@ -136,13 +136,13 @@ def _language_model(config: JsonObject) -> tuple[JsonObject, str]:
 
 
 def _bare(text: JsonObject, name: str) -> Geometry:
-    """Of a model whose layers are not known."""
+    """Return a model whose layers are unknown."""
     hidden = max(text.integer_or("hidden_size", text.integer_or("d_model", 1)), 1)
     return Geometry(name, 1, hidden, 1, 1, 1, 1, max(text.integer_or("vocab_size", 1), 1), True)
 
 
 def _geometry(config: JsonObject, text: JsonObject, family: str, name: str, layers: list[LayerShape]) -> Geometry:
-    """What predictions and sizes take of the model."""
+    """Return the geometry that predictions and sizes use."""
     tied = text.flag_or("tie_word_embeddings", config.flag_or("tie_word_embeddings", False))
     for key in ("hidden_size", "vocab_size"):
         if text.integer(key) < 1:

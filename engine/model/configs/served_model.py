@@ -1,4 +1,4 @@
-"""A model as a server sees it: what its layers keep, how long its requests may be, how much its weights take."""
+"""A model as a server sees it: data that its layers keep, maximum length of a request, size of its weights."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kvtool.engine.model.configs.layer_shapes import AttentionLayerShape, LayerS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """`layers` has what keeps anything, in order: layers that read another's keys and values are left out.
+    """`layers` lists every layer that keeps data, in order; layers that read another layer's keys and values are left out.
 
-    `caching_off` says why vLLM does not cache prefixes of the model unless it is told to. `one_group` where vLLM plans windows and
-    chunks as full attention by itself.
+    `caching_off` is the reason why vLLM does not cache the model's prefixes by default. `one_group` is set where vLLM plans
+    windows and chunks as full attention.
     """
 
     geometry: Geometry
     layers: tuple[LayerShape, ...]
     dtype: str = "bf16"
     mtp_layers: int = 0
-    """Layers that predict further tokens, if the server is asked for it."""
+    """Layers that predict further tokens, if the server enables them."""
     caching_off: str | None = None
     one_group: str | None = None
-    """Why, if it is so."""
+    """The reason for one group, or empty."""
     sparse: bool = False
-    """Whether an index chooses the tokens that are attended to."""
+    """True if an index chooses the tokens of attention."""
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        """Of the preset, or of the folder."""
+        """Name of the preset or of the folder."""
         return self.geometry.name
 
     @property
@@ -45,26 +45,26 @@ class ServedModel:
 
     @property
     def states(self) -> list[StateShape]:
-        """Those of its layers that keep a state."""
+        """Return the layers that keep a state."""
         return [layer for layer in self.layers if isinstance(layer, StateShape)]
 
     @property
     def attention(self) -> list[AttentionLayerShape]:
-        """Those of its layers that keep something for every token."""
+        """Return the layers that keep data for every token."""
         return [layer for layer in self.layers if isinstance(layer, AttentionLayerShape)]
 
     @property
     def hybrid(self) -> bool:
-        """Whether it has both."""
+        """Return whether the model has both attention and states."""
         return bool(self.states) and bool(self.attention)
 
     @property
     def latent(self) -> bool:
-        """Whether its attention is MLA."""
+        """Return whether attention is MLA."""
         return any(layer.kind == "mla" for layer in self.attention)
 
 
 def plain_model(geometry: Geometry, source: str = "") -> ServedModel:
-    """A model whose layers are all the same full attention."""
+    """Return a model whose layers are all the same full attention."""
     layer = attention(geometry.num_kv_heads, geometry.head_dim)
     return ServedModel(geometry=geometry, layers=(layer,) * geometry.num_layers, source=source)

@@ -1,6 +1,6 @@
-"""Models of several kinds of layers, or of experts, that users serve: what their repositories' config.json says, key for key.
+"""Models with several kinds of layers, or with experts: the keys of their repositories' config.json.
 
-Only what differs from the family's defaults stands here.
+Only keys that differ from the family's defaults are listed.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ SERVED_PRESETS: dict[str, Config] = {
         "max_position_embeddings": 65_536,
     },
 }
-"""By the repository."""
+"""Keys by the repository."""
 
 PRESET_NAMES = {
     "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B": "nemotron-3-nano-30b-a3b",

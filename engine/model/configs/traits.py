@@ -1,4 +1,4 @@
-"""What some families' layers compute besides, or instead of, what Llama's do."""
+"""Extra computations of some families' layers, compared with Llama's."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _GEMMA_ACTIVATION = "gelu_pytorch_tanh"
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """All of it is of every layer; none of it changes what a token leaves in the cache's blocks in size or number."""
+    """Traits apply to every layer. No trait changes the size or number of a token's data in the cache's blocks."""
 
     activation: Activation = "silu"
-    """Of the gate of an MLP."""
+    """Activation of an MLP's gate."""
     attention_scale: float | None = None
-    """Of q.k: 1/sqrt(head_dim) unless given."""
+    """Scale of q.k: 1/sqrt(head_dim) by default."""
     attention_softcap: float | None = None
     logit_softcap: float | None = None
     """Numbers x become softcap * tanh(x / softcap)."""
@@ -28,9 +28,9 @@ class Traits:
     """Each head has a score that takes its share of the attention and adds nothing."""
     embedding_scale: float = 1.0
     output_norms: bool = False
-    """What attention and MLP give is normed, too, before it is added."""
+    """The outputs of attention and MLP are normed before they are added."""
     centred_norms: bool = False
-    """Weights of norms are stored as what they are above 1."""
+    """Weights of norms are stored minus 1."""
 
     def __post_init__(self) -> None:
         for name in ("attention_scale", "attention_softcap", "logit_softcap", "embedding_scale"):
@@ -40,7 +40,7 @@ class Traits:
 
 
 def read_traits(config: JsonObject, family: str) -> Traits:
-    """Of Gemma 2 and 3, and gpt-oss; the others have none."""
+    """Read the traits of Gemma 2 and 3, and gpt-oss; other families have none."""
     if family == "gpt_oss":
         return Traits(attention_sinks=True)
     if not family.startswith("gemma"):

@@ -1,4 +1,4 @@
-"""Models whose prefixes vLLM does not cache unless it is told to, and why."""
+"""Models whose prefixes vLLM does not cache by default, and the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEP_POOLING = "ForProcessRewardModel"
 
 
 def why_not_cached(config: JsonObject, text: JsonObject, family: str) -> str | None:
-    """The reason, of a file and the part of it that is the language model; None where prefixes are cached."""
+    """Return the reason for a file and its language-model part; None where prefixes are cached."""
     named = config.texts("architectures")
     if family in _ATTENTION_FREE:
         return "it has no attention, for which caching is experimental in vLLM: off unless --enable-prefix-caching is given"
@@ -30,7 +30,8 @@ def why_not_cached(config: JsonObject, text: JsonObject, family: str) -> str | N
 
 
 def _looks_both_ways(text: JsonObject) -> bool:
-    """As Gemma's models of embeddings; of those that see images only the images do, which is another value."""
+    """Return whether attention is bidirectional, as in Gemma's embedding models. Models that see images use another value, for
+    images only."""
     return text.value("use_bidirectional_attention") in (True, "all")
 
 

@@ -1,4 +1,4 @@
-"""How many weights a model has, counted from its config.json, and how many of them one token meets."""
+"""Count the weights of a model from its config.json, and the weights that one token meets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kvtool.engine.model.configs.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightCount:
-    """Numbers of the language model; what sees images or predicts further tokens is not in it.
+    """Counts for the language model; parts that see images or predict further tokens are not included.
 
-    `active` are those of `matrices` and `experts` that one token is multiplied with. `bits` are of a number of the published
-    matrices, and `expert_bits` of those of experts, scales included.
+    `active` counts the numbers of `matrices` and `experts` that one token is multiplied with. `bits` is the size of a number of
+    the published matrices, and `expert_bits` that of experts, scales included.
     """
 
     embeddings: int
@@ -23,15 +23,15 @@ class WeightCount:
     bits: float = 16.0
     expert_bits: float = 16.0
     note: str | None = None
-    """How they are quantized, or that it is not known how large that makes them."""
+    """The quantization, or a note that its size is unknown."""
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Return the sum of all weights."""
         return self.embeddings + self.matrices + self.experts + self.vectors
 
     def stored_bytes(self, tensor_parallel: int) -> int:
-        """On each accelerator: its part of all matrices, and all norms and biases."""
+        """Return the bytes on each accelerator: its part of all matrices, and all norms and biases."""
         matrices = (self.matrices * self.bits + self.experts * self.expert_bits + self.embeddings * 16) / 8
         return -(-int(matrices) // tensor_parallel) + 2 * self.vectors
 
@@ -73,7 +73,7 @@ def count_weights(config: JsonObject, family: str, quantized: JsonObject | None,
 
 
 _SCALE_BITS = 0.25
-"""Of AWQ and GPTQ with groups of 128 numbers, for each number: a scale and a zero, about."""
+"""Bits of a scale and a zero per number, about: AWQ and GPTQ with groups of 128 numbers."""
 
 _NORMS = {"gemma2": 4, "gemma3_text": 4, "gemma4_text": 4, "nemotron_h": 1, "glm4": 4, "cohere2": 1}
 """Norms of a layer, where they are not two."""
@@ -82,7 +82,7 @@ _QKV_BIAS = ("qwen2", "qwen2_moe")
 
 
 def _mixer(whole: _Tally, config: JsonObject, family: str, at: int, hidden: int) -> None:
-    """Attention, or what stands in its place."""
+    """Count attention or its replacement."""
     kind = _mixer_kind(config, family, at)
     if kind == "mamba":
         _mamba(whole, config, family, hidden)
@@ -159,7 +159,7 @@ def _latent(whole: _Tally, config: JsonObject, hidden: int) -> None:
 
 
 def _delta(whole: _Tally, config: JsonObject, family: str, hidden: int) -> None:
-    """Gated DeltaNet of Qwen, or Kimi's."""
+    """Count Gated DeltaNet of Qwen, or Kimi's."""
     if family == "kimi_linear":
         linear = config.child("linear_attn_config")
         assert linear is not None
@@ -223,7 +223,7 @@ def _mlp(whole: _Tally, config: JsonObject, family: str, at: int, hidden: int) -
 
 
 def _shared(config: JsonObject, family: str, each: int) -> int:
-    """Width of what all tokens pass beside the experts."""
+    """Return the width of the shared part beside the experts."""
     if family == "granitemoehybrid":
         return config.integer_or("shared_intermediate_size", 0)
     if family == "llama4_text":
@@ -257,7 +257,7 @@ def _experts(config: JsonObject) -> int:
 
 
 def _bits(quantized: JsonObject | None) -> tuple[float, float, str | None]:
-    """Bits of a number of the matrices and of those of experts, with scales, as far as the file says them; and what to say."""
+    """Return the bits of a number of the matrices and of the experts, with scales, as far as the file gives them, and a note."""
     if quantized is None:
         return 16.0, 16.0, None
     method = quantized.text_or("quant_method", "")[:40]

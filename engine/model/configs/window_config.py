@@ -1,4 +1,4 @@
-"""Which layers attend to a window only, as config.json says it."""
+"""Read from config.json which layers attend only to a window."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from kvtool.engine.model.configs.json_object import JsonObject
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 _MOST_LAYERS = 1 << 16
+"""Bound against broken files: the list of windows has an entry for each layer."""
 Windows = tuple[int | None, ...]
 
 
 def read_windows(config: JsonObject, family: str) -> Windows:
-    """The window of each layer, None where there is none; empty where no layer has one, as in Llama, whatever its file says."""
+    """Return each layer's window, or None; empty where no layer has one, as in Llama, for which keys of windows are ignored."""
     match family:
         case "mistral":
             window = None if config.is_null("sliding_window") else config.integer("sliding_window")
@@ -55,7 +56,7 @@ def _kinds(config: JsonObject) -> list[str]:
 
 
 def _layers(config: JsonObject) -> int:
-    """How many there are: no more than a list should have entries."""
+    """Return the number of layers, bounded so that a broken file makes no huge list."""
     layers = config.integer("num_hidden_layers")
     if layers > _MOST_LAYERS:
         raise EngineError(f"`num_hidden_layers` {layers} is more than any model has")

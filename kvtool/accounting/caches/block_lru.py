@@ -1,7 +1,7 @@
-"""The accounting that trace studies use: blocks in one LRU list, whole requests at a time.
+"""The accounting of trace studies: blocks in one LRU list, whole requests at a time.
 
-It differs from an engine: there is no pool that running requests pin, the last (partial) block of a request counts like the others,
-all of a request's blocks may hit, and a request becomes resident at once. Reports name it `block-lru`.
+It differs from an engine: there is no pool that running requests pin, the last (partial) block of a request counts like the
+others, all of a request's blocks may hit, and a request becomes resident at once. Reports name it `block-lru`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class BlockLru:
         return len(self._resident)
 
     def request(self, blocks: Sequence[Hashable]) -> int:
-        """Leading resident blocks of a request; then make all of its blocks resident."""
+        """Return the leading resident blocks of a request; then make all of its blocks resident."""
         hits = self.find(blocks)
         self.store(blocks)
         return hits
 
     def find(self, blocks: Sequence[Hashable], now: float = 0.0) -> int:
-        """Leading blocks that are resident."""
+        """Return the leading resident blocks."""
         del now
         resident = self._resident
         hits = 0

@@ -1,4 +1,4 @@
-"""Where the content blocks of a request end in its tokens, and which of them its author marked for a provider's cache."""
+"""Find the token ends of a request's content blocks, and the blocks that its author marked for a provider's cache."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.jobs import Job
 
 _MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
-"""What a content block carries that ends a prefix to be stored."""
+"""Keys of a content block that mark the end of a stored prefix."""
 _LEADING = ("system", "developer")
 _ASKING = ("user", "tool", "function")
 _FIRST_MARKS, _LATEST_MARKS, _MESSAGE_ENDS = 2, 50, 20
-"""What OpenAI looks up of a request's marks, and how many earlier messages' ends in implicit mode."""
+"""OpenAI's limits: the marks that it looks up, and the ends of earlier messages in implicit mode."""
 
 
 class CacheMark(NamedTuple):
-    """A mark of the author's; `ttl` in seconds where it says one."""
+    """A mark of the author's; `ttl` in seconds if it has one."""
 
     ttl: float | None = None
 
 
 class _Piece(NamedTuple):
-    """A block as it is looked for in the prompt, and the role of its message where it is that one's last."""
+    """A block as it is searched in the prompt, and the role of its message if it is that one's last."""
 
     text: str
     mark: CacheMark | None
@@ -52,10 +52,10 @@ class ContentBlocks:
     lead_end: int = 0
     tools_end: int = 0
     extra: frozenset[int] = field(default_factory=frozenset)
-    """Further ends at which a stored prefix is looked for."""
+    """Further ends at which a stored prefix is looked up."""
 
     def readable(self, lookback: int) -> frozenset[int]:
-        """The ends at which a stored prefix is looked for: each breakpoint's and those of `lookback` blocks before it."""
+        """Return the ends at which a stored prefix is looked up: each breakpoint's and those of `lookback` blocks before it."""
         place = {end: at for at, end in enumerate(self.ends)}
         found: set[int] = set(self.extra)
         for mark in self.marked:
@@ -65,11 +65,11 @@ class ContentBlocks:
 
 
 def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
-    """The content blocks of a request; one without messages is one block.
+    """Return the content blocks of a request; one without messages is one block.
 
-    A request without marks stores nothing where it comes from a log of a provider that wants marks, unless it asks for automatic
-    caching; any other is taken to ask for it, at its last block. With an implicit breakpoint there is one at the last question and
-    one behind the leading system text. More marks than the provider takes: the latest count.
+    A request without marks from the log of a provider that needs marks stores nothing, unless it asks for automatic caching. Any
+    other request counts as asking for it, at its last block. With an implicit breakpoint, there is one at the last question and
+    one after the leading system text. If there are more marks than the provider takes, the latest count.
     """
     count, settings = len(job.ids), job.turn.call.settings
     if job.prompt is None or job.prompt.text is None or not job.turn.messages:
@@ -113,7 +113,7 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
 
 
 def _tools(text: str, tools: Any) -> Iterator[tuple[int, CacheMark | None]]:
-    """Where each tool ends in a prompt that begins with them, one in each line, and its mark."""
+    """Return the end of each tool and its mark, for a prompt that begins with tools, one a line."""
     at = text.find(TOOLS_HEAD, 0, 4 * len(TOOLS_HEAD))
     if at < 0:
         return
@@ -128,7 +128,7 @@ def _tools(text: str, tools: Any) -> Iterator[tuple[int, CacheMark | None]]:
 
 
 def _pieces(messages: list[Message]) -> Iterator[_Piece]:
-    """Every block of the messages, in order: texts, what stands for images and files, calls of tools."""
+    """Return every block of the messages, in order: texts, placeholders of images and files, calls of tools."""
     for message in messages:
         content: Any = message.get("content")
         found: list[_Piece] = []
@@ -156,7 +156,7 @@ def _mark(holder: object) -> CacheMark | None:
 
 
 def _seconds(ttl: object) -> float | None:
-    """A time to live as a request says it: `5m`, `1h`; None for what is none."""
+    """Parse a request's time to live: `5m`, `1h`; None if it is none."""
     if not isinstance(ttl, str):
         return None
     try:

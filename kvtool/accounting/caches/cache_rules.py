@@ -1,7 +1,7 @@
 """Rules beyond one engine's cache: several replicas, a time to live, a provider's minimum and breakpoints.
 
-They account for whole requests, one at a time, in the order in which they arrive; what stands beside the configured cache, with a
-rule relaxed, says which fate the rest had.
+They account for whole requests, one at a time, in the order of arrival. Caches with one rule relaxed run beside the configured one
+and give the fates of the other tokens.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CacheRules:
-    """What is configured beyond the engine.
+    """The configuration beyond the engine.
 
-    `ttl` (seconds): a block that was not used for longer is gone. Each of `replicas` has a cache of the given capacity, and
-    `routing` chooses one for each request. With a `provider` its cache is followed; `ttl` is then its own or the one asked for.
+    `ttl` (seconds): a block that was not used for longer is dropped. Each of `replicas` has a cache of the given capacity, and
+    `routing` chooses one for each request. With a `provider` its cache is modelled; `ttl` is then its own or the requested one.
     """
 
     replicas: int = 1
@@ -36,22 +36,23 @@ class CacheRules:
     epoch: float | None = None
     """The moment from which arrivals count, in seconds since 1970; None where no clock is known."""
     marks: MarkPlan | None = None
-    """What is marked in place of what the requests mark, where that is tried."""
+    """Marks that a trial uses in place of the requests' own."""
     engine: RuleChoice | None = None
-    """Another engine's cache by its own rules; nothing of the above is asked for then."""
+    """Another engine's cache by its own rules; then nothing above applies."""
 
     @property
     def hosted(self) -> bool:
-        """Whether the cache of a provider is followed, not one of an engine's."""
+        """Return whether the cache is a provider's, not an engine's."""
         return self.dated or self.provider is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a provider's rules say of a request, in tokens as the provider counts them.
+    """A provider's rules applied to a request, in the provider's tokens.
 
-    Of `prompt` tokens `cached` are read and `written` stored (`written_1h` of them for an hour). `lost` is what earlier requests
-    sent and this one does not read, by cause. `kept` would be read if nothing expired; `known` is all that was sent before.
+    Of `prompt` tokens `cached` are read and `written` stored (`written_1h` of them for an hour). `lost` counts by cause the tokens
+    that earlier requests sent and this one does not read. `kept` would be read if nothing expired; `known` counts all tokens sent
+    before.
     """
 
     rules: Provider | None
@@ -64,22 +65,22 @@ class Prediction:
     kept: int = 0
     known: int = 0
     age: float | None = None
-    """Seconds since the last use of what is read."""
+    """Seconds since the last use of the tokens read."""
     unanswered: bool = False
-    """Whether what is read was stored by a request that had not been answered yet."""
+    """True if a request that had not been answered yet stored the tokens read."""
     other_settings: bool = False
-    """Whether what is read was last used with other settings."""
+    """True if the last use of the tokens read had other settings."""
     in_a_minute: int = 0
     """Requests of the last minute with this prefix and key, this one included."""
 
 
 class Outcome(NamedTuple):
-    """Tokens of a prompt that hit, and those that hit on each kinder rung, in the order of the ladder, by the fate it explains."""
+    """Hit tokens of a prompt, and the hits on each relaxed rung, in the order of the ladder, by the fate that the rung explains."""
 
     hit: int
     rungs: tuple[tuple[str, int], ...]
     prediction: Prediction | None = None
-    """Of a provider's rules, in its own tokens."""
+    """Prediction by a provider's rules, in its own tokens."""
 
 
 class RuleCache(Protocol):
@@ -92,16 +93,16 @@ class RuleCache(Protocol):
 
     @property
     def num_filled(self) -> int:
-        """Blocks that hold something, in all replicas."""
+        """Blocks with content, in all replicas."""
         ...
 
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
-        """Look a request up and store it. `now` never falls; `reachable` is what one unlimited cache for its salt would hit."""
+        """Look a request up and store it. `now` never falls; `reachable` is the hit of one unlimited cache for its salt."""
         ...
 
 
 def traced_error(engine: str) -> KvtoolError:
-    """That a trace of block hashes has nothing to compare by an engine's rules."""
+    """Return the error for a trace of block hashes, which an engine's rules cannot compare."""
     return KvtoolError(
         f"the rules of {engine} compare tokens; a trace of block hashes has none",
         hint="leave --rules out, or give a log with text",

@@ -1,4 +1,4 @@
-"""How many tokens a provider counts for each of ours: its tokenizer is not ours, and it adds text that no request shows."""
+"""Estimate a provider's tokens per token of ours: its tokenizer differs, and it adds text that no request shows."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ class TokenRatios:
         self._own: dict[str, int] = defaultdict(int)
 
     def add(self, model: str, reported: int | None, own: int) -> None:
-        """Enter a request; None where its log does not say how long it was."""
+        """Enter a request; None if its log has no length."""
         if reported is not None and reported > 0 and own > 0:
             self._reported[model] += reported
             self._own[model] += own
 
     def scale(self, model: str) -> Scale:
-        """As the requests so far tell it; one to one where none does."""
+        """Return the ratio of the requests so far; one to one without any."""
         reported, own = self._reported.get(model, 0), self._own.get(model, 0)
         return Scale(reported, own) if reported and own else Scale(1, 1)
 
     def told(self) -> dict[str, float]:
-        """The ratio of each model of which the log tells lengths."""
+        """Return the ratio of each model with lengths in the log."""
         return {model: reported / self._own[model] for model, reported in self._reported.items()}
 
 
 class Scale:
-    """A ratio of whole numbers, and both ways along it, rounded down."""
+    """A ratio of whole numbers, applied both ways, rounded down."""
 
     __slots__ = ("own", "theirs")
 
@@ -37,9 +37,9 @@ class Scale:
         self.theirs, self.own = theirs, own
 
     def theirs_of(self, tokens: int) -> int:
-        """Of our tokens, how many the provider counts."""
+        """Convert our tokens to the provider's."""
         return tokens * self.theirs // self.own
 
     def own_of(self, tokens: int) -> int:
-        """Of the provider's, how many are ours."""
+        """Convert the provider's tokens to ours."""
         return tokens * self.own // self.theirs

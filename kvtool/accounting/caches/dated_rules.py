@@ -1,4 +1,4 @@
-"""Which cache rules a model has on which day: rows with dates, each with its source and the day it was checked.
+"""Cache rules by model and day: rows with dates, each with its source and the day it was checked.
 
 A request takes the row of its model and its day; a model without a row is not predicted.
 """
@@ -22,7 +22,7 @@ _DEEPSEEK, _AZURE = find_provider("deepseek"), find_provider("azure")
 class DatedRule:
     """The rules of `models` (a pattern of whole names) of a provider from the day `since` to the day before `until`.
 
-    `write` and `read` are what a token written or read costs, as a multiple of one that is neither: "list" where models differ.
+    `write` and `read` are the costs of a written or read token, as a multiple of an ordinary one: "list" if models differ.
     """
 
     provider: str
@@ -34,7 +34,7 @@ class DatedRule:
     until: date | None = None
 
     def holds(self, model: str, day: date | None) -> bool:
-        """Whether it is about this model on this day; None is a day after all that is known."""
+        """Return whether the row applies to this model on this day; None is a day after all known ones."""
         if re.fullmatch(self.models, model) is None:
             return False
         if day is None:
@@ -145,7 +145,7 @@ ROWS: tuple[DatedRule, ...] = (
     DatedRule("fireworks", r".*", _FIREWORKS, "1", "0.5"),
     DatedRule("moonshot", r"kimi-k3(-.*)?", _KIMI, "1, 1 h 2", "0.1"),
 )  # fmt: skip
-"""Every row, the first that holds is taken."""
+"""Every row; the first that applies is taken."""
 
 
 @lru_cache(maxsize=4096)
@@ -159,5 +159,5 @@ def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule |
 
 
 def _upstream(provider: str, model: str) -> str:
-    """Whose cache a router's request reaches."""
+    """Return the provider whose cache a router's request reaches."""
     return hosted_model(model).provider if provider == "openrouter" else provider

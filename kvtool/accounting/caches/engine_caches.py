@@ -20,17 +20,17 @@ def asked_of(job: Job) -> Asked:
 
 
 class EngineCaches:
-    """Runs each request through the rules as chosen and, where fates are asked for, through the kinder ones."""
+    """Run each request through the configured rules and, if fates are needed, through the relaxed ones."""
 
     def __init__(self, choice: RuleChoice, *, ladder: bool) -> None:
         self.choice = choice
         rungs = choice.rungs() if ladder else []
         self._queues: list[tuple[str, EngineQueue]] = []
-        """Where requests come together: the one as chosen, and the kinder ones."""
+        """The configured queue and the relaxed ones, for concurrent requests."""
         self._waiting: dict[int, Asked] = {}
         self._kinder: list[tuple[str, EngineCache]] = []
         self._cache: EngineCache | None = None
-        """Where they come one at a time."""
+        """The configured cache, for requests one at a time."""
         if choice.together > 1:
             queues = [("", choice), *rungs]
             self._queues = [(fate, each.make_queue()) for fate, each in queues]
@@ -47,7 +47,7 @@ class EngineCaches:
 
     @property
     def num_filled(self) -> int:
-        """Units that hold something."""
+        """Units with content."""
         cache = self._queues[0][1] if self._cache is None else self._cache
         return cache.num_tokens // self.choice.unit
 
@@ -74,7 +74,7 @@ class EngineCaches:
             self._served[id(job)] = own, tuple(rungs)
 
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
-        """What became of a request that was admitted."""
+        """Return the result of an admitted request."""
         del now
         cached, rungs = self._served.pop(id(job))
         return Outcome(cached, (*rungs, (self.choice.rest, reachable)))

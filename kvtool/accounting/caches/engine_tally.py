@@ -1,4 +1,4 @@
-"""What each engine's rules would reuse of the same requests, and what the rest of what was known is lost to; without a ledger."""
+"""Count each engine's reuse of the same requests, and the losses of known tokens by fate; without a ledger."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from kvtool.engine.rules.rule_set import Asked, EngineCache, RuleChoice
 
 
 class SharedPrefixes:
-    """What of each prompt was sent before: by the same tenant, and by anybody."""
+    """The part of each prompt that was sent before: by the same tenant, and by anybody."""
 
     def __init__(self) -> None:
         self._store = TokenStore()
         self._all = RadixTree(self._store)
         self._tenants: dict[str, RadixTree] | None = None
-        """For each salt; None while nobody has one."""
+        """Prefixes of each salt; None until a request has one."""
 
     def enter(self, ids: Ids, answer: Ids, salt: str | None) -> tuple[int, int]:
-        """Tokens of a prompt that its tenant had computed, and that anybody had; then all of it is computed but its last token."""
+        """Return the tokens of a prompt that its tenant had computed, and that anybody had; then all but its last token count as
+        computed."""
         sequence = with_answer(ids, answer[:-1])
         if salt and self._tenants is None:  # all before were of one tenant
             self._tenants = {"": self._all.copy()}
@@ -34,7 +35,7 @@ class SharedPrefixes:
 
 @dataclass(slots=True)
 class TallySums:
-    """Sums over requests: their tokens, what hit, what of it was moved, and what was lost by fate."""
+    """Sums over requests: their tokens, hits, moved hits, and losses by fate."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -44,7 +45,7 @@ class TallySums:
 
 
 class EngineTally:
-    """One engine's cache over all requests, with those of kinder rules that say what the rest was lost to."""
+    """One engine's cache over all requests, and its relaxed versions, which give the fates of losses."""
 
     def __init__(self, choice: RuleChoice) -> None:
         self.choice = choice
@@ -56,7 +57,7 @@ class EngineTally:
         self._kinder: list[tuple[str, EngineCache]] = [(fate, kinder.make()) for fate, kinder in choice.rungs()]
 
     def take(self, group: str, asked: Asked, own: int, known: int) -> None:
-        """Run a request alone; `own` and `known` are what of it was sent before, as `SharedPrefixes` tells."""
+        """Run a request alone; `own` and `known` are its earlier sent parts, from `SharedPrefixes`."""
         sums = self.groups.setdefault(group, TallySums())
         try:
             served = self._cache.serve(asked)

@@ -1,4 +1,4 @@
-"""Settings of a request behind which a provider keeps a cache of its own, though the text is the same."""
+"""Find settings of a request that select another cache of a provider, though the text is the same."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Forks:
         return np.insert(ids, self.places, np.asarray(self.values, np.int32))
 
     def there(self, length: int) -> int:
-        """How long a beginning of the prompt is among the parted tokens."""
+        """Return the length among the forked tokens of a beginning of the prompt."""
         return length + bisect_left(self.places, length)
 
     def back(self, length: int) -> int:
-        """How long a beginning of the parted tokens is in the prompt."""
+        """Return the length in the prompt of a beginning of the forked tokens."""
         return length - sum(place + number < length for number, place in enumerate(self.places))
 
 
 def find_forks(settings: CallSettings, provider: Provider, blocks: ContentBlocks) -> Forks:
-    """Where the settings fork a prompt: behind its tools, behind its system text, or both."""
+    """Return the places where settings fork a prompt: after its tools, after its system text, or both."""
     if settings is _PLAIN or not (provider.fork_system or provider.fork_messages):
         return Forks()
     found = []
@@ -51,7 +51,7 @@ def find_forks(settings: CallSettings, provider: Provider, blocks: ContentBlocks
 
 
 def settings_digest(settings: CallSettings, names: tuple[str, ...]) -> int:
-    """30 bits of what these settings say; 0 where they say nothing."""
+    """Return 30 bits that identify these settings; 0 without any."""
     said = [(name, getattr(settings, name)) for name in names]
     said = [(name, bool(value) if name == "images" else value) for name, value in said if value]
     if not said:

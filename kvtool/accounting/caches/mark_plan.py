@@ -11,14 +11,14 @@ from kvtool.accounting.caches.timed_tree import LONG, SHORT, TimedNode, TimedTre
 from kvtool.accounting.prefix_tree import Ids
 
 TTLS = (None, SHORT, LONG)
-"""Of a prefix that is not marked, marked for five minutes, and for an hour."""
+"""Choices for a prefix: no mark, a mark for five minutes, a mark for an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkPlan:
-    """How edges of the trees of an earlier run are marked, by the number of `TTLS`; `trees` are those of the scopes.
+    """Marks of edges of an earlier run's trees, by the number of `TTLS`; `trees` are those of the scopes.
 
-    With `only` a request keeps its own marks but for those edges; else it has no others.
+    With `only` a request keeps its own marks except on those edges; else it has no others.
     """
 
     trees: Mapping[str, TimedTree]
@@ -28,8 +28,8 @@ class MarkPlan:
     def marked(
         self, scope: str, ids: Ids, blocks: ContentBlocks, forks: Forks, most: int
     ) -> Mapping[int, float | None]:
-        """The marks of a request with these parted tokens: at ends of its blocks, a longer time before a shorter one, `most` at
-        most, the latest."""
+        """Return the marks of a request with these forked tokens: at ends of its blocks, a longer time before a shorter one,
+        `most` at most, the latest."""
         tree = self.trees.get(scope)
         path = [] if tree is None else tree.path(ids)
         if self.only and not any(node in self.ways for node in path):
@@ -47,7 +47,7 @@ class MarkPlan:
 
 
 def _in_order(marks: Mapping[int, float | None], most: int) -> Mapping[int, float | None]:
-    """Without those that a longer time follows, which a provider refuses; the last of them stores what they would."""
+    """Drop marks before a longer time, which a provider refuses; the last of them stores the same tokens."""
     kept: dict[int, float | None] = {}
     longest = 0.0
     for end in sorted(marks, reverse=True):

@@ -1,4 +1,4 @@
-"""The prompt cache of a provider: a minimum, steps, breakpoints and a time to live, over a tree of what was sent."""
+"""The prompt cache of a provider: a minimum, steps, breakpoints and a time to live, over a tree of sent prompts."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _ROUTED = 256
 """Tokens at the front of a prompt by which it is sent to where it was cached."""
 _MINUTE = 60.0
 _TOLD = {"unmarked": "not_marked", "in_flight": "parallel"}
-"""Causes of what the rules do not read, where reports of money have another word than the ledger."""
+"""Causes of unread tokens for which money reports and the ledger use different words."""
 _MOST_TOLD = 10_000
-"""Requests of a minute that are counted; more are told as so many."""
+"""The most requests of a minute that are counted; more are reported as this many."""
 _MOST_KEYS = 50_000
-"""Prefixes whose last minute is kept; the one that was used least lately is forgotten."""
+"""The most prefixes whose last minute is kept, a bound on memory; the least recently used one is dropped."""
 
 
 @dataclass(slots=True)
 class ScopedTree:
-    """What was sent within one scope, and the latest request's rules, model and provider."""
+    """The prompts sent within one scope, and the latest request's rules, model and provider."""
 
     tree: TimedTree
     rules: Provider
@@ -44,7 +44,7 @@ class ScopedTree:
 
 @dataclass(slots=True)
 class _Found:
-    """Lengths among the parted tokens: to be had; if nothing were being computed; if nothing expired; with no minimum."""
+    """Lengths among the forked tokens: readable; without requests in flight; without expiry; without a minimum."""
 
     hit: int = 0
     answered: int = 0
@@ -55,7 +55,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Asked:
-    """A request and the rules that hold for it."""
+    """A request and its rules."""
 
     job: Job
     rules: Provider
@@ -67,8 +67,8 @@ class _Asked:
 
 
 class ProviderCache:
-    """Follows `Provider` rules. A scope has a cache of its own; nothing is ever evicted for want of room, as nobody says how much
-    there is."""
+    """Apply `Provider` rules. A scope has a cache of its own; nothing is evicted for want of room, because no provider publishes
+    its size."""
 
     def __init__(self, rules: CacheRules) -> None:
         assert rules.hosted
@@ -87,7 +87,7 @@ class ProviderCache:
         return sum(sum(len(node.ids) for node in one.tree.nodes()) // one.rules.step for one in trees)
 
     def rules_for(self, job: Job, now: float) -> Provider | None:
-        """Those of the run, or of the request's model on its day; None where nothing is known of it."""
+        """Return the run's rules, or those of the request's model on its day; None if they are unknown."""
         if not self.rules.dated:
             return self.rules.provider
         call = job.turn.call
@@ -97,7 +97,7 @@ class ProviderCache:
         return None if row is None else row.rules
 
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
-        """Look a request up and store it; its fates are those of a time that passed, a minimum and a breakpoint that is missing."""
+        """Look a request up and store it; its fates are an expired time, a minimum and a missing breakpoint."""
         rules = self.rules_for(job, now)
         if rules is None:
             return Outcome(0, (("unmarked", reachable),))
@@ -138,7 +138,7 @@ class ProviderCache:
         return _Asked(job, rules, scale, blocks, forks, ids, use)
 
     def _ttl(self, asked: _Asked, own: float | None = None) -> float | None:
-        """How long what the request stores is kept: as was asked of the run, by its mark, by its settings, or as usual."""
+        """Return the time for which the request's prefixes are kept: the run's, its mark's, its settings', or the usual one."""
         rules, settings = asked.rules, asked.job.turn.call.settings
         if self.rules.dated:
             if self.rules.ttl is not None:
@@ -210,7 +210,8 @@ class ProviderCache:
         )
 
     def _written(self, asked: _Asked, hit: int, prompt: int) -> tuple[int, int]:
-        """Tokens that the request stores at a price of their own, and how many of them for an hour, in the provider's count."""
+        """Return the tokens that the request stores at a separate price, and how many of them for an hour, in the provider's
+        count."""
         if asked.rules.keeps != "breakpoints" or asked.blocks is None:
             return 0, 0
         ends = {False: hit, True: hit}
@@ -223,7 +224,7 @@ class ProviderCache:
         return max(last - read, 0), max(min(asked.scale.theirs_of(ends[True]), prompt) - read, 0)
 
     def _in_a_minute(self, scope: str, asked: _Asked) -> int:
-        """Requests of the last minute that go where this one goes; 0 where the rules tell no bound."""
+        """Return the requests of the last minute with this one's prefix and key; 0 if the rules give no bound."""
         if not asked.rules.most_a_minute:
             return 0
         key = scope, hash(asked.job.ids[:_ROUTED].tobytes())
@@ -238,7 +239,7 @@ class ProviderCache:
         return len(times) if self.rules.epoch is not None else 0
 
     def _lengths(self, found: _Found, asked: _Asked) -> tuple[int, int, int, int]:
-        """In the prompt's own tokens, not cut to steps, with the minimum applied to all but the last."""
+        """Return lengths in the prompt's own tokens, not cut to steps, with the minimum applied to all but the last."""
         rules, scale, most = asked.rules, asked.scale, max(len(asked.job.ids) - 1, 0)
 
         def kept(length: int, least: int) -> int:
@@ -258,7 +259,7 @@ class ProviderCache:
         return min(-(-(scale.theirs_of(own) // step * step) * scale.own // scale.theirs), own)
 
     def _prefix(self, path: list[TimedNode], asked: _Asked) -> _Found:
-        """Every prefix is stored: as far as it is known, and as far as all of it was used lately."""
+        """Return the lengths if every prefix is stored: the known part, and the part that was used recently."""
         found, now = _Found(), asked.use.now
         for node in path:
             if node.alive(node.used, now):
@@ -270,7 +271,7 @@ class ProviderCache:
         return found
 
     def _entries(self, path: list[TimedNode], asked: _Asked) -> _Found:
-        """The longest stored prefix that the request may ask for."""
+        """Return the longest stored prefix that the request may read."""
         looked = None
         if asked.rules.keeps == "breakpoints" and asked.blocks is not None:
             looked = {asked.forks.there(end) for end in asked.blocks.readable(asked.rules.lookback)}
@@ -299,6 +300,6 @@ class ProviderCache:
                 tree.insert(ids, {asked.forks.there(stop): self._ttl(asked, ttl) for stop, ttl in marked}, use)
             case "requests":
                 sequence = np.concatenate([ids, asked.job.computed_output()])
-                known = path[-1].stop if path else 0  # what two requests have in common is stored from then on
+                known = path[-1].stop if path else 0  # the common part of two requests is stored from then on
                 ttl = self._ttl(asked)
                 tree.insert(sequence, dict.fromkeys((known, len(ids), len(sequence)), ttl), use)

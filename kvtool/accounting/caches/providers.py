@@ -1,6 +1,6 @@
-"""What hosted models count as a cached prompt: data, each figure with the day it was read and where it stands.
+"""Rules of hosted models' prompt caches: data, each figure with its source and the day it was read.
 
-The rules change; a line says what held on its day. Prices are not here: they decide what a hit is worth, not what is one.
+The rules change; a line records its day's rules. Prices are elsewhere: they decide the value of a hit, not whether it is one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 from kvtool.errors import KvtoolError
 
 Keeps = Literal["prefix", "breakpoints", "requests"]
-"""What is stored of a request: every prefix of it, prefixes that end at a breakpoint, or those where prompt and answer end."""
+"""The prefixes that a request stores: every one, those that end at a breakpoint, or those at the ends of prompt and answer."""
 
 _MINUTE = 60.0
 _HOUR = 3600.0
@@ -22,9 +22,9 @@ _HOUR = 3600.0
 class Provider:
     """The prompt cache of one provider, for one family of models.
 
-    A hit has at least `minimum` tokens and ends on a multiple of `step`. What is not used for `ttl` seconds is gone (None: nobody
-    says when); `tiers` are longer times that can be had. `lookback` is how many content blocks before a breakpoint an earlier one
-    is found, `most` how many breakpoints a request may have, `implicit` whether it has one at its last message anyway.
+    A hit has at least `minimum` tokens and ends on a multiple of `step`. A prefix unused for `ttl` seconds is dropped (None:
+    unpublished); `tiers` are longer times on request. An earlier breakpoint is found up to `lookback` content blocks before a
+    breakpoint. A request may have `most` breakpoints; `implicit` adds one at its last message.
     """
 
     name: str
@@ -41,17 +41,17 @@ class Provider:
     implicit: bool = False
     note: str = ""
     needs_mark: bool = False
-    """Whether a request that asks for no caching gets none."""
+    """True if a request without a mark is not cached."""
     retentions: tuple[tuple[str, float], ...] = ()
-    """What a request may ask for by name, with its seconds."""
+    """Times that a request may choose by name, in seconds."""
     usual: float | None = None
-    """Seconds after which a prefix is usually gone, where `ttl` is only what is allowed."""
+    """Seconds after which a prefix is usually dropped, if `ttl` is only the allowed time."""
     fork_system: tuple[str, ...] = ()
-    """Settings of a request (`CallSettings`) with which all behind the tools is another prompt."""
+    """Settings of a request (`CallSettings`) that change the cache of everything after the tools."""
     fork_messages: tuple[str, ...] = ()
-    """The same of what stands behind the system text."""
+    """Settings that change the cache of everything after the system text."""
     most_a_minute: int = 0
-    """Requests with one prefix and key in a minute above which misses are to be expected; 0: none is told."""
+    """Requests a minute with one prefix and key above which misses are likely; 0: unpublished."""
 
 
 RETENTIONS = (("in_memory", 5 * _MINUTE), ("24h", 24 * _HOUR))

@@ -1,15 +1,15 @@
-"""The same engine with one limit after the other lifted, beside the one as configured: what then hits had that limit in the way.
+"""The same engine with one limit after the other lifted, beside the configured one: new hits were lost to that limit.
 
-Of a model with several KV cache groups, in the order of the ladder:
+For a model with several KV cache groups, in the order of the ladder:
 
-- ``evicted``: a pool that never runs out;
-- ``not_kept``, and of a session's last answer ``answer_not_kept``: windows and states are kept wherever they can be;
+- ``evicted``: an unlimited pool;
+- ``not_kept``, and of a session's last answer ``answer_not_kept``: windows and states are kept at all possible places;
 - ``drafts``: nothing is drafted;
 - ``no_state``: all layers have full attention, with blocks as long as before;
-- ``long_block``: these blocks are as long as attention alone has them.
+- ``long_block``: these blocks are as long as with attention alone.
 
-The last two take no engine where requests run one after the other: an unlimited cache of full attention hits what was sent before,
-in whole blocks.
+The last two take no engine where requests run one after the other: an unlimited cache of full attention hits all tokens sent
+before, in whole blocks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kvtool.engine.groups.kv_group import CachePlan
 
 
 def kinder_configs(config: EngineConfig) -> list[tuple[str, EngineConfig]]:
-    """The engines that a configured one with several groups is compared with, each kinder than the one before, by fate."""
+    """Return the engines to compare with a configured one with several groups, each more relaxed than the one before, by fate."""
     found: list[tuple[str, EngineConfig]] = []
     kind = config
     if kind.num_blocks is not None:
@@ -41,9 +41,9 @@ def kinder_configs(config: EngineConfig) -> list[tuple[str, EngineConfig]]:
 
 
 def full_attention(config: EngineConfig, block: int) -> list[tuple[str, EngineConfig]]:
-    """What stands above the kinder engines, where requests run together: an unlimited cache of full attention alone.
+    """Return the engine above the relaxed ones for concurrent requests: an unlimited cache of full attention alone.
 
-    `block` are the tokens of a block without states.
+    `block` is the number of tokens of a block without states.
     """
     if config.plan is None or is_plain(config.plan):
         return []

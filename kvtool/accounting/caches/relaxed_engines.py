@@ -35,7 +35,7 @@ class KinderEngines:
         self._hits[id(job)] = rungs
 
     def rungs(self, job: Job, own: int) -> Sequence[tuple[str, int]]:
-        """What a request hit on each rung; `own` of its tokens were computed before it, for its salt. Asked for once."""
+        """Return a request's hits on each rung; `own` of its tokens were computed before it, for its salt. Call once a request."""
         rungs = self._hits.pop(id(job))
         before = self._last_prompt(job)
         found: Rungs = []

@@ -1,4 +1,4 @@
-"""Several replicas, each with a cache of its own, and a router in front of them; with or without a time to live."""
+"""Several replicas, each with its own cache, after a router; with or without a time to live."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kvtool.workload.jobs import Job
 
 _UNEVEN = 1.5
 _SLACK = 32_768
-"""A replica that computed more than `_UNEVEN` times the tokens of the idlest one, and this many more, is passed over."""
+"""A replica that computed more than `_UNEVEN` times the tokens of the idlest one, and this many more, is skipped."""
 
 Blocks = Sequence[BlockHash] | Sequence[int]
-"""By hash or, of a trace, by number."""
+"""Blocks by hash or, in a trace, by number."""
 
 
 class TimedLru(BlockLru):
-    """An LRU list of which what was not used for more than `ttl` seconds is gone."""
+    """An LRU list that drops blocks unused for more than `ttl` seconds."""
 
     def __init__(self, capacity: int | None, ttl: float | None) -> None:
         """`capacity` in blocks; None is unlimited, for either."""
@@ -31,7 +31,7 @@ class TimedLru(BlockLru):
         self.ttl = ttl
 
     def find(self, blocks: Sequence[Hashable], now: float = 0.0) -> int:
-        """Leading blocks that are resident and were used lately enough."""
+        """Return the leading blocks that are resident and were used recently enough."""
         self._expire(now)
         return super().find(blocks)
 
@@ -47,10 +47,10 @@ class TimedLru(BlockLru):
 
 
 class Router:
-    """Chooses a replica for each request.
+    """Choose a replica for each request.
 
-    `sticky`: by session, else by tenant; requests of neither in turn, and counted. `prefix-aware`: the replica that holds most of
-    the prompt, of equals the one that computed least so far; one that computed far more than the idlest is passed over.
+    `sticky`: by session, else by tenant; requests without either in turn, and counted. `prefix-aware`: the replica with the
+    longest match, of equals the one that computed least so far; one that computed far more than the idlest is skipped.
     """
 
     def __init__(self, routing: Routing, replicas: int, seed: int) -> None:
@@ -61,7 +61,7 @@ class Router:
         self.computed = [0] * replicas
         self.routed = 0
         self.keyless = 0
-        """Of the requests that were routed, those of no session and no tenant."""
+        """Routed requests without session and tenant."""
 
     def choose(self, job: Job, caches: Sequence[TimedLru], blocks: Blocks, now: float) -> int:
         """The number of the replica; `blocks` are those of the prompt that may hit."""
@@ -95,7 +95,7 @@ class ReplicaCaches:
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self._caches = caches(capacity, rules.ttl)
         self._kinder: list[tuple[str, list[TimedLru]]] = []
-        """Each with the fate of what it adds; the last of those that differ from one lasting cache needs no list of its own."""
+        """Caches, each with the fate of its extra hits; the last that differs from one lasting cache needs no list of its own."""
         later = [("expired", rules.ttl is not None), ("scattered", rules.replicas > 1)]
         self._last = next((fate for fate, there in reversed(later) if there), "evicted")
         if capacity is not None and self._last != "evicted":
@@ -113,7 +113,7 @@ class ReplicaCaches:
         return sum(map(len, self._caches))
 
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
-        """Look a request up in the replica that is chosen for it, and store it there."""
+        """Look a request up in its chosen replica, and store it there."""
         stored, usable = self._blocks(job)
         prompt = stored[:usable]
         at = self.router.choose(job, self._caches, prompt, now)

@@ -1,4 +1,4 @@
-"""Who shares a provider's cache with whom: never across models, organisations, workspaces, regions or keys."""
+"""The scopes of a provider's cache: never shared across models, organisations, workspaces, regions or keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tree of what was sent, each edge with the time of its last use, and what is stored where an edge ends."""
+"""A tree of sent prompts, each edge with the time of its last use and the prefixes stored at its end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kvtool.accounting.prefix_tree import Ids
 from kvtool.text.align import common_prefix
 
 SHORT, LONG = 300.0, 3600.0
-"""The two times, in seconds, for which a marked prefix can be kept: what of its uses came within each is counted."""
+"""The two times, in seconds, for which a marked prefix can be kept; uses within each are counted."""
 
 
 class TimedNode:
     """An edge of the tree, last sent at `used`; the stored prefix that ends with it, if any, was last used at `entry`.
 
-    What is stored is kept for `ttl` seconds (None: for good) and can be read from `ready` on, when the request that stored it
-    had its first token. `uses` counts requests that ran through the edge after the first one, `within_short` and `within_long`
-    those that came in time. `settings` are those of the latest one.
+    A stored prefix is kept for `ttl` seconds (None: for good) and can be read from `ready` on, when the request that stored it had
+    its first token. `uses` counts requests that ran through the edge after the first one, `within_short` and `within_long` those
+    in time. `settings` are the latest one's.
     """
 
     __slots__ = (
@@ -34,7 +34,7 @@ class TimedNode:
         self.entry: float | None = None
         self.ready = used
         self.until = used
-        """When the request that stored it was answered, where that is known."""
+        """Moment when the request that stored it was answered, if known."""
         self.ttl: float | None = None
         self.settings = 0
         self.uses = self.within_short = self.within_long = 0
@@ -45,7 +45,7 @@ class TimedNode:
         return self.start + len(self.ids)
 
     def alive(self, since: float, now: float) -> bool:
-        """Whether what was used at `since` is still kept."""
+        """Return whether a prefix used at `since` is still kept."""
         return self.ttl is None or now - since <= self.ttl
 
     def renew(self, use: Use, ttl: float | None, *, since: float | None) -> None:

@@ -10,9 +10,9 @@ from kvtool.engine.stats import PrefixCacheStats
 
 
 class UnlimitedCache:
-    """Executes requests as `engine.sequential.account` does with an unlimited pool, given what of each was computed before.
+    """Execute requests as `engine.sequential.account` does with an unlimited pool, given each request's earlier computed part.
 
-    Nothing is ever evicted, so a request hits what any earlier one of its salt had in whole blocks. Holds three numbers.
+    Nothing is ever evicted, so a request hits the whole blocks of any earlier one with its salt. It keeps three numbers.
     """
 
     def __init__(self, config: EngineConfig, stats: PrefixCacheStats) -> None:
@@ -20,12 +20,12 @@ class UnlimitedCache:
         self._config = config
         self._stats = stats
         self.num_filled = 0
-        """Blocks that hold content, and `peak_used` those that one request held."""
+        """Blocks with content; `peak_used` is the most blocks of one request."""
         self.peak_used = 0
 
     @staticmethod
     def can_stand_for(config: EngineConfig) -> bool:
-        """Whether a pool is one of this kind. Blocks of one token are left to the engine: of a trace, they may be anything."""
+        """Return whether this replaces a pool. Blocks of one token are left to the engine: in a trace, they may be anything."""
         return config.num_blocks is None and config.block_size > 1 and config.plan is None
 
     def execute(self, request: Request, reachable: int) -> None:
@@ -44,7 +44,7 @@ class UnlimitedCache:
 
 
 class SeenPrefixes:
-    """What was computed for each salt, where no ledger says what of a request was there before."""
+    """The computed prompts of each salt, for runs without a ledger."""
 
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size

@@ -1,1 +1,1 @@
-"""What caches of every size hit, counted in one pass over the blocks of a workload."""
+"""Hits of caches of every size, counted in one pass over the blocks of a workload."""

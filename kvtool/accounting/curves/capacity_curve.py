@@ -1,8 +1,8 @@
-"""What an LRU cache of any capacity hits, all capacities in one pass (Mattson et al. 1970).
+"""Hits of an LRU cache of any capacity, all capacities in one pass (Mattson et al. 1970).
 
-A request touches its last block first and its first block last, as vLLM frees them; so what one request touched last of all stays
-together in the list, as a stretch of its chain from which later requests take the head. Along a chain the time of the last touch
-never rises, and a request costs some steps for each stretch, however many blocks it has.
+A request touches its last block first and its first block last, as vLLM frees them. So the blocks that one request touched last
+stay together in the list, as a run of its chain; later requests take its head. Along a chain the time of the last touch never
+rises, and a request costs some steps for each run, for any number of blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kvtool.workload.block_trace import AskedBlocks, Numbers
 
 @dataclass(frozen=True, slots=True)
 class CapacityCurve:
-    """`hits[c]` blocks hit in a cache of c blocks, the last value in any larger one. `weight` is what one reference stands for."""
+    """`hits[c]` blocks hit in a cache of c blocks, the last value in any larger one. `weight` is the weight of one reference."""
 
     hits: npt.NDArray[np.float64]
     references: float

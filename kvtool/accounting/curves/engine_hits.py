@@ -1,7 +1,7 @@
-"""What one cache hits of a block trace, request after request, by the engine's own pool or by the rule of trace studies.
+"""Hits of one cache on a block trace, request after request, by the engine's own pool or by the rule of trace studies.
 
-Curves go by one list of blocks. This is what a run of the engine hits, to the block: an answer takes room, too, and so does a
-partial last block while its request runs.
+Curves use one list of blocks. This equals a run of the engine, to the block: an answer takes room, too, and so does a partial last
+block while its request runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BlockHits:
 
 
 def engine_hits(trace: BlockTrace, config: EngineConfig) -> BlockHits:
-    """By vLLM's rule: what `engine.sequential` hits, whose pool this is; every request must fit it."""
+    """Return the hits by vLLM's rule, as in `engine.sequential`, which has this pool; every request must fit it."""
     size = trace.block_size
     assert size == config.block_size
     blocks = trace.of_engine()
@@ -61,26 +61,26 @@ def engine_hits(trace: BlockTrace, config: EngineConfig) -> BlockHits:
 
 
 def held_blocks(trace: BlockTrace, config: EngineConfig) -> Numbers:
-    """Of each request, the blocks that it takes at its end."""
+    """Return the blocks that each request uses at its end."""
     held: Numbers = -(-_computed(trace, config) // config.block_size)
     return held
 
 
 def _computed(trace: BlockTrace, config: EngineConfig) -> Numbers:
-    """Of each request, its tokens that get keys and values; the last one that is sampled never does."""
+    """Return each request's tokens with keys and values; the last sampled one never has any."""
     answers = np.minimum(np.maximum(trace.output_tokens, 1), config.max_model_len - trace.prompt_tokens)
     computed: Numbers = np.maximum(trace.prompt_tokens + answers - 1, trace.prompt_tokens)
     return computed
 
 
 def policy_hits(trace: BlockTrace, policy: EvictionPolicy) -> BlockHits:
-    """By the rule of trace studies, under a policy."""
+    """Return the hits by the rule of trace studies, under a policy."""
     blocks = trace.of_studies()
     return _counted(trace, blocks, hits_of_each(policy, blocks.requests()))
 
 
 def best_hits(trace: BlockTrace, blocks: AskedBlocks, capacity: int) -> BlockHits:
-    """What no policy hits more than, by either rule: what comes is known, and which of it is looked up."""
+    """Return the most hits of any policy, by either rule: future requests and their lookups are known."""
     return _counted(trace, blocks, optimal_hits_of_each(blocks.requests(), capacity, blocks.asked.tolist()))
 
 

@@ -1,4 +1,4 @@
-"""What an unlimited cache hits whose blocks live for a time after their last use, for all such times in one pass."""
+"""Hits of an unlimited cache whose blocks live for a time after their last use, for all such times in one pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LifetimeCurve:
     references: int
 
     def at(self, ttl: float) -> int:
-        """Blocks that hit if what was not used for longer than `ttl` seconds is gone."""
+        """Return the blocks that hit if blocks unused for longer than `ttl` seconds are dropped."""
         return int(self.uses[: int(np.searchsorted(self.gaps, ttl, side="right"))].sum())
 
     def rate(self, ttl: float) -> float:
@@ -29,9 +29,9 @@ class LifetimeCurve:
 
 
 def lifetime_curve(blocks: AskedBlocks, arrivals: npt.NDArray[np.float64]) -> LifetimeCurve:
-    """The curve of requests that come in the order of their arrivals (seconds, none of them NaN).
+    """Return the curve of requests in the order of their arrivals (seconds, none of them NaN).
 
-    Along a chain the last use never lies later, so a gap is at least as long as those before it, and what hits is a prefix.
+    Along a chain the last use is never later, so a gap is at least as long as those before it, and the hit is a prefix.
     """
     last = np.full(int(blocks.numbers.max(initial=-1)) + 1, np.nan)
     starts = blocks.starts.tolist()

@@ -1,8 +1,8 @@
 """The capacity curve of a sample of blocks, with its error (Waldspurger et al., SHARDS, FAST 2015).
 
-A block is in the sample if a hash of its number is small enough: the hash alone decides, so what is left of a chain is a chain. The
-sample is divided into `PARTS` by further bits of the hash. Each part gives a curve of its own, and what these differ by says how
-far the curve may be off.
+A block is in the sample if a hash of its number is small enough. The hash alone decides, so the sampled part of a chain is a
+chain. Further bits of the hash divide the sample into `PARTS`. Each part gives a curve of its own; their differences give the
+error.
 """
 
 from __future__ import annotations
@@ -16,21 +16,25 @@ from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curv
 from kvtool.workload.block_trace import AskedBlocks, Numbers
 
 PARTS = 8
+"""Parts of a sample: enough to estimate its error, and few enough that each has many blocks."""
 _BITS = 32
+"""Bits of the hash that the sampling rate is compared with."""
 _AT_A_TIME = 1 << 20
+"""Numbers hashed at once: 8 MiB for each temporary array."""
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+"""Constants of SplitMix64."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampledCurve:
-    """Curves of the parts; a capacity and a hit of each stand for `scale` of the whole."""
+    """Curves of the parts; a capacity and a hit of each represent `scale` of the whole."""
 
     parts: tuple[CapacityCurve, ...]
     missing: tuple[float, ...]
-    """By part, hits of an unlimited cache that it has too few of (or too many).
+    """Missing (or surplus) hits of an unlimited cache, by part.
 
-    They are made up for at the smallest distance, where the few blocks stand that all prompts share, and that are in a part or not
-    by chance (SHARDS-adj of the paper).
+    They are corrected at the smallest distance: the few blocks that all prompts share are there, and chance decides whether a part
+    has them (SHARDS-adj of the paper).
     """
     scale: float
     references: int
@@ -55,7 +59,7 @@ class SampledCurve:
 
 
 def sampled_curve(blocks: AskedBlocks, rate: float) -> SampledCurve:
-    """The curve from a part of the blocks, `rate` of them; deterministic."""
+    """Return the curve from a part of the blocks, `rate` of them; deterministic."""
     chosen, part_of = _sampled(blocks.numbers, rate)
     sample = _Sample(
         blocks.numbers[chosen],
@@ -73,7 +77,7 @@ def sampled_curve(blocks: AskedBlocks, rate: float) -> SampledCurve:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """References to the blocks that are in the sample, in their order: of which part, by which request, and whether looked up."""
+    """References to sampled blocks, in their order: the part, the request, and whether it looked the block up."""
 
     numbers: Numbers
     part_of: npt.NDArray[np.uint8]
@@ -82,7 +86,7 @@ class _Sample:
     num_requests: int
 
     def part(self, part: int) -> AskedBlocks:
-        """Those of one part, of the requests that have any."""
+        """Return one part's references, of the requests that have any."""
         kept = self.part_of == part
         requests = self.requests[kept]
         counts = np.bincount(requests, minlength=self.num_requests)
@@ -93,7 +97,7 @@ class _Sample:
 
 
 def _sampled(numbers: Numbers, rate: float) -> tuple[Numbers, npt.NDArray[np.uint8]]:
-    """Where the blocks of the sample stand, and of which part each is; so many at a time, as hashes take room."""
+    """Return the places and parts of the sampled blocks; so many at a time, because hashes take room."""
     places, parts = [np.empty(0, np.int64)], [np.empty(0, np.uint8)]
     for first in range(0, len(numbers), _AT_A_TIME):
         bits = _hashed(numbers[first : first + _AT_A_TIME])
@@ -104,7 +108,7 @@ def _sampled(numbers: Numbers, rate: float) -> tuple[Numbers, npt.NDArray[np.uin
 
 
 def _hashed(numbers: Numbers) -> npt.NDArray[np.uint64]:
-    """64 bits that look random, of each number (the finalizer of SplitMix64)."""
+    """Return 64 random-looking bits for each number (the finalizer of SplitMix64)."""
     bits = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(multiplier)

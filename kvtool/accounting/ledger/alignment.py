@@ -1,4 +1,4 @@
-"""Where a prompt and its donor, the earlier request that it shares most with, say the same and where they differ."""
+"""Align a prompt with its donor, the earlier request that shares most with it: equal text and differences."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
 Rung = Literal["seam", "cosmetic", "blocked"]
-"""Which rule would have to be kinder for the text behind a gap to hit: see `kvtool.accounting.ledger.fates`."""
+"""The rule that must be relaxed for the text after a gap to hit: see `kvtool.accounting.ledger.fates`."""
 RUNGS: tuple[Rung, ...] = ("seam", "cosmetic", "blocked")
 
 MIN_RUN = 8
-"""Tokens in a row that must agree behind a difference to count as the same text (shorter runs agree by chance)."""
+"""Least consecutive tokens after a difference that count as the same text; shorter runs agree by chance."""
 
 
 class Gap(NamedTuple):
-    """Tokens `[start, stop)` of a prompt stand where its donor has `[donor_start, donor_stop)`; either may be empty.
+    """Tokens `[start, stop)` of a prompt correspond to `[donor_start, donor_stop)` of its donor; either may be empty.
 
-    `run` tokens follow that both have, up to the next gap.
+    `run` equal tokens follow, up to the next gap.
     """
 
     start: int
@@ -45,11 +45,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class DonorAlignment:
-    """A prompt against its donor. Up to token `known` the prompt stood in the cache; what matters is the text behind that.
+    """A prompt against its donor. The prompt was in the cache up to token `known`; the alignment is about the text after it.
 
-    `gaps` are in order; the first one begins where the prompt leaves the donor. That is at `known`, or before it where the prompt
-    began like some other request for longer. Gaps behind which nothing is shared any more are left out. `donor` is None where only
-    the tokens of the earlier content are left (`donor_ids`), not the request that they came from.
+    `gaps` are in order. The first one begins where the prompt leaves the donor: at `known`, or before it if the prompt shared a
+    longer beginning with another request. Gaps without shared text after them are left out. `donor` is None if only the tokens of
+    the earlier content are left (`donor_ids`), not their request.
     """
 
     known: int
@@ -68,10 +68,10 @@ class Attributed(NamedTuple):
 
 
 def attribute(alignment: DonorAlignment, rungs: tuple[Rung, ...]) -> list[Attributed]:
-    """Which of a prompt's tokens the gaps block, in order and not overlapping, given the rung of each gap.
+    """Return the prompt's tokens that the gaps block, in order and without overlap, given the rung of each gap.
 
-    The owner of a stretch is the first gap of the highest rung before it. What stands in a seam or in a cosmetic difference is the
-    same text itself, so it belongs to the stretch unless something worse came before. No stretch begins before `known`.
+    The owner of a range is the first gap of the highest rung before it. Text in a seam or a cosmetic difference is the same text,
+    so it belongs to the range unless something worse came before. No range begins before `known`.
     """
     found: list[Attributed] = []
     worst, owner = -1, 0
@@ -79,9 +79,7 @@ def attribute(alignment: DonorAlignment, rungs: tuple[Rung, ...]) -> list[Attrib
         height = RUNGS.index(rung)
         if height > worst:
             worst, owner = height, index
-        inside = worst < RUNGS.index("blocked") or (
-            rung != "blocked" and not gap.run
-        )  # of these there is nothing behind them
+        inside = worst < RUNGS.index("blocked") or (rung != "blocked" and not gap.run)  # nothing follows these
         start, stop = max(gap.start if inside else gap.stop, alignment.known), gap.stop + gap.run
         if start < stop:
             found.append(Attributed(start, stop, RUNGS[worst], owner))

@@ -19,10 +19,10 @@ from kvtool.workload.turn import Turn
 
 
 class ToldComparison(NamedTuple):
-    """What one process tells another of a prompt that it compared. Requests are named by the order in which they were compared.
+    """One process's report to another about a compared prompt. Requests are named by the order of comparison.
 
-    `gaps` are fields of `Gap`; None where there is no alignment. `donor` is a request or the tokens of earlier content, `gone` are
-    requests that no later one will have as its donor.
+    `gaps` are fields of `Gap`; None without an alignment. `donor` is a request or the tokens of earlier content; `gone` lists
+    requests that are no donors of later ones.
     """
 
     gaps: tuple[tuple[int, ...], ...] | None
@@ -61,9 +61,9 @@ class ComparedHere:
 
 
 class ComparedThere:
-    """The side that is told, until it is given the other one's state and compares by itself.
+    """The receiving side, until it gets the other one's state and compares by itself.
 
-    It has the same requests in the same order, and says of each what it was told before it asks.
+    It has the same requests in the same order, and receives the report of each before it asks.
     """
 
     def __init__(self, newline: Newline | None) -> None:
@@ -72,10 +72,10 @@ class ComparedThere:
         self._order = 0
         self._comparer: Comparer | None = None
         self.coming: ToldComparison | None = None
-        """What is known of the request that comes next."""
+        """The report of the next request."""
 
     def compare(self, tree: RadixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids) -> Compared:
-        """As `Comparer.compare` does."""
+        """Compare as `Comparer.compare` does."""
         if self._comparer is not None:
             return self._comparer.compare(tree, match, turn, prompt, sequence)
         told, self.coming = self.coming, None
@@ -95,7 +95,7 @@ class ComparedThere:
         return Compared(alignment, told.repeated)
 
     def examples(self) -> Iterator[Prompt]:
-        """As of `Comparer`; while the other side has the order in which they were used, the oldest first."""
+        """Return examples as `Comparer` does; while the other side has the order of use, the oldest first."""
         if self._comparer is not None:
             return self._comparer.examples()
         return (seen.prompt for seen in self._seen.values())

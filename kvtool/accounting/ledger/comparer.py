@@ -1,4 +1,4 @@
-"""Each prompt beside what earlier ones held: the one that it is most like, where the two differ, and lines that were seen."""
+"""Compare each prompt with earlier ones: the most similar one, the differences, and repeated lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Newline = Callable[[], npt.NDArray[np.bool_]]
 
 
 class Compared(NamedTuple):
-    """A prompt's alignment, and the ranges of its lines behind what was known that stood anywhere before."""
+    """A prompt's alignment, and the ranges of its lines after the known part that appeared anywhere before."""
 
     alignment: DonorAlignment | None
     repeated: list[tuple[int, int]]
@@ -33,11 +33,11 @@ class Compares(Protocol):
     """Compares prompts, each with those before it."""
 
     def compare(self, tree: RadixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids) -> Compared:
-        """A prompt and its answer (`sequence`), whose beginning matched in the tree so far; then it is kept for those that come."""
+        """Compare a prompt and its answer (`sequence`), whose beginning matched in the tree so far; then keep it for later ones."""
         ...
 
     def examples(self) -> Iterator[Prompt]:
-        """The prompts that are kept, what was used least lately first."""
+        """Return the kept prompts, the least recently used first."""
         ...
 
 
@@ -45,7 +45,8 @@ class Comparer:
     """Keeps some earlier requests, and the names of all lines; bounded in tokens but for these."""
 
     def __init__(self, newline: Newline | None, *, lines: bool = True) -> None:
-        """`newline` gives the mask of the token ids that end a line; without `lines` nobody asks which were seen."""
+        """Create the comparer. `newline` returns the mask of token ids that end a line; without `lines` repeated lines are not
+        needed."""
         self._newline = newline
         self._with_lines = lines
         self._count = 0
@@ -72,7 +73,7 @@ class Comparer:
         return self.donors.prompts()
 
     def _repeated(self, ids: Ids, known: int, output: Ids, newline: LineEnds | None) -> list[tuple[int, int]]:
-        """What of the lines of a prompt behind its known tokens was seen anywhere; then all lines were, the answer's too."""
+        """Return the repeated parts of a prompt's lines after its known tokens; then enter all its lines, and the answer's."""
         lines = split_lines(ids, newline)
         new, seen = self._enter_lines(lines, known)
         repeated = list[tuple[int, int]]()
@@ -100,7 +101,7 @@ class Comparer:
         return DonorAlignment(known, gaps, before) if gaps else None
 
     def _enter_lines(self, lines: Lines, known: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which lines are long enough and not all in known tokens, and which of these were seen before; then all of these were."""
+        """Return the long enough lines outside of known tokens, and which of them are repeated; then enter them."""
         new = (lines.stops > known) & (lines.stops - lines.starts >= MIN_RUN)
         names = lines.names[new]
         seen = self.lines.has(names)

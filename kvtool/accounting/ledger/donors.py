@@ -1,4 +1,4 @@
-"""Earlier requests that are kept to compare later ones with, and which of them a request is most like."""
+"""Keep earlier requests for comparison, and find the one that a request is most like."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
 MOST_SLOTS = 64
-"""Requests of a group that are kept as examples of what its prompts look like."""
+"""Examples of its prompts that are kept for each group; a query compares with all of them."""
 _MISSING = 0.1
 """Share of an example's tokens that a later request may lack and still take its place."""
 _SPOILT = 32
@@ -25,6 +25,7 @@ _SPOILT = 32
 _MOST_KEPT = 4_000_000
 """Tokens of all requests that are kept, in all groups; each counts for `_EACH` tokens more than it has."""
 _EACH = 1_000
+"""Overhead of a kept request, in tokens."""
 _SHORT = 4_096
 """Tokens of a prompt that is compared even with a request with which it shares no chunk."""
 
@@ -33,18 +34,18 @@ _Place = tuple[str, str, str | int | None]
 
 
 class DonorContent:
-    """What stands in a request, in whatever order: its chunks (cut by content), each once, with the tokens of all its places."""
+    """The content of a request, in any order: its chunks (cut by content), each once, with the tokens of all its places."""
 
     __slots__ = ("chunks", "length")
 
     def __init__(self, chunks: dict[int, int], length: int) -> None:
-        """`chunks` has a hash of what each says, with its tokens; `length` is the sum of these."""
+        """Create the content. `chunks` maps the hash of a chunk's text to its tokens; `length` is the sum of these."""
         self.chunks = chunks
         self.length = length
 
     @classmethod
     def of(cls, ids: Ids) -> DonorContent:
-        """That of a token sequence."""
+        """Return the content of a token sequence."""
         if not len(ids):
             return cls({}, 0)
         data, size = ids.tobytes(), ids.itemsize
@@ -56,7 +57,7 @@ class DonorContent:
         return cls(chunks, len(ids))
 
     def joined(self, other: DonorContent) -> DonorContent:
-        """That of two sequences together."""
+        """Return the content of two sequences together."""
         chunks = dict(self.chunks)
         for name, tokens in other.chunks.items():
             chunks[name] = chunks.get(name, 0) + tokens
@@ -82,12 +83,12 @@ class _Kept:
         return len(self.seen.ids) + _EACH
 
     def is_of(self, turn: Turn) -> bool:
-        """Whether it was a request of the turn's session."""
+        """Return whether it was a request of the turn's session."""
         return turn.session is not None and self.seen.turn.session == turn.session
 
 
 class _Slots:
-    """The examples of a group, and the chunks that any of them has."""
+    """The examples of a group, and the chunks of any of them."""
 
     def __init__(self) -> None:
         self.kept: list[_Kept | None] = [None] * MOST_SLOTS
@@ -98,9 +99,9 @@ class _Slots:
         self._sizes = np.zeros(MOST_SLOTS, np.int64)
         self._orders = np.full(MOST_SLOTS, -1)  # -1 where free
         self._marks: dict[int, int] = {}
-        """By chunk; bit i says that example i has it."""
+        """Examples with each chunk; bit i is set if example i has it."""
         self._asked: tuple[DonorContent, npt.NDArray[np.int64]] | None = None
-        """What was asked for last, and the answer, while that is true."""
+        """The last query and its answer, while it is valid."""
 
     def shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
         """Tokens in chunks that a request shares with each example."""
@@ -140,7 +141,8 @@ class _Slots:
         return self.kept[int(orders.argmax())]
 
     def place_for(self, content: DonorContent) -> int:
-        """The slot for a new example: the most alike of those that it contains, or a free one, or one not used for longest."""
+        """Return the slot for a new example: the most similar of those that it contains, or a free one, or the least recently used
+        one."""
         shares = self.shares(content)
         contained = self._sizes - shares <= self._lacking
         return int(np.argmax(np.where(contained, shares, -1)) if contained.any() else np.argmin(self._used))
@@ -157,7 +159,7 @@ class _Slots:
         self._asked = None
 
     def touch(self, kept: _Kept, now: int) -> int | None:
-        """Say that an example was used; returns its slot, None where it has none."""
+        """Record the use of an example; return its slot, None if it has none."""
         index = kept.slot
         if index is not None:
             self._used[index] = now
@@ -194,11 +196,11 @@ class _Slots:
 
 
 class Donors:
-    """Keeps, for each group, its last request, the last one of each session, and examples of what its prompts look like.
+    """Keep, for each group, its last request, the last one of each session, and examples of its prompts.
 
-    A request replaces the example nearly all of which it contains, or else the one that was not used for longest. Requests are
-    alike by what they contain, in whatever order, so that a difference at the very front hides nothing. Where all that is kept
-    becomes too much, what was not used for longest is dropped.
+    A request replaces an example if it contains nearly all of it, or else the least recently used one. Requests are alike by their
+    content, in any order, so that a difference at the very front hides nothing. If everything kept becomes too much, the least
+    recently used is dropped.
     """
 
     def __init__(self) -> None:
@@ -207,7 +209,7 @@ class Donors:
         self._cost = 0
         self._order = 0
         self.gone: list[int] | None = None
-        """The order of requests that were dropped, where somebody looks through it and clears it."""
+        """The order of dropped requests, if a reader checks and clears it."""
 
     def find(self, turn: Turn, content: DonorContent) -> Seen | None:
         """The earlier request with the most tokens in common; of equals one of the same session, then the latest."""
@@ -268,12 +270,12 @@ class Donors:
             self._groups[group].free(index)
 
     def prompts(self) -> Iterator[Prompt]:
-        """The prompts of all that are kept, each once, what was used least lately first."""
+        """Return the prompts of all kept requests, each once, the least recently used first."""
         kept = {id(each): each for each in self._places.values()}
         return (each.seen.prompt for each in kept.values())
 
     def __len__(self) -> int:
-        """How many requests are kept."""
+        """Return how many requests are kept."""
         return len({id(kept) for kept in self._places.values()})
 
     def check(self) -> None:

@@ -1,4 +1,5 @@
-"""What a prompt and its donor say alike in other characters: letters of another form share no token, so no alignment sees it."""
+"""Find equal text of a prompt and its donor in other characters: other forms of letters share no tokens, so no alignment sees
+them."""
 
 from __future__ import annotations
 
@@ -13,19 +14,19 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.visual_form import one_look
 
 _FEWEST = 32
-"""Tokens of a gap from which on it is looked into."""
+"""The shortest gap, in tokens, that is examined."""
 _SHORTEST = 24
-"""Characters of a line that shows by itself that two texts look alike."""
+"""The shortest line, in characters, that alone shows that two texts look alike."""
 _LOOKED_AT = 12
-"""Lines of a gap that are looked at first, and four times as many of the donor's: most prompts have text of their own there."""
+"""Lines of a gap examined first, and four times as many of the donor's: most prompts have text of their own there."""
 _LONG = 200
 """Characters of such a line, about."""
 _BEGIN, _SEEN = 80, 20
-"""Characters that each of them begins with, and those of what they look like: a letter may be four in another form."""
+"""Compared characters: of each line's beginning, and of its plain form; a letter may be four in another form."""
 _MOST = 400_000
 """Characters of a gap that are read."""
 _MOST_STRETCHES = 8
-"""Of a gap; further ones are left to the tokens."""
+"""The most ranges of a gap; further ones are left to the tokens."""
 
 
 class _Line(NamedTuple):
@@ -35,9 +36,9 @@ class _Line(NamedTuple):
 
 
 def with_form_gaps(gaps: Sequence[Gap], prompt: Prompt, known: int, donor: Seen) -> tuple[Gap, ...]:
-    """The gaps of a prompt, with lines apart that look as lines of its donor do; behind the last one, too.
+    """Split the gaps of a prompt at lines that look like lines of its donor; after the last gap, too.
 
-    What looks alike is a gap of its own, without a run of tokens behind it.
+    Lines that look alike are a gap of their own, without a run of tokens after it.
     """
     theirs = donor.prompt
     if len(prompt) - known < _FEWEST or prompt.char_starts is None or theirs.char_starts is None:
@@ -59,13 +60,13 @@ def with_form_gaps(gaps: Sequence[Gap], prompt: Prompt, known: int, donor: Seen)
 
 
 def _may_have_forms(prompt: Prompt) -> bool:
-    """Whether a prompt has characters that others may stand for, all through a line."""
+    """Return whether a prompt has lines that consist of replaceable characters."""
     text = str.__str__(prompt.text or "")
     return not text.isascii() or "  " in text or "\t" in text
 
 
 def _parted(gap: Gap, inside: Sequence[Gap]) -> list[Gap]:
-    """A gap with what looks alike in it apart; what stands between is another text."""
+    """Split a gap at the lines that look alike; the text between them differs."""
     if not inside:
         return [gap]
     parts: list[Gap] = []
@@ -83,7 +84,7 @@ def _parted(gap: Gap, inside: Sequence[Gap]) -> list[Gap]:
 
 
 def _inside(gap: Gap, prompt: Prompt, theirs: Prompt, known: int) -> list[Gap]:
-    """The stretches of lines within a gap that look alike, in order."""
+    """Return the ranges of similar lines within a gap, in order."""
     begin, end = max(gap.start, known), min(gap.donor_stop, len(theirs))
     if gap.stop - begin < _FEWEST or end - gap.donor_start < MIN_RUN:
         return []
@@ -106,14 +107,14 @@ def _inside(gap: Gap, prompt: Prompt, theirs: Prompt, known: int) -> list[Gap]:
 
 
 def _may_look_alike(prompt: Prompt, token: int, theirs: Prompt, donor_token: int) -> bool:
-    """Whether one of the next lines of a prompt begins as one of its donor looks, in other characters."""
+    """Return whether one of the prompt's next lines begins like one of its donor's, in other characters."""
     known = {_look(text): text[:_SEEN] for text in _next(theirs, donor_token, 4 * _LOOKED_AT)}
     return any(known.get(_look(text), text[:_SEEN]) != text[:_SEEN] for text in _next(prompt, token, _LOOKED_AT))
 
 
 @lru_cache(maxsize=2048)
 def _look(begin: str) -> str:
-    """What the beginning of a line looks like: as much of it as is there in every form."""
+    """Return the plain form of a line's beginning, as far as every form contains it."""
     return one_look(begin)[:_SEEN]
 
 
@@ -129,7 +130,7 @@ def _next(prompt: Prompt, token: int, most: int) -> list[str]:
 
 
 def _lines(prompt: Prompt, token: int, stop: int) -> Iterator[_Line]:
-    """The lines that say anything, from the one on that a token stands on; what was written elsewhere is a line by itself."""
+    """Return the lines with text, from a token's line on; text from elsewhere is a line by itself."""
     found, end = prompt.char_range(token), prompt.char_range(stop)
     assert found is not None
     assert end is not None

@@ -1,4 +1,4 @@
-"""The gaps of a prompt: where it and earlier content differ although they share text behind that."""
+"""Find the gaps of a prompt: differences from earlier content with shared text after them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MOST_ALIGNED = 1_000_000
 
 
 def find_gaps(ids: Ids, known: int, donor_ids: Ids, *, newline: LineEnds | None) -> tuple[Gap, ...]:
-    """The gaps of a prompt `ids [n]` against `donor_ids [m]` up to the last text behind token `known` that both have.
+    """Return the gaps of a prompt `ids [n]` against `donor_ids [m]` up to the last common text after token `known`.
 
-    `newline` tells which ids end a line (None: ids without text).
+    `newline` marks the ids that end a line (None: ids without text).
     """
     if len(ids) - known < MIN_RUN:
         return ()
@@ -24,7 +24,7 @@ def find_gaps(ids: Ids, known: int, donor_ids: Ids, *, newline: LineEnds | None)
     mine, theirs = ids[begin : begin + _MOST_ALIGNED], donor_ids[begin : begin + 2 * _MOST_ALIGNED]
     if begin + len(mine) <= known or len(theirs) < MIN_RUN:
         return ()
-    # A run that counts ends behind `known`, so its last tokens stand from here on: most requests with text of their own have none.
+    # A run that counts ends after `known`, so its last tokens are after this place: most requests with text of their own have none.
     if not may_share_run(mine[max(known + 1 - MIN_RUN - begin, 0) :], theirs, MIN_RUN):
         return ()
     runs = align(mine, theirs, newline=newline, min_run=MIN_RUN)
@@ -40,7 +40,7 @@ def find_gaps(ids: Ids, known: int, donor_ids: Ids, *, newline: LineEnds | None)
 
 
 def _longest(runs: list[EqualRun], known: int) -> list[EqualRun]:
-    """At most `MOST_GAPS` runs: those with the most tokens behind `known`, in order."""
+    """Return at most `MOST_GAPS` runs: those with the most tokens after `known`, in order."""
     if len(runs) <= MOST_GAPS:
         return runs
     behind = [run.a_start + run.length - max(run.a_start, known) for run in runs]

@@ -38,22 +38,22 @@ class LedgerEntry:
     reachable: int
     known: int
     own: int
-    """What of it the same tenant had computed."""
+    """The part that the same tenant had computed."""
     turn: Turn
     prompt: Prompt | None
     alignment: DonorAlignment | None
     attributed: list[Attributed] | None
-    """What the gaps block; None until somebody explains them: then all of it is `blocked`."""
+    """The tokens that the gaps block; None until they are explained: then all of it is `blocked`."""
     repeated: list[tuple[int, int]]
-    """Ranges of lines behind `known` that stand somewhere in an earlier prompt."""
+    """Ranges of lines after `known` that an earlier prompt contains anywhere."""
     traced: bool = False
-    """Whether only ids of its blocks are known."""
+    """True if only ids of its blocks are known."""
 
 
 class Ledger:
-    """Takes every request as it is submitted, and its hits when it is done; holds totals, never requests.
+    """Take every request at its submission, and its hits when it is done; keep totals, never requests.
 
-    Lengths are tokens. For a trace of block hashes `unit` is its block size: ids then stand for that many tokens each.
+    Lengths are tokens. For a trace of block hashes `unit` is its block size: each id is that many tokens.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Ledger:
         by: By | None = None,
         watcher: Watcher | None = None,
     ) -> None:
-        """`newline` gives the mask of the token ids that end a line; without `find_gaps` nothing is looked for behind differences.
-        Without `salted` the cache knows no salts: who sent a prefix makes no difference. One that `moves` what it holds may hit
-        behind the first difference.
+        """Create the ledger. `newline` returns the mask of token ids that end a line. Without `find_gaps` differences are not
+        searched. Without `salted` the cache ignores salts and senders. If it `moves` its content, text after the first difference
+        may hit.
 
-        Without `fates` requests are submitted to be compared, and then counted: none is settled.
+        Without `fates` requests are submitted for comparison, and then counted: none is settled.
 
-        `whole_prompt_may_hit` is the rule of trace studies: no token of a prompt has to be computed. `by` asks for `sums`.
-        `watcher` is told what is entered.
+        `whole_prompt_may_hit` is the rule of trace studies: no token of a prompt must be computed. `by` requests `sums`. `watcher`
+        receives the entries.
         """
         self.block_size = block_size
         self.newline = newline
@@ -91,21 +91,21 @@ class Ledger:
         self.groups: dict[str, GroupTotals] = {}
         self._store = TokenStore()
         self._trees: dict[int, RadixTree] = {}
-        """Everything that was submitted, by the unit of its ids: what a token and what a block is called may be one number.
+        """All submitted prompts, by the unit of their ids: a token and a block may have the same number.
 
-        Of traces only where a watcher wants it.
+        For traces only if a watcher needs it.
         """
         self._traces: dict[int, TraceBook] = {}
         """The same of traces by the unit of their blocks, and numbers for those that come without."""
         self._numbers: dict[int, TraceNumbers] = {}
         self._tenants: dict[tuple[int, str], RadixTree] | None = None
-        """The same for each salt; None while nobody has one."""
+        """All submitted prompts of each salt; None until a request has one."""
         self._owner_group: list[GroupTotals] = []
         self._owner_tokens = array("q")
         self._left = array("q")
-        """By owner, as far as there are any, the tokens whose fate `close` finds; not of traces."""
+        """Tokens whose fate `close` finds, by owner with any; not for traces."""
         self._taken = Ranges()
-        """By owner, what of the text that nobody had computed before has a fate already."""
+        """New text that already has a fate, by owner."""
         self.comparer: Compares = Comparer(newline, lines=fates)
         self._sums = None if by is None else SumBook(by)
         self._had: set[str] = set()
@@ -131,12 +131,11 @@ class Ledger:
         scope: str | None = None,
         reads: bool = True,
     ) -> LedgerEntry:
-        """Enter a request: `ids` of its prompt and `output` of its answer as far as it is computed.
+        """Enter a request: `ids` of its prompt and the computed `output` of its answer.
 
-        A trace's ids may leave out a last block that is not full; `chain` has their numbers, if there are any already.
-        `scope` names the cache that the request can read, where that is not its salt's.
-        Without `reads` no token of it can hit: the request looks nothing up.
-        Without `compare` nothing is looked for behind differences of this one, nor is it kept to compare others with.
+        A trace's ids may leave out a partial last block; `chain` has their numbers, if there are any already. `scope` names the
+        cache that the request can read, if that is not its salt's. Without `reads` no token can hit: the request looks nothing up.
+        Without `compare` it is neither compared nor kept for comparison.
         """
         totals = self.group(turn.group)
         count = len(ids) if num_tokens is None else num_tokens
@@ -191,8 +190,8 @@ class Ledger:
         return LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, None, None, None, [], True)
 
     def enter_traced(self, batch: TracedBatch, *, evicts: bool) -> None:
-        """Enter requests that are done: what `submit` and `settle` would make of them one by one, for a watcher without details and
-        without sums. `evicts`: the cache has an end."""
+        """Enter finished requests, as `submit` and `settle` would one by one, for a watcher without details and without sums.
+        `evicts`: the cache is limited."""
         assert self._sums is None
         book = self._traces.get(batch.unit)
         if book is None:
@@ -212,7 +211,7 @@ class Ledger:
 
     def _watch_traced(self, watcher: Watcher, turn: Turn, owner: int, ids: Ids, unit: int, count: int) -> None:
         """Grow the tree that a watcher wants."""
-        if len(ids) * unit < count:  # a last block that the trace leaves out is nobody else's
+        if len(ids) * unit < count:  # a last block that the trace leaves out is unique
             ids = np.append(ids, np.int32(-1 - owner))
         tree = self._trees.setdefault(unit, RadixTree(self._store))
         match = tree.match(ids)
@@ -221,12 +220,12 @@ class Ledger:
         tree.insert(ids, owner, match)
 
     def explain(self, entry: LedgerEntry, rungs: tuple[Rung, ...]) -> None:
-        """Say which rung each gap of the entry's alignment stands on; it must not be settled yet."""
+        """Set the rung of each gap of the entry's alignment; the entry must not be settled yet."""
         if entry.alignment is not None and self._has_fates:
             entry.attributed = attribute(entry.alignment, rungs)
 
     def _rungs(self, count: int, own: int, known: int, unit: int) -> list[tuple[str, int]]:
-        """Tokens that hit on the rungs of an unlimited cache, each with the fate of what it adds."""
+        """Return the hits on the rungs of an unlimited cache, each with the fate of its extra hits."""
         size = self.block_size
         if self.whole_prompt_may_hit:
             size = 1 if unit > 1 else size  # a trace's partial block counts too
@@ -236,12 +235,12 @@ class Ledger:
     def settle(
         self, entry: LedgerEntry, hit: int, *, kinder: Sequence[tuple[str, int]] | None = None
     ) -> dict[str, int]:
-        """Close a request that `hit` so many tokens with the engine as configured.
+        """Close a request that `hit` so many tokens with the configured engine.
 
-        `kinder` are its hits with the same engine under kinder rules, each with the fate of what it adds and none less kind than
-        the one before; None: nothing but the cache's size keeps requests from what was there.
+        `kinder` are its hits with the same engine under relaxed rules, each with the fate of its extra hits, and none less relaxed
+        than the one before. None: only the cache's size limits hits.
 
-        Returns the request's fates so far; what is left is split into first_use and unique by `close`.
+        Return the request's fates so far; `close` splits the rest into first_use and unique.
         """
         moved = self._moves and entry.known < hit < entry.num_tokens
         assert moved or hit <= entry.reachable, "the engine hit more than there was"
@@ -281,18 +280,18 @@ class Ledger:
         return fates
 
     def count(self, name: str, num_tokens: int, hit: int) -> None:
-        """Add a request to the sums of its group, and nothing else of it; there is nothing to `close` then."""
+        """Add a request to the sums of its group only; then there is nothing to `close`."""
         self.group(name).add(num_tokens, hit)
 
     def _climbed(self, entry: LedgerEntry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> list[Booked]:
-        """What was known of the prompt, rung by rung."""
+        """Return the known part of the prompt, rung by rung."""
         if not self.caching:
             kinder = [("caching_off", entry.reachable)]
         elif kinder is None:
             kinder = [("evicted", entry.reachable)]
         booked = [Booked(0, hit, "hit")] if hit else []
         at = hit
-        # In another run requests may have come in another order: no more than what this one's order allows.
+        # Another run may have another order of requests: take no more than this run's order allows.
         for fate, most in kinder:
             tokens = min(most, entry.reachable)
             if tokens > at:
@@ -310,7 +309,7 @@ class Ledger:
         self._owner_tokens[entry.owner] = 0
 
     def close(self) -> None:
-        """Split what nobody had computed before into what later prompts reused and what they did not; then check the sums."""
+        """Split the tokens computed for the first time by whether later prompts reused them; then check the sums."""
         for book in self._traces.values():
             self._close_trace(book)
         tree = self._trees.get(1)
@@ -362,11 +361,11 @@ class Ledger:
         return {name: sums[name] for name in FATES if sums[name] or name == "hit"}
 
     def sums(self) -> list[SumTotals]:
-        """The fates by what the constructor was asked for, in order of lost tokens; complete after `close`."""
+        """The fates by the constructor's `by`, in order of lost tokens; complete after `close`."""
         return [] if self._sums is None else self._sums.rows()
 
     def absent(self) -> tuple[str, ...]:
-        """Fates that no token of this workload can have, because no prompt came with its tokens or none with its text."""
+        """Fates that this workload cannot have, because no prompt came with its tokens or none with its text."""
         return tuple(
             fate
             for fate in FATES
@@ -375,9 +374,9 @@ class Ledger:
 
     @property
     def trees(self) -> Mapping[int, RadixTree]:
-        """What was submitted of all tenants, by the unit of its ids; an edge's owner is the number of a request.
+        """All tenants' prompts, by the unit of their ids; an edge's owner is the number of a request.
 
-        Of a trace it is there where the watcher wants details.
+        For a trace they are there only if the watcher needs details.
         """
         return self._trees
 
@@ -395,13 +394,13 @@ class Ledger:
 
 
 def _moved(booked: list[Booked], known: int, hit: int) -> list[Booked]:
-    """The fates with those of the tokens up to `hit` replaced, which were moved there from elsewhere."""
+    """Return the fates after the tokens up to `hit`, which were moved there from elsewhere, are replaced."""
     behind = [Booked(max(start, hit), stop, fate) for start, stop, fate in booked if stop > hit]
     return [*(each for each in booked if each.stop <= known and each.fate == "hit"), Booked(known, hit, "hit"), *behind]
 
 
 def _behind(entry: LedgerEntry) -> list[Booked]:
-    """What was not known of a prompt but stood elsewhere: behind gaps, or in lines that were seen."""
+    """Return the unknown tokens of a prompt that exist elsewhere: after gaps, or in repeated lines."""
     attributed = entry.attributed
     if attributed is None:
         attributed = [] if entry.alignment is None else attribute(entry.alignment, _all_blocked(entry.alignment))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kvtool.accounting.ledger.lines import Names, distinct
 
 _MOST_RECENT = 4_096
-"""Names that wait to be sorted in; a set takes some ten times as much room for each, and is asked in a fraction of the time."""
+"""The most unsorted names: a set takes some ten times as much room for each, and answers in a fraction of the time."""
 _GROWTH = 8
 """A sorted array is merged into the one before it when that is less than so many times as long."""
 
@@ -26,7 +26,7 @@ class LineSet:
         return sum(map(len, self._levels)) + len(self._recent)
 
     def has(self, names: Names) -> npt.NDArray[np.bool_]:
-        """Which of the names were added."""
+        """Return which of the names were added."""
         found = np.array([name in self._recent for name in names.tolist()], np.bool_)
         if not len(names):
             return found
@@ -45,7 +45,7 @@ class LineSet:
         self._recent.clear()
         while self._levels and len(self._levels[-1]) < _GROWTH * len(new):
             new = np.concatenate([self._levels.pop(), new])
-            new.sort(kind="stable")  # merges what is sorted already
+            new.sort(kind="stable")  # merges sorted names
         self._levels.append(new)
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""Prompts as sets of lines: what a line says as one number."""
+"""Prompts as sets of lines: each line's text as one number."""
 
 from __future__ import annotations
 

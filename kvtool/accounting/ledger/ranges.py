@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 
 
 class Ranges:
-    """For each owner (0, 1, …) some ranges `[start, stop)`, in order and apart. Those that touch are joined."""
+    """Ranges `[start, stop)` of each owner (0, 1, …), in order and apart. Adjacent ones are joined."""
 
     def __init__(self) -> None:
         self._first = array("q")
-        """Where the ranges of each owner begin in `_starts` and `_stops`, and how many there are."""
+        """Start of the ranges of each owner in `_starts` and `_stops`, and their number."""
         self._count = array("i")
         self._starts = array("i")
         self._stops = array("i")
@@ -33,7 +33,7 @@ class Ranges:
         self._count[owner] = len(self._starts) - first
 
     def outside(self, owner: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """What of `[start, stop)` is in no range of the owner, in order."""
+        """Return the parts of `[start, stop)` outside of the owner's ranges, in order."""
         at = start
         if owner < len(self._first):
             first = self._first[owner]

@@ -9,13 +9,14 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Mark, Origin
 
 UNKNOWN = "(no source)"
-"""Tokens of prompts without text, and text whose origin was lost."""
+"""Tokens of prompts without text, and text without a known origin."""
 
 
 def source_lines(prompt: Prompt) -> Iterator[tuple[int, str]]:
-    """Where each stretch of tokens ends and the `path:line` it comes from; of logged values, their part of the record.
+    """Return the end of each range of tokens and its source `path:line`; for logged values, their part of the record.
 
-    A token belongs to the line in which it begins. Encodes again only the pieces of text in which one line ends and another begins.
+    A token belongs to the line in which it begins. Only pieces of text in which one line ends and another begins are encoded
+    again.
     """
     text = prompt.text
     at = 0
@@ -36,7 +37,7 @@ def source_lines(prompt: Prompt) -> Iterator[tuple[int, str]]:
 
 
 class _TokenPlaces:
-    """Finds tokens by the characters with which they begin; asked in the order of the text."""
+    """Find tokens by their first characters; queries are in the order of the text."""
 
     def __init__(self, prompt: Prompt) -> None:
         assert prompt.text is not None
@@ -47,7 +48,7 @@ class _TokenPlaces:
         self._lefts: list[int] = []
 
     def beginning_at(self, char: int) -> int:
-        """The first token that begins at a character or behind it."""
+        """Return the first token that begins at or after a character."""
         piece = bisect_right(self._chars, char) - 1
         start = self._chars[piece]
         if char == start:

@@ -1,4 +1,4 @@
-"""Fates summed by session, by tenant or by the line of source that the tokens come from."""
+"""Fates summed by session, by tenant or by the source line of the tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
 MOST_ROWS = 10_000
-"""Sessions, tenants or lines that are told apart; those that come later are summed in one row."""
+"""Sessions, tenants or lines with rows of their own, a bound on memory and output; later ones share one row."""
 OTHERS = "(others)"
 
 
@@ -47,14 +47,14 @@ class Booked(NamedTuple):
 
 
 class SumBook:
-    """Rows of sums. Memory grows with what nobody had computed before: two words for each line of it."""
+    """Rows of sums. Memory grows with newly computed text: two words for each line."""
 
     def __init__(self, by: By) -> None:
         self.by = by
         self._numbers: dict[str, int] = {}
         self._rows: list[SumTotals] = []
         self._first = array("q")
-        """Where the stretches of each owner begin in `_stops` and `_keys`, and how many there are."""
+        """Start of the ranges of each owner in `_stops` and `_keys`, and their number."""
         self._count = array("i")
         self._stops = array("i")
         self._keys = array("i")
@@ -62,7 +62,7 @@ class SumBook:
     def enter(
         self, owner: int, turn: Turn, prompt: Prompt | None, num_tokens: int, known: int, booked: Sequence[Booked]
     ) -> None:
-        """Add a settled request. `booked`, in order and apart, are its tokens with a fate: all up to `known`, some behind it.
+        """Add a settled request. `booked`, in order and apart, are its tokens with a fate: all up to `known`, some after it.
 
         The others get theirs by `book`.
         """
@@ -85,7 +85,7 @@ class SumBook:
         self._count[owner] = len(self._stops) - self._first[owner]
 
     def book(self, owner: int, booked: Booked) -> None:
-        """Give tokens behind what was known of a request the fate that they had no more than when it was entered."""
+        """Set the fate of a request's tokens after its known part that had none when it was entered."""
         first = self._first[owner]
         end = first + self._count[owner]
         index = bisect_right(self._stops, booked.start, first, end)
@@ -109,7 +109,7 @@ class SumBook:
         assert total == prompt_tokens, f"rows by {self.by} sum to {total}, not {prompt_tokens}"
 
     def _stretches(self, turn: Turn, prompt: Prompt | None, num_tokens: int) -> Iterator[tuple[int, str]]:
-        """Where each stretch of tokens ends and the key it is summed under."""
+        """Return the end of each range of tokens and its key."""
         match self.by:
             case "session":
                 yield num_tokens, "(no session)" if turn.session is None else turn.session

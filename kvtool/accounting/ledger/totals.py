@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 _MOST_LENGTHS = 4096
+"""Distinct lengths that are counted for each group, a bound on memory; beyond it the rarest are dropped."""
 
 
 @dataclass(slots=True)
@@ -32,14 +33,14 @@ class TokenTotals:
     request_rates: float = 0.0
 
     def add(self, prompt_tokens: int, hit_tokens: int) -> None:
-        """One more request."""
+        """Add one request."""
         self.requests += 1
         self.prompt_tokens += prompt_tokens
         self.hit_tokens += hit_tokens
         self.request_rates += hit_tokens / prompt_tokens if prompt_tokens else 0.0
 
     def add_all(self, prompt_tokens: npt.NDArray[np.int64], hit_tokens: npt.NDArray[np.int64]) -> None:
-        """More requests, none of them empty: the same sums as of one after the other, their rates added in this order."""
+        """Add requests, none of them empty: the same sums as one after the other, with their rates added in this order."""
         self.requests += len(prompt_tokens)
         self.prompt_tokens += int(prompt_tokens.sum())
         self.hit_tokens += int(hit_tokens.sum())
@@ -73,7 +74,7 @@ class TokenTotals:
 
 @dataclass(slots=True)
 class GroupTotals(TokenTotals):
-    """Sums over the requests of a group, and what else the ledger knows of it."""
+    """Sums over the requests of a group, and the ledger's other facts about it."""
 
     name: str = ""
     fates: Counter[str] = field(default_factory=Counter)
@@ -92,5 +93,5 @@ class GroupTotals(TokenTotals):
         return self.fates["partial_block"] + self.fates["last_token"]
 
     def common_prefix(self) -> int:
-        """The most usual length, in tokens, of what a request shares with earlier ones (the longest of equals)."""
+        """The most usual length, in tokens, that a request shares with earlier ones (the longest of equals)."""
         return max(self.shared_prefixes.items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]

@@ -1,4 +1,4 @@
-"""What of the prompts of a trace was there before, and which of their blocks came again: by number, without a tree."""
+"""Earlier parts of a trace's prompts, and their repeated blocks: by number, without a tree."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.engine.blocks.chain_numbers import Chain, run_length
 
 _TOGETHER = 1 << 16
-"""Runs whose blocks are summed at a time."""
+"""Runs whose blocks are summed at a time; bounds memory."""
 
 
 class TraceBook:
-    """Keeps what each prompt added, as a run of numbers, and a flag for each number.
+    """Keep the new part of each prompt, as a run of numbers, and a flag for each number.
 
-    Lengths are blocks of `unit` tokens. Memory: a byte for each distinct block, and some words for each prompt that added any.
+    Lengths are blocks of `unit` tokens. Memory: a byte for each distinct block, and some words for each prompt with new ones.
     """
 
     def __init__(self, unit: int) -> None:
         self.unit = unit
         self._again = bytearray(1)
-        """By number of `Chain.content`: whether a later prompt had it."""
+        """True if a later prompt had the block, by number of `Chain.content`."""
         self._owners = array("i")
         self._firsts = array("i")
-        """By run, the number of its first block, where that stands in the prompt, and how many there are."""
+        """The number of each run's first block, that block's place in the prompt, and the number of blocks."""
         self._places = array("i")
         self._counts = array("i")
 
     def enter(self, owner: int, chain: Chain, num_tokens: int) -> None:
-        """Mark what a prompt shares with earlier ones, and keep what it adds."""
+        """Mark a prompt's shared blocks, and keep its new ones."""
         content, known, again = chain.content, chain.known, self._again
         count = len(content)
         if known:
@@ -70,7 +70,7 @@ class TraceBook:
         np.frombuffer(self._again, np.uint8)[marks] = 1
 
     def first_uses(self, tokens: array[int]) -> Iterator[tuple[int, int]]:
-        """By owner, the tokens that it brought and later prompts had, too; `tokens` are those of each owner's prompt."""
+        """Return by owner the new tokens that later prompts had, too; `tokens` are those of each owner's prompt."""
         again = np.frombuffer(self._again, dtype=np.uint8)
         of_owner = np.frombuffer(tokens, dtype=np.int64)
         for start in range(0, len(self._owners), _TOGETHER):
@@ -93,7 +93,7 @@ class TraceBook:
             yield from zip(owners[hit].tolist(), found[hit].tolist(), strict=True)
 
     def fates(self, tokens: array[int]) -> Iterator[tuple[int, Booked]]:
-        """By owner, all that it brought, as `first_use` or `unique`; `tokens` are those of each owner's prompt."""
+        """Return by owner all new tokens, as `first_use` or `unique`; `tokens` are those of each owner's prompt."""
         again, unit = self._again, self.unit
         for owner, first, place, count in zip(self._owners, self._firsts, self._places, self._counts, strict=True):
             end, at = tokens[owner], 0

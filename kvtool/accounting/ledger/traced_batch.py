@@ -13,27 +13,28 @@ from kvtool.accounting.ledger.totals import GroupTotals, TurnTotals
 from kvtool.engine.blocks.chain_numbers import Chain
 
 _FIELDS = 9
+"""Number of fields of `TracedRows`."""
 
 
 class TracedRows(NamedTuple):
-    """Some requests, with a number of each in each array. Lengths are tokens, but for those that say blocks."""
+    """Some requests, with a number of each in each array. Lengths are tokens, except fields of blocks."""
 
     group: Counts
     """A number of `TracedBatch.groups`."""
     tokens: Counts
     own: Counts
-    """What of the prompt the same tenant had sent before, and `known` anybody."""
+    """Tokens of the prompt that the same tenant had sent before; `known`: that anybody had."""
     known: Counts
     hit: Counts
     outputs: Counts
     blocks: Counts
-    """Blocks that the trace names, `known_blocks` of them named before, and the number of the first that was not (0: all were)."""
+    """Blocks of the trace; `known_blocks` of them were known; the number of the first new one (0: none)."""
     known_blocks: Counts
     first_new: Counts
 
 
 class TracedBatch:
-    """Collects requests, all of them of blocks of `unit` tokens, without sessions."""
+    """Collect requests, all with blocks of `unit` tokens, without sessions."""
 
     def __init__(self, unit: int) -> None:
         self.unit = unit
@@ -47,7 +48,7 @@ class TracedBatch:
         return len(self._rows) // _FIELDS
 
     def number(self, group: str) -> int:
-        """That of a group, which counts groups from 0."""
+        """Return the number of a group, counted from 0."""
         number = self._numbers.get(group)
         if number is None:
             number = self._numbers[group] = len(self.groups)
@@ -68,7 +69,7 @@ class TracedBatch:
         self._rows.extend((group, tokens, own, min(known * unit, tokens), hit, outputs, blocks, known, first))
 
     def rows(self) -> TracedRows:
-        """All of them, in their order."""
+        """Return all requests, in order."""
         return TracedRows(*np.frombuffer(self._rows, np.int64).reshape(-1, _FIELDS).T)
 
     def of_groups(self, rows: TracedRows) -> Iterator[tuple[str, TracedRows]]:
@@ -87,10 +88,9 @@ class TracedBatch:
 
 
 def settle(totals: GroupTotals, rows: TracedRows, kinder: str | None, rungs: Sequence[tuple[str, Counts]]) -> None:
-    """Close requests of a group, as `Ledger.settle` does one by one: what is not known of them is unique until more is known.
+    """Close requests of a group, as `Ledger.settle` does one by one: unknown tokens count as unique until more is known.
 
-    `kinder` is the fate of what they could have reached and did not hit, and is None where that cannot be; `rungs` are those of
-    `traced_rungs`.
+    `kinder` is the fate of reachable tokens that did not hit, None if there are none; `rungs` come from `traced_rungs`.
     """
     reachable = rungs[0][1]
     at, hit = rows.hit, int(rows.hit.sum())
@@ -117,8 +117,8 @@ def settle(totals: GroupTotals, rows: TracedRows, kinder: str | None, rungs: Seq
 
 
 def traced_rungs(rows: TracedRows, size: int, *, whole_prompt_may_hit: bool) -> list[tuple[str, Counts]]:
-    """What hits on the rungs of an unlimited cache of blocks of `size`, as `block_rungs` has it for one request; with the rule of
-    trace studies a partial block counts, too."""
+    """Return the hits on the rungs of an unlimited cache of blocks of `size`, as `block_rungs` does for one request; by the rule
+    of trace studies a partial block counts, too."""
     if whole_prompt_may_hit:
         return [("in_flight", rows.own), ("isolated", rows.known), ("partial_block", rows.known)]
     last = rows.tokens - 1

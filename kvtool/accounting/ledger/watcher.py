@@ -1,4 +1,4 @@
-"""Somebody who looks on while requests are entered in the ledger."""
+"""The observer of the ledger's entries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kvtool.workload.turn import Turn
 
 
 class Watcher(Protocol):
-    """Told of requests by their owner's number, which counts them in the order of submission."""
+    """Receive requests by their owner's number, which counts them in the order of submission."""
 
     @property
     def details(self) -> bool:
-        """Whether it wants the trees of traces, and to be told what is `known` and `closed` of them."""
+        """Return whether it needs the trees of traces, and calls of `known` and `closed` for them."""
         ...
 
     def known(self, node: PrefixNode, group: str) -> None:
@@ -27,7 +27,7 @@ class Watcher(Protocol):
     def settled(
         self, owner: int, turn: Turn, prompt: Prompt | None, num_tokens: int, hit: int, booked: Sequence[Booked]
     ) -> None:
-        """A request is done; `booked`, in order and apart, are its tokens with a fate so far."""
+        """Receive a finished request; `booked`, in order and apart, are its tokens with a fate so far."""
         ...
 
     def settled_traced(self, batch: TracedBatch) -> None:
@@ -35,5 +35,5 @@ class Watcher(Protocol):
         ...
 
     def closed(self, owner: int, booked: Booked) -> None:
-        """Tokens of a settled request get the fate that was open, when all requests are done; in no particular order."""
+        """Receive tokens of a settled request with their late fate, when all requests are done; in no particular order."""
         ...

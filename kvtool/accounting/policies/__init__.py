@@ -1,1 +1,1 @@
-"""Eviction policies over the blocks of whole requests, as studies of caches have them, and the optimum that none of them passes."""
+"""Eviction policies over the blocks of whole requests, as in studies of caches, and the optimum above all of them."""

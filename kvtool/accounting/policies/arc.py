@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 
 class Arc:
-    """`_once` and `_again` are LRU lists of resident blocks, `_left_once` and `_left_again` the names of those that left them."""
+    """`_once` and `_again` are LRU lists of resident blocks, `_left_once` and `_left_again` the names of evicted ones."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity

@@ -1,4 +1,4 @@
-"""What all eviction policies have in common, and how a prefix cache hits under one of them."""
+"""The interface of all eviction policies, and the hits of a prefix cache under one of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class EvictionPolicy(Protocol):
     """A cache of a fixed number of blocks, which are named by whole numbers. A block that is missed is admitted at once."""
 
     def __contains__(self, block: int, /) -> bool:
-        """Whether a block is resident. Changes nothing."""
+        """Return whether a block is resident, without a change."""
         ...
 
     def access(self, block: int) -> None:

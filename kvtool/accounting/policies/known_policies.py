@@ -20,4 +20,4 @@ POLICIES: dict[Policy, Callable[[int], EvictionPolicy]] = {
     "s3fifo": S3Fifo,
     "arc": Arc,
 }
-"""Those that can run; each is made with its capacity in blocks."""
+"""Policies that can run, created with a capacity in blocks."""

@@ -6,7 +6,8 @@ from collections import OrderedDict
 
 
 class Lfu:
-    """Uses are counted from when a block became resident; of those used equally often the one goes that reached the count first."""
+    """Uses are counted from when a block became resident; of equally often used ones, the one that reached the count first is
+    evicted."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 
 def optimal_hits(requests: Sequence[Sequence[int]], capacity: int | None, asked: Sequence[int] | None = None) -> int:
-    """Blocks that a cache hits which knows all that comes: at the end of a request those go whose next use is farthest.
+    """Return the hits of a cache that knows the future: at the end of a request the blocks with the farthest next use are evicted.
 
     A request looks up the first `asked` of its blocks, and stores all of them; without, it looks up all. None is unlimited.
 
-    Of equals the deepest of their request go first; the request's own blocks may go, too. A block's next use is never after that of
-    those behind it in a chain, so what stays are whole prefixes, and no policy of the same capacity hits more.
+    Of equals the deepest of their request are evicted first; the request's own blocks may be, too. A block's next use is never
+    after that of later blocks in its chain, so whole prefixes stay, and no policy of the same capacity hits more.
     """
     return sum(optimal_hits_of_each(requests, capacity, asked))
 
@@ -47,9 +47,9 @@ def optimal_hits_of_each(
 
 
 def _next_uses(requests: Sequence[Sequence[int]], asked: Sequence[int] | None) -> list[list[int]]:
-    """For each block of each request the number of the next request that has it, if that one looks it up.
+    """Return for each block of each request the number of the next request that has it, if that one looks it up.
 
-    The count of requests where there is none: who only stores a block has no use of it.
+    Else the count of requests: a request that only stores a block does not use it.
     """
     later: dict[int, int] = {}
     never = len(requests)

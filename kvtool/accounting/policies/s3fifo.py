@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 
 SMALL = 0.1
-"""Part of the capacity on trial; the ghost queue holds as many names as the rest."""
+"""Part of the capacity on trial (10 % in the paper); the ghost queue contains as many names as the rest."""
 _PROVEN = 2
 """Uses in the small queue after which a block moves to the main one."""
 _MOST_USES = 3
+"""Uses of a block are counted up to this: two bits, as in the paper."""
 
 
 class S3Fifo:
-    """A new block enters the small queue, or the main one where its name is among the ghosts.
+    """Put a new block into the small queue, or into the main one if its name is among the ghosts.
 
-    Until the first block is evicted, what the small queue has no room for enters the main one, too.
+    Until the first eviction, blocks without room in the small queue enter the main one, too.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -65,7 +66,7 @@ class S3Fifo:
             self._main[block] = 0
 
     def _evict_main(self) -> None:
-        """The oldest that was not used since it passed; what was used passes again."""
+        """Evict the oldest block that was not used since its last pass; used blocks pass again."""
         while self._main:
             block, uses = self._main.popitem(last=False)
             if not uses:

@@ -1,16 +1,16 @@
-"""SIEVE (Zhang et al., NSDI 2024): one queue, a mark for what was used, and a hand that passes over marked blocks."""
+"""SIEVE (Zhang et al., NSDI 2024): one queue, a mark for used blocks, and a hand that passes over marked ones."""
 
 from __future__ import annotations
 
 
 class Sieve:
-    """New blocks enter at the head. The hand goes from the tail towards the head: what is marked loses its mark and stays."""
+    """New blocks enter at the head. The hand goes from the tail towards the head: a marked block loses its mark and stays."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._marked: dict[int, bool] = {}
         self._newer: dict[int, int] = {}
-        """By block the next one towards the head, and `_older` towards the tail; -1 beyond either end."""
+        """The next block towards the head, by block, and `_older` towards the tail; -1 beyond either end."""
         self._older: dict[int, int] = {}
         self._head = self._tail = self._hand = -1
 

@@ -1,4 +1,4 @@
-"""What requests cost, part by part; nothing is rounded before it is printed."""
+"""The cost of requests, part by part; nothing is rounded before it is printed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SMALL = Decimal("0.000001")
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """Tokens of a request by what they cost: of `prompt` tokens `cached` are read and `written` stored, `written_1h` of them for
-    an hour."""
+    """Tokens of a request by their price: of `prompt` tokens `cached` are read and `written` stored, `written_1h` of them for an
+    hour."""
 
     prompt: int
     cached: int = 0
@@ -25,7 +25,7 @@ class Charged:
 
 @dataclass(slots=True)
 class Bill:
-    """A sum of money by what it is for."""
+    """A sum of money by purpose."""
 
     input: Decimal = Decimal(0)
     written: Decimal = Decimal(0)
@@ -44,7 +44,7 @@ class Bill:
 
 
 def bill_of(tokens: Charged, rates: Rates) -> Bill:
-    """What one request costs; its parts are cut where they are more than the prompt."""
+    """Return the cost of one request; its parts are cut to the prompt."""
     cached = min(max(tokens.cached, 0), tokens.prompt)
     written = min(max(tokens.written, 0), tokens.prompt - cached)
     hour = min(max(tokens.written_1h, 0), written)
@@ -60,7 +60,7 @@ def bill_of(tokens: Charged, rates: Rates) -> Bill:
 
 
 def storage_cost(tokens: int, seconds: float, rates: Rates) -> Decimal:
-    """What it costs to keep tokens for a time; nothing where storage has no price."""
+    """Return the cost of keeping tokens for a time; nothing if storage has no price."""
     if rates.storage_hour is None:
         return Decimal(0)
     return tokens * rates.storage_hour * Decimal(str(seconds)) / 3600 / MILLION

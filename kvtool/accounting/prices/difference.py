@@ -1,4 +1,4 @@
-"""Why a provider read more or less of a request than its rules say: one cause for each token."""
+"""Explain why a provider read more or less of a request than its rules predict: one cause for each token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def difference_of(prediction: Prediction, reported: int, call: Call) -> list[tup
 
 
 def _less(prediction: Prediction) -> str:
-    """Why less was read than predicted: the first cause that applies."""
+    """Explain why less was read than predicted: the first cause that applies."""
     rules = prediction.rules
     if rules is None:
         return "not_explained"
@@ -38,7 +38,7 @@ def _less(prediction: Prediction) -> str:
 
 
 def _more(prediction: Prediction, tokens: int, call: Call) -> list[tuple[str, int]]:
-    """Why more was read: what would have been there if nothing expired, what nobody sent, and the rest."""
+    """Explain why more was read: expired tokens, tokens never sent, and the rest."""
     found: list[tuple[str, int]] = []
     step = 1 if prediction.rules is None else prediction.rules.step
     kept = min(max(prediction.kept - prediction.cached, 0), tokens)

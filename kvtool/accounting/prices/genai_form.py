@@ -75,7 +75,7 @@ def _model(document: PriceDocument, provider: str, model: Mapping[str, Any], at:
 
 
 def _as_then(part: PriceRow, row: PriceRow, latest: Rates) -> PriceRow:
-    """A tier beside an earlier price: the same share of it as of today's."""
+    """Return a tier for an earlier price: the same share of that price as today."""
     if row.rates is latest or not latest.input:
         return part
     factor = part.rates.input / latest.input
@@ -85,7 +85,7 @@ def _as_then(part: PriceRow, row: PriceRow, latest: Rates) -> PriceRow:
 def _variants(
     document: PriceDocument, model: Mapping[str, Any], at: Pointer
 ) -> tuple[PriceRow | None, dict[str, PriceRow]]:
-    """Prices of batches and service tiers. Their dates are those on which somebody entered them, not from which they hold."""
+    """Return the prices of batches and service tiers. Their dates are days of entry, not the first days of a price."""
     batch, tiers = None, {}
     for number, one in enumerate(document.items(model.get("price_variants") or [], (*at, "price_variants"))):
         here = (*at, "price_variants", number)
@@ -124,7 +124,7 @@ def _rates(document: PriceDocument, value: object, at: Pointer) -> tuple[Rates, 
 
 
 def _patterns(match: Any) -> tuple[str, ...]:
-    """What a rule of names matches, as patterns of whole names."""
+    """Return a rule of names as patterns of whole names."""
     if not isinstance(match, Mapping) or not match:
         return ()
     [(kind, value)] = list(match.items())[:1]

@@ -24,7 +24,7 @@ SOURCE = "LiteLLM's price file"
 
 
 def read_litellm(document: PriceDocument) -> list[PriceRow]:
-    """Its rows, one for each name; what is not priced by tokens is left out."""
+    """Read the file's rows, one for each name; models not priced by tokens are left out."""
     rows = []
     for name, value in document.value.items():
         if not isinstance(value, Mapping) or name == "sample_spec":
@@ -89,7 +89,7 @@ def _off_peak(
 def _rates(
     document: PriceDocument, value: Mapping[str, Any], at: Pointer, suffix: str, over: Rates | None = None
 ) -> Rates | None:
-    """The rates under names with this ending; what has none is as in `over`. None where there is no price for input."""
+    """Return the rates under names with this ending; missing ones come from `over`. None without a price for input."""
     found: dict[str, Decimal] = {}
     for ours, theirs in _NAMES.items():
         price = value.get(f"{theirs}{suffix}")
@@ -97,7 +97,7 @@ def _rates(
             found[ours] = document.money(price, (*at, f"{theirs}{suffix}")) * MILLION
     for name in ("cache_write", "cache_write_1h"):
         if found.get(name) == 0:
-            del found[name]  # it says so where there is no charge of its own
+            del found[name]  # the file writes 0 here if there is no separate charge
     if over is None and not {"input", "output"} <= found.keys():
         return None
     base = {} if over is None else {name: getattr(over, name) for name in _NAMES}

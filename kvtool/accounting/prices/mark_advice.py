@@ -1,4 +1,4 @@
-"""For each prefix that several requests share, whether marking it pays, and for which time, by the gaps between its own uses."""
+"""Decide for each prefix of several requests whether a mark pays, and for which time, by the gaps between its own uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAYS = ("unmarked", "5m", "1h")
 
 @dataclass(frozen=True, slots=True)
 class MarkedPrefix:
-    """The tokens of one edge of a tree, its requests, and what they cost each way; `end` is how long the prefix is in all."""
+    """The tokens of one edge of a tree, its requests, and their cost each way; `end` is the length of the whole prefix."""
 
     tokens: int
     end: int
@@ -30,7 +30,7 @@ class MarkedPrefix:
 
 
 def marked_prefixes(scoped: ScopedTree, rates: Rates, scale: Scale) -> Iterable[tuple[TimedNode, MarkedPrefix]]:
-    """Every edge of a tree. What is too short to be stored costs the same each way."""
+    """Return every edge of a tree. One too short to be stored costs the same each way."""
     for node in scoped.tree.nodes():
         own = int((node.ids >= 0).sum())
         tokens = scale.theirs_of(node.start + own) - scale.theirs_of(node.start)

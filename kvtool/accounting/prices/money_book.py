@@ -1,4 +1,4 @@
-"""Sums of what requests cost and of what was read: as reported, by the rules, without a cache. No request is kept."""
+"""Sums of requests' costs and reads: as reported, by the rules, without a cache. No request is kept."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BilledRequests:
 
 @dataclass(slots=True)
 class MoneySide:
-    """Requests whose log says what was read of them, or the others. `read` is of what both are known of."""
+    """Requests with reported reads, or the others. `read` covers those with both figures."""
 
     reported: Read = field(default_factory=Read)
     predicted: Read = field(default_factory=Read)
@@ -58,17 +58,17 @@ class MoneySide:
     difference: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
     cost: dict[tuple[str, bool], tuple[int, Decimal]] = field(default_factory=dict)
-    """Tokens that were charged in full for a cause and what that cost, the causes of the difference apart (True)."""
+    """Return the tokens charged in full for a cause and their cost; causes of the difference are separate (True)."""
     costs: BilledRequests = field(default_factory=BilledRequests)
 
 
 class MoneyBook:
-    """Takes every request with what was predicted of it; a request of an unknown price is counted, and never guessed."""
+    """Take every request with its prediction; a request of an unknown price is counted, and never guessed."""
 
     def __init__(self, prices: PriceTable) -> None:
         self.prices = prices
         self.groups: dict[str, dict[bool, MoneySide]] = {}
-        """By group, those whose log says what was read (True) and the others."""
+        """Requests with reported reads (True) and the others, by group."""
         self.total = {True: MoneySide(), False: MoneySide()}
         self.requests = 0
         self.unpriced: Counter[str] = Counter()
@@ -76,14 +76,14 @@ class MoneyBook:
         self.logged = Decimal(0)
         self.logged_requests = 0
         self.logged_priced = Decimal(0)
-        """What the same requests cost by our prices."""
+        """The cost of the same requests by our prices."""
         self.currencies: Counter[str] = Counter()
         self.first: float | None = None
         self.last: float | None = None
         self.most_a_minute = 0
         self.last_day: date | None = None
         self.not_stored: list[str] = []
-        """Which storage is not priced, and why."""
+        """Storage without a price, and the reason."""
         self.storage = StorageBook()
         self.used: dict[str, PriceRow] = {}
         """The rows that were used, by model, the latest of each."""
@@ -152,7 +152,7 @@ class MoneyBook:
             self.logged_priced += paid.total if usage.cached is not None else by_rules.total
 
     def store(self, caches: Iterable[StoredContent]) -> None:
-        """At the end: put what explicit caches cost on top of what requests do; `caches` are those of records of their own."""
+        """Add the cost of explicit caches at the end; `caches` are separate records of caches."""
         self.storage.add_all(caches)
         bill, self.not_stored = self.storage.bill(self.prices)
         costs = self.total[self.told].costs
@@ -161,7 +161,7 @@ class MoneyBook:
             costs.predicted.add(bill)
 
     def _rates(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:
-        """Of a request's model on its day; None where there is no price."""
+        """Return the rates of a request's model on its day; None without a price."""
         day = None if moment is None else moment.date()
         row = None if call.model is None else self.prices.row(call.model, call.provider, day)
         settings = call.settings
@@ -182,13 +182,13 @@ class MoneyBook:
 
     @property
     def told(self) -> bool:
-        """Whether the log says of any request what was read of it; sums are of those then, else of all."""
+        """Return whether the log reports reads of any request; sums then cover only those, else all."""
         side = self.total[True]
         return side.reported.requests > 0 or side.costs.requests > 0
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to tell: a model with a price, or what was read."""
+        """Return whether there are any figures: a model with a price, or reported reads."""
         return self.told or self.total[False].costs.requests > 0
 
 
@@ -206,7 +206,7 @@ def _charged(prediction: Prediction | None, parts: list[tuple[str, int]]) -> lis
 
 
 def request_read(call: Call, prediction: Prediction) -> RequestRead:
-    """One request, reported beside predicted."""
+    """Return one request's reads, reported beside predicted."""
     reported = None if call.usage is None else call.usage.cached
     return RequestRead(
         prompt_tokens=prediction.prompt,

@@ -89,7 +89,7 @@ def _hours(document: PriceDocument, value: object, at: Pointer) -> Hours:
 
 
 def _rates(document: PriceDocument, value: object, at: Pointer, over: Rates | None) -> Rates:
-    """Rates of an object; what it does not say is as in `over`."""
+    """Return the rates of an object; missing ones come from `over`."""
     given = document.mapping(value, at)
     found = {name: document.money(given[name], (*at, name)) for name in _RATES if given.get(name) is not None}
     base = {} if over is None else {name: getattr(over, name) for name in _RATES}

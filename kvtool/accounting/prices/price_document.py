@@ -1,4 +1,4 @@
-"""A JSON document of prices whose mistakes are told with their place, and the values that are read of it."""
+"""A JSON document of prices: errors with their place, and parsed values."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kvtool.text.files.json_position import nearest_start
 
 Pointer = tuple[str | int, ...]
 _MOST_TOKENS = 10**12
+"""Bound against mistakes: no prompt is that long."""
 
 
 class PriceDocument:
@@ -25,7 +26,7 @@ class PriceDocument:
         self.value: Any = json_of(text, shown=shown, parse_float=exact_float)
 
     def place(self, pointer: Pointer) -> Place:
-        """Where a value stands."""
+        """Return the place of a value."""
         return place_in(self._text, self.shown, nearest_start(self._text, pointer))
 
     def error(self, message: str, pointer: Pointer, hint: str | None = None) -> KvtoolError:
@@ -39,7 +40,7 @@ class PriceDocument:
         return number
 
     def tokens(self, value: object, pointer: Pointer) -> int:
-        """How many tokens: a whole number that is not negative."""
+        """Read a number of tokens: a whole number that is not negative."""
         number = whole_number(value, most=_MOST_TOKENS)
         if number is None:
             raise self.error("a number of tokens is wanted here, such as 200000", pointer)

@@ -1,4 +1,4 @@
-"""What a model costs from one day to another: rates in a currency per million tokens, all of them exact decimals."""
+"""The price of a model from one day to another: rates in a currency per million tokens, all of them exact decimals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MILLION = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Per million tokens; `storage_hour` per million tokens and hour. None: not said, or not charged apart from the input."""
+    """Rates per million tokens; `storage_hour` per million tokens and hour. None: unknown, or not charged apart from the input."""
 
     input: Decimal
     output: Decimal
@@ -28,23 +28,23 @@ class Rates:
 
     @property
     def read(self) -> Decimal:
-        """Of a token that is read from the cache."""
+        """Rate of a token read from the cache."""
         return self.input if self.cache_read is None else self.cache_read
 
     @property
     def write(self) -> Decimal:
-        """Of a token that is written for the usual time."""
+        """Rate of a token written for the usual time."""
         short = self.cache_write_5m if self.cache_write_5m is not None else self.cache_write
         return self.input if short is None else short
 
     @property
     def write_1h(self) -> Decimal:
-        """Of a token that is written for an hour."""
+        """Rate of a token written for an hour."""
         return self.write if self.cache_write_1h is None else self.cache_write_1h
 
     @property
     def writes_cost(self) -> bool:
-        """Whether a token that is written has a price of its own."""
+        """Return whether a written token has a separate price."""
         return self.write != self.input
 
     def times(self, factor: Decimal) -> Rates:
@@ -73,7 +73,7 @@ class Hours:
     never: frozenset[date] = frozenset()
 
     def hold(self, moment: datetime) -> bool:
-        """Whether a moment is in them; an end of 00:00 is midnight."""
+        """Return whether a moment is in these hours; an end of 00:00 is midnight."""
         if moment.weekday() not in self.days or moment.date() in self.never:
             return False
         now = moment.time()
@@ -85,7 +85,7 @@ class PriceRow:
     """The price of some models (patterns of whole names) of a provider from the day `since` to the day before `until`.
 
     `above` are rates for a request of more than so many prompt tokens, all of its tokens included; `hours` those of some hours;
-    `tiers` those of service tiers, and `batch` of batches, with their own `above`. `written` is where the row stands.
+    `tiers` those of service tiers, and `batch` of batches, with their own `above`. `written` is the row's place in its file.
     """
 
     provider: str
@@ -103,19 +103,19 @@ class PriceRow:
     written: Place | None = None
 
     def is_of(self, name: str) -> bool:
-        """Whether it is about a model of this name."""
+        """Return whether the row applies to a model of this name."""
         return any(re.fullmatch(pattern, name) is not None for pattern in self.models)
 
     def holds_on(self, day: date) -> bool:
-        """Whether it holds on a day."""
+        """Return whether the row applies on a day."""
         return (self.since is None or self.since <= day) and (self.until is None or day < self.until)
 
     def tells(self, way: str) -> bool:
-        """Whether it has the price of a batch or of a service tier, or that costs as much as usual."""
+        """Return whether it has the price of a batch or of a service tier, or that one costs as usual."""
         return self.batch is not None if way == "batch" else way in self.tiers or way in _USUAL_TIERS
 
     def rates_for(self, prompt: int, moment: datetime | None, *, batch: bool = False, tier: str | None = None) -> Rates:
-        """The rates of one request. A tier that has no price of its own costs what all do."""
+        """Return the rates for one request. A tier without a price costs the usual one."""
         if batch and self.batch is not None:
             return self.batch.rates_for(prompt, moment)
         if tier is not None and tier in self.tiers:

@@ -20,25 +20,25 @@ from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import decode, read_data
 
 STALE_DAYS = 60
-"""Days after which it is told that a price was checked so long ago."""
+"""Age in days from which reports warn that a price may have changed since."""
 _SAME = {
     "vertex": ("gemini",),
     "openrouter": ("openai", "anthropic", "gemini", "deepseek", "xai", "mistral", "moonshot"),
 }
-"""Whose prices hold where a provider has no row of its own."""
+"""Providers whose prices apply if a provider has no row of its own."""
 
 
 @dataclass(slots=True)
 class PriceTable:
-    """Rows, the first that holds is taken: those of a file of the user's stand before those that come with kvtool."""
+    """Rows, the first that applies is taken: those of the user's file come before kvtool's."""
 
     rows: Sequence[PriceRow]
     factor: Decimal = Decimal(1)
-    """What a discount leaves of each price."""
+    """Factor of each price after a discount."""
     _found: dict[tuple[str, str | None], list[PriceRow]] = field(default_factory=dict)
 
     def rows_of(self, model: str, provider: str | None = None) -> list[PriceRow]:
-        """All rows of a model of a provider, in their order; of whoever has it where no provider is told."""
+        """Return all rows of a model of a provider, in their order; of any provider if none is given."""
         key = model, provider
         if key not in self._found:
             if len(self._found) > 4096:
@@ -49,7 +49,7 @@ class PriceTable:
     def _search(self, model: str, provider: str | None) -> list[PriceRow]:
         hosted = hosted_model(model, provider)
         names = dict.fromkeys((model.strip().lower(), model.strip().lower().rsplit("/", 1)[-1], hosted.name))
-        for name in names:  # the name as it is said goes before the one without dates
+        for name in names:  # the exact name comes before the one without dates
             own = [row for row in self.rows if row.provider in ("", hosted.provider) and row.is_of(name)]
             if own:
                 return own
@@ -60,7 +60,7 @@ class PriceTable:
         return []
 
     def row(self, model: str, provider: str | None, day: date | None) -> PriceRow | None:
-        """The row of a model's day; without a day the latest one. None: there is no price, and none is guessed."""
+        """Return the row of a model's day; without a day the latest one. None: there is no price, and none is guessed."""
         rows = self.rows_of(model, provider)
         if day is None:
             return next((row for row in rows if row.until is None), None)
@@ -69,13 +69,13 @@ class PriceTable:
     def rates(
         self, row: PriceRow, prompt: int, moment: datetime | None, *, batch: bool = False, tier: str | None = None
     ) -> Rates:
-        """Of one request, discount included."""
+        """Return the rates of one request, with the discount."""
         found = row.rates_for(prompt, moment, batch=batch, tier=tier)
         return found if self.factor == 1 else found.times(self.factor)
 
 
 def price_table(path: str | None = None, discount: Decimal = Decimal(0)) -> PriceTable:
-    """The prices that come with kvtool, behind those of a file; KvtoolError for a file that is none of three forms."""
+    """Return kvtool's prices after those of a file; KvtoolError for a file in none of the three forms."""
     own = _read_file(path) if path is not None else []
     return PriceTable([*own, *_built_in()], 1 - discount)
 
@@ -118,7 +118,7 @@ def _rows(document: PriceDocument, value: Any) -> list[PriceRow]:
 
 
 def check_days(rows: Sequence[PriceRow]) -> None:
-    """KvtoolError, with its place, where two rows of one model hold on a day, or none holds between two."""
+    """Raise KvtoolError, with its place, if two rows of one model apply on a day, or none between two."""
     by_model: dict[tuple[str, str], list[PriceRow]] = {}
     for row in rows:
         if row.since is not None and row.until is not None and row.until <= row.since:

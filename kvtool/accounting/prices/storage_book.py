@@ -1,4 +1,4 @@
-"""What it costs to keep explicit caches: their tokens for the hours that the log says; what it does not say is not guessed."""
+"""The cost of keeping explicit caches: their tokens for the hours in the log; missing data is not guessed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import Call, StoredContent
 
 _MOST = 100_000
-"""Caches that are told apart."""
+"""The most caches with separate entries, a bound on memory."""
 
 
 class StorageBook:
-    """Takes what requests and records of caches say of each, by its name."""
+    """Collect requests' and records' data on each cache, by its name."""
 
     def __init__(self) -> None:
         self._caches: dict[str, StoredContent] = {}
@@ -39,7 +39,7 @@ class StorageBook:
             self._callers.setdefault(name, (call.model, call.provider, moment))
 
     def add(self, stored: StoredContent) -> None:
-        """What one record says of a cache; an end may be moved, so the latest one counts."""
+        """Add one record of a cache; its end may change, so the latest one counts."""
         before = self._caches.get(stored.name)
         if before is None:
             if len(self._caches) < _MOST:
@@ -56,7 +56,7 @@ class StorageBook:
         )
 
     def bill(self, prices: PriceTable) -> tuple[Bill, list[str]]:
-        """What keeping them costs, and the making of those whose making the log holds; and what cannot be priced, and why."""
+        """Return the cost of keeping caches, and of creating those created in the log; also the caches without a price, and why."""
         whole, lacks = Bill(), Counter[str]()
         for stored in self._caches.values():
             model, provider, moment = self._callers.get(stored.name, (None, None, None))
@@ -81,6 +81,6 @@ class StorageBook:
         return whole, told
 
     def add_all(self, caches: Iterable[StoredContent]) -> None:
-        """What records of caches say that are no requests."""
+        """Add records of caches that are no requests."""
         for stored in caches:
             self.add(stored)

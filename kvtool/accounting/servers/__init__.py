@@ -1,1 +1,1 @@
-"""Who answers the requests of a run: the embedded engine, a stand-in for it, an LRU list, or a cache by other rules."""
+"""Servers of a run's requests: the embedded engine, a replacement for it, an LRU list, or a cache by other rules."""

@@ -39,7 +39,8 @@ class AloneServer:
     def __init__(
         self, plan: Plan, *, record_events: bool = False, numbers: ChainNumbers | None = None, ladder: bool = False
     ) -> None:
-        """`ladder`: an engine with several KV cache groups has kinder engines beside it, which say what a limit cost."""
+        """Create the server. `ladder`: relaxed engines run beside an engine with several KV cache groups, and give the cost of
+        each limit."""
         self.plan = plan
         self.cache = make_cache(plan.engine, record_events=record_events, numbers=numbers)
         self.scheduler = Scheduler(plan.engine, self.cache)
@@ -54,7 +55,7 @@ class AloneServer:
         self.scheduler.check_fits(job.request)
 
     def predicts(self, job: Job) -> bool:
-        """Tell whether there are rules for a request: there are for each."""
+        """Return True: there are rules for each request."""
         del job
         return True
 
@@ -72,22 +73,22 @@ class AloneServer:
         return served_by_engine(self.plan, job.request.num_cached_tokens, rungs)
 
     def take_events(self) -> Sequence[Event]:
-        """Give what happened to the cache since the last time, where that is recorded."""
+        """Return the recorded events of the cache since the last call."""
         return self.cache.take_events()
 
     def counts(self) -> RunCounts:
-        """Give what was counted so far."""
+        """Return the counts so far."""
         return engine_counts(self.scheduler, self.cache)
 
 
 def served_by_engine(plan: Plan, hit: int, rungs: Rungs = (), waited: float | None = None) -> ServedRequest:
-    """Give what became of a request of the engine; an unlimited cache evicts nothing."""
+    """Return the result of a request of the engine; an unlimited cache evicts nothing."""
     evicted = [("evicted", hit)] if plan.engine.num_blocks is None else []
     return ServedRequest(hit, [*evicted, *rungs] or None, waited)
 
 
 def engine_counts(scheduler: Scheduler, cache: BlockPool) -> RunCounts:
-    """Give what an engine counted."""
+    """Return an engine's counts."""
     return RunCounts(
         evictions=cache.num_evictions,
         preemptions=scheduler.num_preemptions,

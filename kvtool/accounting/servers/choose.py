@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def choose_server(
     plan: Plan, runner: Runner, *, numbers: TraceNumbers | None, record_events: bool, ladder: bool
 ) -> Server:
-    """Make the server of a run. `runner` computes where requests run together, `numbers` are for the blocks of a trace.
+    """Make the server of a run. `runner` computes concurrent requests, `numbers` are for the blocks of a trace.
 
-    `ladder`: the fates of tokens are asked for, so that kinder rules say what each limit cost.
+    `ladder`: the fates of tokens are needed, so relaxed rules give the cost of each limit.
     """
     if plan.cache is not None:
         from kvtool.accounting.servers.rules_server import RulesServer

@@ -18,7 +18,7 @@ from kvtool.workload.turn import Conversation
 
 
 class EngineServer:
-    """Feeds the engine with conversations as they arrive, and knows what each request waited."""
+    """Feed the engine with conversations as they arrive, and record each request's waiting time."""
 
     traits = ServerTraits(follows_engine=True, has_clock=True)
     by_number: ByNumber | None = None
@@ -33,7 +33,7 @@ class EngineServer:
         self._engine.scheduler.check_fits(job.request)
 
     def predicts(self, job: Job) -> bool:
-        """Tell whether there are rules for a request: there are for each."""
+        """Return True: there are rules for each request."""
         del job
         return True
 
@@ -56,9 +56,9 @@ class EngineServer:
         ).run(self._engine)
 
     def take_events(self) -> Sequence[Event]:
-        """Give what happened to the cache since the last time, where that is recorded."""
+        """Return the recorded events of the cache since the last call."""
         return self._engine.cache.take_events()
 
     def counts(self) -> RunCounts:
-        """Give what was counted so far."""
+        """Return the counts so far."""
         return engine_counts(self._engine.scheduler, self._engine.cache)

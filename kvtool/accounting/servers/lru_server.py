@@ -34,10 +34,10 @@ class LruServer:
         self.by_number = ByNumber(self._serve_chain, self.serve) if whole_blocks else None
 
     def admit(self, job: Job) -> None:
-        """Take any request: there is no limit that it could exceed."""
+        """Admit any request: there is no limit that it could exceed."""
 
     def predicts(self, job: Job) -> bool:
-        """Tell whether there are rules for a request: there are for each."""
+        """Return True: there are rules for each request."""
         del job
         return True
 
@@ -68,5 +68,5 @@ class LruServer:
         return ()
 
     def counts(self) -> RunCounts:
-        """Give what was counted so far."""
+        """Return the counts so far."""
         return RunCounts(evictions=self._lru.num_evictions, filled_blocks=len(self._lru))

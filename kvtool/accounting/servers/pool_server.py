@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PoolServer:
-    """Takes requests as the engine does with a pool whose contents go by number, without the blocks."""
+    """Serve requests as the engine does with a pool of numbered contents, without block ids."""
 
     traits = AloneServer.traits
 
@@ -49,7 +49,7 @@ class PoolServer:
         return ()
 
     def counts(self) -> RunCounts:
-        """Give what was counted so far."""
+        """Return the counts so far."""
         pool = self._pool
         return replace(
             self._engine.counts(),

@@ -38,7 +38,8 @@ class RulesServer:
     def __init__(
         self, plan: Plan, rules: CacheRules, admit: Admit, *, whole_prompt_may_hit: bool, ladder: bool
     ) -> None:
-        """`admit` refuses what the engine behind the rules would never run. Without `ladder` nobody asks what kinder rules hit."""
+        """Create the server. `admit` refuses requests that the rules' engine would never run. Without `ladder` relaxed rules are
+        not needed."""
         self._plan = plan
         self._rules = rules
         self._engines: EngineCaches | None = None
@@ -68,12 +69,12 @@ class RulesServer:
             )
 
     def predicts(self, job: Job) -> bool:
-        """Tell whether there are rules for a request that is about to be served."""
+        """Return whether there are rules for a request that is about to be served."""
         cache = self._cache
         return not isinstance(cache, ProviderCache) or cache.rules_for(job, job.turn.arrival or 0.0) is not None
 
     def drive(self, conversations: Iterator[Conversation], requests: Requests) -> None:
-        """Take requests as they arrive, as many at one moment as the rules say, else in the order of the workload."""
+        """Serve requests as they arrive, as many at one moment as the rules set, else in the order of the workload."""
         limit = self._plan.limit
         if self._plan.use_arrivals:
             self._by_arrival(first_turns(side_by_side(conversations), limit), requests)
@@ -83,7 +84,7 @@ class RulesServer:
             one_by_one(self, first_turns(conversations, limit), requests)
 
     def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
-        """Look a request up and take its answer as it was given."""
+        """Look a request up and use its given answer."""
         if self._rules.hosted and job.unit != 1:
             raise KvtoolError(
                 "the rules of a provider count tokens; a trace of block hashes has none",
@@ -128,7 +129,7 @@ class RulesServer:
         )
 
     def _seconds(self, job: Job) -> float:
-        """What a request that ran alone takes, by the latency model: the next turn of its conversation comes no sooner."""
+        """Return the time of a request alone, by the latency model: the next turn of its conversation comes no sooner."""
         request, latency = job.request, self._plan.latency
         count = request.num_prompt_tokens
         cached = min(request.num_cached_tokens, count - 1)
@@ -140,7 +141,7 @@ class RulesServer:
         return ()
 
     def counts(self) -> RunCounts:
-        """Give what was counted so far."""
+        """Return the counts so far."""
         cache = self._cache
         router = cache.router if isinstance(cache, ReplicaCaches) else None
         return RunCounts(

@@ -1,4 +1,4 @@
-"""What every server of a run has in common: which requests it takes, in which order, and what became of each."""
+"""The common interface of a run's servers: the requests that they take, their order, and each result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.ledger.ledger import LedgerEntry
 
 Rungs = Sequence[tuple[str, int]]
-"""Tokens that hit on each kinder rung, in the order of the ladder, by the fate that this explains."""
+"""Hit tokens on each relaxed rung, in the order of the ladder, by the fate that the rung explains."""
 
 Admit = Callable[[Job], None]
 """Raises EngineError for a request that would never run."""
@@ -28,19 +28,19 @@ ServeChain = Callable[[Chain, int, int], tuple[int, int]]
 
 
 class ServedRequest(NamedTuple):
-    """What became of a request: tokens of its prompt that hit, and what is known of it beside."""
+    """The result of a request: the hit tokens of its prompt, and other known facts."""
 
     hit: int
     rungs: Rungs | None = None
-    """None where nothing but the size of the cache is known to be in the way."""
+    """None if only the cache's size is known to limit hits."""
     waited: float | None = None
     """Seconds to the first token on the server's own clock; None where it has none, or no token came."""
     prediction: Prediction | None = None
-    """Of a provider's rules, in its own tokens."""
+    """Prediction by a provider's rules, in its own tokens."""
 
 
 class ByNumber(NamedTuple):
-    """How a server takes requests of a trace: chains of numbers and, one at a time between them, jobs that have more to them."""
+    """A server's interface for traces: chains of numbers and, one at a time between them, jobs with more data."""
 
     serve_chain: ServeChain
     serve: Callable[[Job, LedgerEntry | None], ServedRequest]
@@ -48,27 +48,27 @@ class ByNumber(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """What a server counted in a whole run."""
+    """Counts of a server in a whole run."""
 
     evictions: int = 0
     preemptions: int = 0
     filled_blocks: int = 0
     peak_used_blocks: int = 0
     queries: int = 0
-    """Tokens that were looked up, and `hit_queries` those that were found, each request once."""
+    """Tokens looked up, and `hit_queries` those found, each request once."""
     hit_queries: int = 0
     routed: int = 0
-    """Requests that a router gave to replicas, `keyless` of them of no session and no tenant."""
+    """Requests that a router gave to replicas, `keyless` of them without session and tenant."""
     keyless: int = 0
     hosted: ProviderCache | None = None
     """The cache of a provider, as the run left it."""
 
 
 class Requests(Protocol):
-    """A run, as its server sees it: it makes requests of turns and books what became of them."""
+    """A run as its server sees it: it makes requests of turns and books their results."""
 
     def begin(self, turn: Turn) -> Job | None:
-        """Make a request and enter it; None: it is refused, and its conversation goes on without an answer."""
+        """Make a request and enter it; None: it is refused, and its conversation continues without an answer."""
         ...
 
     def entry(self, job: Job) -> LedgerEntry | None:
@@ -82,20 +82,20 @@ class Requests(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerTraits:
-    """What a run must know of a server beside its answers."""
+    """Facts about a server that a run needs beside its answers."""
 
     follows_engine: bool = False
-    """Whether the embedded engine decides what hits, so that what a vLLM server reports can be compared with it."""
+    """True if the embedded engine decides the hits, so that reports of a vLLM server can be compared."""
     has_clock: bool = False
-    """Whether `ServedRequest.waited` says what requests waited."""
+    """True if `ServedRequest.waited` is the requests' waiting time."""
     whole_prompt_may_hit: bool = False
-    """Whether the last token of a prompt may be a hit, too; answers are then not kept."""
+    """True if the last token of a prompt may be a hit, too; answers are then not kept."""
     salted: bool = True
-    """Whether salts keep requests apart."""
+    """True if salts keep requests apart."""
     moves: bool = False
-    """Whether text may hit after the first difference."""
+    """True if text may hit after the first difference."""
     hosted: bool = False
-    """Whether a provider's rules are followed."""
+    """True if a provider's rules apply."""
 
 
 class Server(Protocol):
@@ -110,7 +110,7 @@ class Server(Protocol):
         ...
 
     def predicts(self, job: Job) -> bool:
-        """Tell whether there are rules for a request."""
+        """Return whether there are rules for a request."""
         ...
 
     def drive(self, conversations: Iterator[Conversation], requests: Requests) -> None:
@@ -118,11 +118,11 @@ class Server(Protocol):
         ...
 
     def take_events(self) -> Sequence[Event]:
-        """Give what happened to the cache since the last time, where that is recorded."""
+        """Return the recorded events of the cache since the last call."""
         ...
 
     def counts(self) -> RunCounts:
-        """Give what was counted so far."""
+        """Return the counts so far."""
         ...
 
 

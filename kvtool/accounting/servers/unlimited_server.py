@@ -1,4 +1,4 @@
-"""The embedded engine with room for everything: what was computed before is what hits, and no block is kept."""
+"""The embedded engine with unlimited room: all earlier computed tokens hit, and no block is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class UnlimitedServer:
-    """Stands for an engine, as far as prompts come with their tokens; that engine takes the others."""
+    """Replace an engine for prompts with tokens; that engine takes the others."""
 
     traits = AloneServer.traits
 
@@ -32,7 +32,7 @@ class UnlimitedServer:
         self._stats = PrefixCacheStats()
         self._cache = UnlimitedCache(plan.engine, self._stats)
         self._seen: SeenPrefixes | None = None
-        """What a ledger would know of requests, where there is none."""
+        """The ledger's facts about requests, for runs without a ledger."""
         chains = engine.by_number
         self.by_number = None if chains is None else ByNumber(chains.serve_chain, self.serve)
         self.admit = engine.admit
@@ -55,11 +55,11 @@ class UnlimitedServer:
         return self._seen.reachable(job.ids, job.computed_output(), job.turn.salt)
 
     def take_events(self) -> Sequence[Event]:
-        """Give nothing: what is not kept has no events."""
+        """Return nothing: without blocks there are no events."""
         return ()
 
     def counts(self) -> RunCounts:
-        """Give what was counted so far."""
+        """Return the counts so far."""
         engine, cache = self._engine.counts(), self._cache
         return replace(
             engine,

@@ -1,1 +1,1 @@
-"""What reports draw, collected in the pass that they are about."""
+"""Data of reports' charts, collected during the reported run."""

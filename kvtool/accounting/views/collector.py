@@ -1,4 +1,4 @@
-"""Collects what reports draw, in the pass that the report is about."""
+"""Collect the data of charts during the reported run."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from kvtool.workload.turn import Turn
 
 
 class _Details:
-    """What costs time and memory: collected where somebody asked for it."""
+    """Data that cost time and memory: collected only on request."""
 
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool) -> None:
         self.reuse = ReuseBook(block_size, whole_prompt_may_hit=whole_prompt_may_hit)
         self.worst = WorstBook()
         self.known: dict[PrefixNode, Counter[str]] = {}
         self.ids: dict[int, str] = {}
-        """Of requests that are not settled, by owner."""
+        """Ids of requests that are not settled, by owner."""
 
 
 class ViewBook(Book):
-    """Watches a ledger and the requests that are entered in it.
+    """Watch a ledger and the requests that are entered in it.
 
-    Timelines are always kept; with `details`, the rest of `Views` is, too. Memory does not grow with requests, but with
-    groups (3 kB each) and with distinct prompts that were sent again (a count each; the ledger's trees hold all of their tokens).
+    Timelines are always kept; `details` adds the rest of `Views`. Memory does not grow with requests, but with groups (3 kB each)
+    and with distinct prompts that were sent again (a count each; the ledger's trees contain all of their tokens).
     """
 
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool = False, details: bool = True) -> None:
@@ -85,7 +85,7 @@ class ViewBook(Book):
         return self._timeline.timelines()
 
     def views(self, ledger: Ledger) -> Views | None:
-        """Everything, once the ledger is closed; None where details were not asked for."""
+        """Return everything, once the ledger is closed; None without details."""
         details = self._details
         if details is None:
             return None

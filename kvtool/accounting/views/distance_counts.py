@@ -1,4 +1,4 @@
-"""How often each reuse distance occurred, where later ones were sampled more thinly than earlier ones."""
+"""Counts of each reuse distance, with later ones sampled more thinly than earlier ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from itertools import accumulate
 
 
 class DistanceCounts:
-    """Weights by distance. What level k counts was sampled at a rate of 2^-k: it stands for 2^k times its weight and distance."""
+    """Weights by distance. Level k was sampled at a rate of 2^-k: its counts represent 2^k times their weight and distance."""
 
     def __init__(self) -> None:
         self._changes: list[array[int]] = []
-        """By level, the difference of each distance's weight from that of the one before."""
+        """Differences of each distance's weight from that of the one before, by level."""
         self._sums: list[list[int]] | None = None
 
     def add(self, level: int, distance: int, count: int, weight: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Sums of the first places of a row whose values change (Fenwick 1994: a binary indexed tree)."""
+"""Sums of the first places of a row with changing values (Fenwick 1994: a binary indexed tree)."""
 
 from __future__ import annotations
 

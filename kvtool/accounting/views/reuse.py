@@ -1,4 +1,4 @@
-"""What the prompts would hit in an LRU list of any capacity, and how far apart the uses of a block are."""
+"""Hits of the prompts in an LRU list of any capacity, and distances between the uses of a block."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from kvtool.results.views import CapacityPoint, Reuse, ReuseBin
 from kvtool.workload.jobs import Job
 
 MOST_POINTS = 24
+"""Points of the drawn curve."""
 
 
 class ReuseBook:
-    """Full blocks as the prompts ask for them: whole requests, in the order of submission, in one LRU list of blocks.
+    """Full blocks of the prompts: whole requests, in the order of submission, in one LRU list of blocks.
 
-    A prompt of n tokens looks up its first `(n - 1) // B` blocks of B tokens, as its last token is computed in any case, and
-    touches all full blocks of its own and of its answer as far as that is computed; so an unlimited list hits what the ledger calls
-    reachable. With the rule of trace studies it looks up all of its blocks, a partial last one of a trace with its tokens, and
-    answers are not kept. Salts keep tenants apart. An engine of the same capacity hits a little less than the list: requests that
-    run hold blocks that may not be evicted, some of them not full.
+    A prompt of n tokens looks up its first `(n - 1) // B` blocks of B tokens, because its last token is always computed. It
+    touches all full blocks of its own and of its computed answer; so an unlimited list hits the ledger's reachable tokens. By the
+    rule of trace studies it looks up all of its blocks, including a trace's partial last one with its tokens, and answers are not
+    kept. Salts keep tenants apart. An engine of the same capacity hits a little less than the list: running requests use blocks
+    that may not be evicted, some of them not full.
     """
 
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool, distances: StackDistances | None = None) -> None:
@@ -29,12 +30,12 @@ class ReuseBook:
         self._whole = whole_prompt_may_hit
         self._distances = StackDistances() if distances is None else distances
         self._lacking = DistanceCounts()
-        """By distance, the tokens that partial last blocks lack, where those were asked for again."""
+        """Tokens that repeated partial last blocks lack, by distance."""
         self._prompt_tokens = 0
         self._asked = 0
         self._uses = 0
         self._hit_tokens = 0
-        """With an unlimited list."""
+        """Hits of an unlimited list."""
 
     def add(self, job: Job, reachable: int) -> None:
         """The next request, of which an unlimited cache hits `reachable` tokens."""
@@ -51,7 +52,7 @@ class ReuseBook:
         self._hit_tokens += reachable
 
     def _blocks(self, job: Job) -> tuple[Sequence[BlockHash], int]:
-        """The blocks that a request touches, and how many of them it looks up."""
+        """Return the blocks that a request touches, and how many of them it looks up."""
         size, tokens = self._block_size, job.request.num_prompt_tokens
         if job.unit != 1:
             hashes = job.block_hashes()
@@ -67,7 +68,7 @@ class ReuseBook:
         return hashes, tokens // size if self._whole else max(tokens - 1, 0) // size
 
     def reuse(self) -> Reuse | None:
-        """The view; None where nothing was asked for."""
+        """Return the view; None without lookups."""
         if not self._asked or not self._prompt_tokens:
             return None
         counts = self._distances.counts
@@ -93,9 +94,9 @@ class ReuseBook:
             least, before = stop, below
 
     def _below(self, distance: int, end: int) -> int:
-        """Uses whose distance is smaller. What a sample tells too many or too few of is made up for at the smallest distance.
+        """Return the uses with a smaller distance. The surplus or lack of a sample is corrected at the smallest distance.
 
-        There stand the blocks that all prompts share: few, and taken or not by chance (SHARDS-adj of the same paper).
+        The blocks that all prompts share are there: few, and sampled or not by chance (SHARDS-adj of the same paper).
         """
         counts = self._distances.counts
         return min(max(counts.below(distance) + self._uses - counts.below(end), 0), self._uses)

@@ -1,12 +1,12 @@
 """Distances of reuse in an LRU list, all capacities at once (Mattson et al. 1970), exact or on a sample of blocks.
 
 A request touches its last block first and its first block last, as `accounting.caches.block_lru` does, and blocks of one chain are
-touched together. So what a request touched last of all stays together in the list: a stretch of its chain, from which later
-requests take the head. The list is therefore kept as stretches, one for each request that still has any, and a request costs
-O(log n) steps for each stretch that it takes from, however many blocks that are.
+touched together. So the blocks that a request touched last stay together in the list: a run of its chain; later requests take its
+head. The list therefore consists of runs, one for each request that still has any, and a request costs O(log n) steps for each run
+that it takes from, for any number of blocks.
 
-Beyond a bound on the blocks that are told apart, those are followed whose hash is below a threshold, which falls as there are more
-(Waldspurger et al., SHARDS, FAST 2015). The hash alone decides, so the sample of a chain is a chain and everything above holds.
+Above a bound on distinct blocks, only blocks whose hash is below a threshold are followed; the threshold falls as there are more
+(Waldspurger et al., SHARDS, FAST 2015). The hash alone decides, so the sample of a chain is a chain and the above applies to it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from kvtool.accounting.views.fenwick import Fenwick
 from kvtool.engine.blocks.hashing import BlockHash
 
 MOST_BLOCKS = 65_536
-"""Distinct blocks that are followed; with fewer in all, distances are exact."""
+"""Distinct blocks that are followed, a bound on memory; with fewer in all, distances are exact."""
 _LEAST_ROOM = 64
+"""Least size of the tree of sums between two renumberings."""
 
 
 class StackDistances:
@@ -30,9 +31,9 @@ class StackDistances:
     def __init__(self, most: int = MOST_BLOCKS) -> None:
         self._most = most
         self.level = 0
-        """Followed are the blocks that a sampling rate of 2^-level takes."""
+        """Blocks are followed at a sampling rate of 2^-level."""
         self.counts = DistanceCounts()
-        """By distance, the blocks that were asked for again."""
+        """Repeated blocks by distance."""
         self._last: dict[BlockHash, int] = {}
         """The request that touched a block last, as its place among those that still have any."""
         self._live = [0] * _LEAST_ROOM
@@ -45,9 +46,9 @@ class StackDistances:
         return len(self._last)
 
     def request(self, blocks: Sequence[BlockHash], asked: int) -> int | None:
-        """Touch a chain of blocks, of which the first `asked` are looked up.
+        """Touch a chain of blocks, and look up the first `asked`.
 
-        Returns the distance of the last of these in the sample of the level so far; None where it is new or not in the sample.
+        Return the distance of the last of these in the sample of the level so far; None if it is new or not in the sample.
         """
         final = blocks[asked - 1] if asked else None
         if self.level:
@@ -64,14 +65,14 @@ class StackDistances:
         return distance if final is not None else None
 
     def _touch(self, blocks: Sequence[BlockHash], asked: int) -> int | None:
-        """Returns the distance of block `asked` - 1; None where it is new."""
+        """Return the distance of block `asked` - 1; None if it is new."""
         if self._next == len(self._live):
             self._close_up()
         last, at, followed = self._last, 0, len(self._last)
         final: int | None = None
         taken: list[tuple[int, int]] = []
         for place, stretch in groupby(map(last.get, blocks)):
-            if place is None:  # nor are those behind it known
+            if place is None:  # later ones are not known either
                 break
             count = sum(1 for _ in stretch)
             distance = followed - self._sums.first(place + 1)

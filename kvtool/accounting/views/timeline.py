@@ -9,16 +9,18 @@ from kvtool.accounting.counts import Counts
 from kvtool.results.views import TimeBin, Timeline
 
 MOST_BINS = 120
+"""Windows of a drawn timeline."""
 MOST_GROUPS = 40
+"""Groups with a timeline in a report."""
 _FIELDS = 3
 """Requests, prompt tokens and hit tokens."""
 
 
 class TimelineBook:
-    """Sums requests, in the order in which they are settled, over windows of equally many of them.
+    """Sum requests, in the order in which they are settled, over windows of equally many.
 
-    The windows are those of all requests together, so that all timelines have one axis. There are at most `MOST_BINS`: then their
-    width doubles, and neighbours are added up.
+    The windows are those of all requests together, so that all timelines have one axis. Above `MOST_BINS` windows, their width
+    doubles, and neighbours are added up.
     """
 
     def __init__(self) -> None:
@@ -64,7 +66,8 @@ class TimelineBook:
         return window
 
     def timelines(self) -> list[Timeline]:
-        """That of all requests, then those of the groups with the most prompt tokens, in the order of their first requests."""
+        """Return the timeline of all requests, then those of the groups with the most prompt tokens, in the order of their first
+        requests."""
         if not self._settled:
             return []
         largest = sorted(self._groups, key=lambda name: -sum(self._groups[name][1::_FIELDS]))[:MOST_GROUPS]
@@ -75,7 +78,7 @@ class TimelineBook:
         ]
 
     def _bins(self, bins: array[int]) -> list[TimeBin]:
-        """Those windows that have any requests."""
+        """Return the windows with requests."""
         return [
             TimeBin(
                 first=at // _FIELDS * self._width,
@@ -98,7 +101,7 @@ def _add(bins: array[int], window: int, requests: int, prompt_tokens: int, hit_t
 
 
 def _halved(bins: array[int]) -> array[int]:
-    """Two windows made one, for all of them."""
+    """Join pairs of windows, in all timelines."""
     if len(bins) // _FIELDS % 2:
         bins.extend([0] * _FIELDS)
     halved = array("q", [0]) * (len(bins) // 2)

@@ -1,4 +1,4 @@
-"""Who shares which prefix: the heaviest parts of the tree of all prompts, by the places where they were written."""
+"""Shared prefixes: the heaviest parts of the tree of all prompts, by their places in the source."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from kvtool.results.views import PrefixTree, TreeNode
 from kvtool.text.tokens.prompt import Ids, Prompt
 
 MOST_NODES = 200
+"""Parts of the drawn tree."""
 MOST_GROUPS = 4
+"""Groups named at a part of the tree."""
 
 
 def prefix_tree(
     trees: Mapping[int, RadixTree], owner: Owner, known: Known, prompts: Iterable[Prompt], *, most: int = MOST_NODES
 ) -> PrefixTree | None:
-    """The view of the tree with most tokens, `trees` being by the unit of their ids; None where there is no prompt.
+    """Return the view of the tree with most tokens, `trees` being by the unit of their ids; None without prompts.
 
-    `known` has the prompts that no edge belongs to. `prompts` are some of all, to tell where text was written.
+    `known` has the prompts without an edge of their own. `prompts` are a sample, to find the places of text in the source.
     """
     weighed = {unit: WeighedTree(tree, unit, owner).heaviest(most, known) for unit, tree in trees.items()}
     if not weighed:
@@ -51,7 +53,7 @@ def _most(part: TreePart) -> list[str]:
 
 
 def _places(parts: Sequence[TreePart], prompts: Iterable[Prompt]) -> list[WrittenPlace]:
-    """Where each part begins, as far as prompts that have text pass it."""
+    """Return the source place where each part begins, if a prompt with text passes it."""
     children: dict[TreePart | None, dict[int, TreePart]] = {}
     for each in parts:
         first = each.edges[0]
@@ -80,7 +82,7 @@ def _next(
 
 
 def _passes(ids: Ids, part: TreePart) -> bool:
-    """Whether a prompt that begins like a part goes on like it, too."""
+    """Return whether a prompt that begins like a part also continues like it."""
     for edge in part.edges:
         start, stop = max(part.start, edge.start), min(part.stop, edge.stop)
         if not np.array_equal(ids[start:stop], edge.ids[start - edge.start : stop - edge.start]):

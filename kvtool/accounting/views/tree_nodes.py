@@ -12,14 +12,15 @@ from kvtool.accounting.prefix_tree import PrefixNode, RadixTree
 Owner = Callable[[int], tuple[str, int]]
 """Group and prompt tokens of a request, by its number."""
 Known = Mapping[PrefixNode, Counter[str]]
-"""Prompts that brought no new token, by the edge at whose end they end and by group."""
+"""Prompts without a new token, by the edge at whose end they end and by group."""
 
 
 @dataclass(slots=True, eq=False)
 class TreePart:
-    """Tokens `[start, stop)` that the same `requests` prompts pass: an edge, several without a branch between them, or half of one.
+    """Tokens `[start, stop)` that the same `requests` prompts pass: an edge, several without a branch between them, or half of
+    one.
 
-    An edge that holds the end of a prompt and the beginning of its answer is two parts: only later prompts pass the second.
+    An edge with the end of a prompt and the beginning of its answer is two parts: only later prompts pass the second.
     """
 
     parent: TreePart | None
@@ -32,12 +33,12 @@ class TreePart:
 
     @property
     def weight(self) -> int:
-        """Tokens of prompts that stand here."""
+        """Tokens of prompts in this part."""
         return (self.stop - self.start) * self.requests
 
 
 class WeighedTree:
-    """A tree read in tokens: `unit` is what one of its ids stands for."""
+    """A tree read in tokens: each id is `unit` tokens."""
 
     def __init__(self, tree: RadixTree, unit: int, owner: Owner) -> None:
         self._tree = tree
@@ -45,7 +46,7 @@ class WeighedTree:
         self._owner = owner
 
     def heaviest(self, most: int, known: Known) -> tuple[int, list[TreePart]]:
-        """The tokens of all prompts, and their heaviest parts with all that stands before these: a parent before its children."""
+        """Return the tokens of all prompts, and their heaviest parts with all parts before these: a parent before its children."""
         total = 0
         heap: list[tuple[int, int, TreePart]] = []
         for order, part in enumerate(self._parts()):
@@ -58,7 +59,7 @@ class WeighedTree:
         return total, chosen
 
     def _parts(self) -> Iterator[TreePart]:
-        """Every part that a prompt passes. Holds no more than the way to it."""
+        """Iterate over every part that a prompt passes, with memory only for the path to it."""
         waiting: list[tuple[TreePart | None, Iterator[PrefixNode], PrefixNode | None]]
         waiting = [(None, iter(self._tree.root.children.values()), None)]
         while waiting:
@@ -88,7 +89,7 @@ class WeighedTree:
         return parent
 
     def _whole(self, node: PrefixNode, requests: int) -> PrefixNode | None:
-        """The child that all of these prompts go on to: nobody branches off there."""
+        """Return the child to which all of these prompts continue, without a branch."""
         return next((child for child in node.children.values() if self._requests(child) == requests), None)
 
     def _requests(self, node: PrefixNode) -> int:
@@ -96,14 +97,14 @@ class WeighedTree:
         return node.uses + (self._owner(node.owner)[1] > node.start * self._unit)
 
     def _end(self, node: PrefixNode) -> tuple[int, int]:
-        """Where, in tokens, the prompt of an edge's owner leaves it, and where it ends."""
+        """Return, in tokens, where the prompt of an edge's owner leaves it, and where it ends."""
         start, stop = node.start * self._unit, node.stop * self._unit
         end = min(max(self._owner(node.owner)[1], start), stop)
         partial = start < end and stop - end < self._unit and not node.children  # the last block of a trace may be
         return end, end if partial else stop
 
     def _stretches(self, node: PrefixNode) -> Iterator[tuple[int, int, int]]:
-        """Start, stop and requests of what an edge's owner asked for, and of what it was answered and others asked for."""
+        """Return start, stop and requests of an edge owner's prompt, and of its answer that others sent."""
         start = node.start * self._unit
         end, stop = self._end(node)
         if start < end:
@@ -127,7 +128,7 @@ class WeighedTree:
             parts = on_edge.get(node, ())
             last = parts[-1] if parts else parent
             if last is None:
-                continue  # nothing below is in
+                continue  # nothing below fits
             group, tokens = self._owner(node.owner)
             if node.start * self._unit < tokens <= node.stop * self._unit:
                 (parts[0] if parts else last).groups[group] += 1
@@ -139,9 +140,9 @@ class WeighedTree:
 
 
 def _with_parents(parts: list[TreePart], most: int) -> list[TreePart]:
-    """Of parts, the first first, those for which there is room with all that stands before them; parents before their children.
+    """Select parts in order, as long as there is room for each with all parts before it; parents before their children.
 
-    Where room is left, what stands before the others fills it.
+    The parts before the others fill any room left.
     """
     chosen: dict[TreePart, list[TreePart]] = {}
     """Each with its children."""

@@ -11,7 +11,9 @@ from kvtool.results.views import Run, WorstPrompt
 from kvtool.text.tokens.prompt import Prompt
 
 MOST_PROMPTS = 12
+"""Requests that a report shows token by token."""
 MOST_OF_GROUP = 4
+"""Shown requests of one group, so that others are shown, too."""
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ class WorstBook:
         hit: int,
         booked: Sequence[Booked],
     ) -> None:
-        """A settled request; `booked` are its tokens with a fate so far."""
+        """Add a settled request; `booked` are its tokens with a fate so far."""
         self._settled += 1
         rank = (hit - num_tokens, self._settled)
         of_group = [kept for kept in self._spread if kept.group == group]
@@ -77,13 +79,13 @@ class WorstBook:
             self._by_owner = {number: one for number, one in self._by_owner.items() if id(one) in used}
 
     def close(self, owner: int, booked: Booked) -> None:
-        """The fate of tokens that had none when their request was settled."""
+        """Set the fate of tokens that had none when their request was settled."""
         kept = self._by_owner.get(owner)
         if kept is not None:
             kept.booked.append(booked)
 
     def prompts(self) -> Iterator[Prompt]:
-        """Those of the worst requests."""
+        """Return the prompts of the worst requests."""
         return (kept.prompt for kept in self._chosen() if kept.prompt is not None)
 
     def worst(self) -> list[WorstPrompt]:
@@ -101,7 +103,7 @@ class WorstBook:
         ]
 
     def _chosen(self) -> list[_Kept]:
-        """At most so many of a group first; then, where there is room, whoever comes next."""
+        """Select at most so many of a group first; then, if there is room, the next ones."""
         more = [kept for kept in self._all if all(kept is not other for other in self._spread)]
         return sorted([*self._spread, *more[: MOST_PROMPTS - len(self._spread)]], key=_rank)
 
@@ -111,7 +113,7 @@ def _rank(kept: _Kept) -> tuple[int, int]:
 
 
 def _runs(kept: _Kept) -> Iterator[Run]:
-    """Neighbours with one fate together."""
+    """Join neighbours with one fate."""
     places = WrittenPlaces(kept.prompt)
     joined: list[Booked] = []
     for each in sorted(kept.booked):

@@ -1,4 +1,4 @@
-"""Where the tokens of a prompt were written."""
+"""Source places of a prompt's tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WrittenPlaces:
         self._ends = list(accumulate(mark.length for mark in self._marks))
 
     def first(self, start: int, stop: int) -> WrittenPlace:
-        """Of the first of tokens `[start, stop)` whose place is known: what a chat template puts around messages has none."""
+        """Return the first known place of tokens `[start, stop)`: a chat template's text around messages has none."""
         if self._prompt is None or not self._marks or start >= stop:
             return NOWHERE
         begin, end = self._prompt.char_range(start), self._prompt.char_range(stop - 1)

@@ -1,1 +1,1 @@
-"""What servers and providers reported of requests, and what they cost."""
+"""Compare servers' and providers' reports on requests with the run, and sum the costs."""

@@ -1,4 +1,4 @@
-"""Requests of a run beside the KV events of a server that ran them: what each one reused there, and who lost what was evicted."""
+"""Compare requests of a run with the KV events of a server that ran them: reuse of each request, and losses to evictions."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class _Sent:
 
 
 class BesideEvents(Book):
-    """Takes the requests of a run in the order of sending; `told` then has what the events of a file say of them."""
+    """Take the requests of a run in the order of sending; `told` then returns the file's facts about them."""
 
     takes_batches = False
 
     def __init__(self, path: str) -> None:
-        """KvtoolError with its place for what is no file of KV events."""
+        """Read the file; KvtoolError, with its place, if it contains no KV events."""
         self.path = path
         self._running: dict[int, _Sent] = {}
-        """By the identity of their jobs."""
+        """Running requests by the identity of their jobs."""
         self._ended: list[_Sent] = []
         self._first: EventBatch | None = None
         self._block_size: int | None = None
         self._tokenless = 0
         self._sessions: set[str] = set()
-        """Those that the server names."""
+        """Sessions that the server names."""
         if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
             raise KvtoolError(
                 f"{path} is no file: KV events are read more than once", hint="write them to a file first"
@@ -86,7 +86,7 @@ class BesideEvents(Book):
         self._ended.append(found)
 
     def told(self, plan: Plan, *, per_request: bool) -> EventReads:
-        """What the file says, beside a run as this plan has it."""
+        """Return the file's facts, compared with a run by this plan."""
         ran = sorted(self._ended, key=lambda one: int(one.prompt.id))
         found = reuse_from_events(read_event_file(self.path), [one.prompt for one in ran if one.whole])
         sums = self._sums(found, ran)
@@ -123,7 +123,7 @@ class BesideEvents(Book):
         )
 
     def _sums(self, found: EventReuse, ran: list[_Sent]) -> EventSums:
-        """Of all batches, each event with the session of the request that it is of."""
+        """Return over all batches each event with the session of its request."""
         names = {place: one.session for one in ran if one.whole for place in found.requests[one.prompt.id].stored}
         counter = EventCounter()
         for number, batch in enumerate(read_event_file(self.path)):
@@ -163,7 +163,7 @@ class BesideEvents(Book):
 
 
 def _of_guesses(guessed: int, *, alone: bool) -> Iterator[str]:
-    """Of requests that begin alike, where neither names of sessions nor times tell which one stored what."""
+    """Describe requests that begin alike, if neither names of sessions nor times show which one stored a block."""
     if not guessed:
         return
     which = f"{plural(guessed, 'request')} that neither an id of its own in the events nor a time tells apart"

@@ -1,4 +1,4 @@
-"""Whether a log is one of hosted models, whose own cache rules then hold without being asked for."""
+"""Detect a log of hosted models, whose own cache rules then apply by default."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ _ENGINE = (
         "ttl",
     ),
 )
-"""Options that say how an engine of one's own is to be run."""
+"""Options that configure an engine of the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostedLog:
-    """A log of hosted models; `timed` where its requests say when they came."""
+    """A log of hosted models; `timed` if its requests have times."""
 
     timed: bool
 
 
 def hosted_log(options: RunOptions, asked: EngineOptions, source: LogSource) -> HostedLog | None:
-    """What of its first requests more than half that name a model show; None for a log of an engine's, or where one is asked for.
+    """Detect hosted models by more than half of its first requests with a model; None for an engine's log, or if an engine is
+    requested.
 
-    A model is hosted where a row of the dated rules is about it: names of open weights are nobody's, unless the log names the API.
+    A model is hosted if a dated rule applies to it: names of open weights have no provider, unless the log names the API.
     """
     said = (options.serving, options.caching, asked)
     if any(getattr(of, name, None) is not None for of in said for name in _ENGINE):
@@ -74,7 +75,7 @@ def _has_rules(turn: Turn) -> bool:
 
 
 def _first_turns(source: LogSource) -> Iterator[Turn]:
-    """Of the first conversations, the first request each."""
+    """Return the first request of each of the first conversations."""
     for number, conversation in enumerate(source.conversations()):
         if number == _LOOKED_AT:
             return

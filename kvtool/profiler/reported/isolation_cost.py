@@ -18,12 +18,12 @@ from kvtool.results.isolation import Isolation, ObservedLine, ObservedPair
 from kvtool.workload.turn import Turn
 
 _MOST = 20
-"""Pairs and lines that are told."""
+"""Pairs and lines in a report; the table stays readable."""
 _KEY = "run:isolate-tenants"
 
 
 def isolation_of(result: RunResult, again: Callable[[Sequence[Fix]], RunResult], *, locate: Locate) -> Isolation | None:
-    """Of a run with several tenants; None where the run was interrupted."""
+    """Return the costs for a run with several tenants; None if the run was interrupted."""
     book = result.book(ObservableBook)
     apart = again([Fix(_KEY, "", "P0", None, "give each tenant a salt", make=lambda: _salted)])
     if apart.partial:

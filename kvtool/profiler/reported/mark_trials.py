@@ -1,4 +1,4 @@
-"""Which prefixes to mark and for how long, by the gaps between their uses, and what that costs in another run."""
+"""Choose the prefixes to mark and their times, by the gaps between their uses, and measure the cost in another run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.money import PrefixAdvice
 
 _MOST_PREFIXES = 5
+"""Prefixes with a row of advice; each may take three more runs."""
 _MOST_TOKENS = 2_000_000
-"""Prompt tokens of a log whose prefixes are tried one by one."""
+"""The most prompt tokens of a log whose prefixes are tried one by one, each with runs of its own."""
 _WORTH = 100
-"""The choice of a way for a prefix is worth at least one in so many of what that of the first one is."""
+"""Least value of a prefix's choice: one part in so many of the first one's value."""
 _KEY = "run:marks"
 
 Again = Callable[[Sequence[Fix]], RunResult]
@@ -36,12 +37,12 @@ class MarkTrials:
     """The prefixes of a run, and other runs with other marks; a run that was interrupted counts as none."""
 
     def __init__(self, result: RunResult, book: MoneyBook, again: Again | None, fixes: Sequence[Fix] = ()) -> None:
-        """`again` runs with fixes (None: nothing is to be tried); those of the run itself are `fixes`."""
+        """Create the trials. `again` runs with fixes (None: no trials); `fixes` are those of the run itself."""
         self._result, self._book, self._again, self._fixes = result, book, again, list(fixes)
         self._trees: dict[str, TimedTree] = {}
         self._candidates: list[_Candidate] = []
         self._applies = book.requests == book.total[book.told].costs.requests
-        """Whether every request is of a provider that stores what is marked, at a price that is known."""
+        """True if every request is of a provider that stores marked prefixes, at a known price."""
         hosted = result.counts.hosted
         for scope, scoped in {} if hosted is None else hosted.trees.items():
             row = book.used.get(scoped.model or "")
@@ -57,24 +58,24 @@ class MarkTrials:
 
     @property
     def tries(self) -> bool:
-        """Whether anything is run again."""
+        """Return whether anything is run again."""
         return self._again is not None
 
     def least(self) -> Decimal | None:
-        """What it costs with each prefix marked as it costs least by its gaps, by a run; None where that does not apply, or changes
-        nothing."""
+        """Return the cost with each prefix marked the cheapest way by its gaps, from a run; None if that does not apply, or
+        changes nothing."""
         ways = {each.node: each.prefix.best for each in self._candidates}
         as_it_is = not any(ways.values()) and all(node.entry is None for node in ways)
         return None if not self._applies or as_it_is else self._total(ways, only=False)
 
     def advice(self) -> list[PrefixAdvice]:
-        """The prefixes for which it matters most, and what the tokens of each cost unmarked and marked for each time.
+        """Return the prefixes that matter most, with the cost of their tokens unmarked and marked for each time.
 
-        What is to be changed is run again each way, in logs that are not too long; the cheapest is that of the runs then.
+        Changes are run again each way, in logs that are not too long; the cheapest is then by those runs.
         """
         shared = [each for each in self._candidates if each.prefix.requests > 1]
         shared.sort(key=lambda one: (-_spread(one.prefix), one.model, one.prefix.end))
-        if shared:  # what hardly matters is not told
+        if shared:  # small differences are not reported
             most = _spread(shared[0].prefix)
             shared = [each for each in shared if _spread(each.prefix) * _WORTH >= most > 0] or shared[:1]
         small = self._book.total[self._book.told].predicted.prompt <= _MOST_TOKENS
@@ -123,12 +124,12 @@ class MarkTrials:
 
 
 def _spread(prefix: MarkedPrefix) -> Decimal:
-    """What the choice makes out."""
+    """Return the difference that the choice makes."""
     return max(prefix.costs) - min(prefix.costs)
 
 
 def _way_now(node: TimedNode) -> int:
-    """How a prefix is marked as it is: by what is stored at its end or behind it."""
+    """Return the current mark of a prefix: by what is stored at its end or after it."""
     longest, stack = None, [node]
     while stack:
         each = stack.pop()

@@ -1,4 +1,4 @@
-"""What a report holds of money and of what was reported, before it is put together."""
+"""Parts of a report on money and reported reads, before they are put together."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kvtool.results.report import GroupRead
 
 @dataclass(frozen=True, slots=True)
 class MoneyTold:
-    """Parts of a report; all None where the log tells of no model that has a price, and of nothing that was read."""
+    """Parts of a report; all None if the log has no model with a price, and no reported reads."""
 
     reported: Reported | None = None
     predicted: Predicted | None = None
     difference: dict[str, int] | None = None
     money: Money | None = None
     groups: Mapping[str, GroupRead] = field(default_factory=dict)
-    """The same by group, of those of which a server told anything."""
+    """The same by group, for groups with a server's reports."""

@@ -1,4 +1,4 @@
-"""What was reported, predicted and paid, as reports have it."""
+"""Reported, predicted and paid sums, in the form of reports."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from kvtool.text.terminal.numbers import plural
 _DAY = 86_400.0
 _MONTH = Decimal("30.4375")
 _MOST_STALE = 3
+"""Models that a notice names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ def money_told(
     gpu: GpuMoney | None,
     reads: MoneyTold | None = None,
 ) -> MoneyTold:
-    """Of a run, of runs with other marks and, where fixes were kept, of the run with them; `reads` is what servers of one's own
-    reported."""
+    """Return the sums of a run, of runs with other marks and, with kept fixes, of the run with them; `reads` are the reports of
+    the user's own servers."""
     book = money_of(result)
     if book is None or not book.known:
         money = None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests)
@@ -119,7 +120,7 @@ def _money(
 
 
 def _best(book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrials) -> Decimal:
-    """The least of what it costs by the rules, with the fixes that were kept, and with each prefix marked best: each by a run."""
+    """Return the least cost by the rules, with the kept fixes, and with each prefix marked best: each from a run."""
     found = [side.costs.predicted.total]
     tried = [marks.least()]
     fixed_money = None if fixed is None else money_of(fixed.result)
@@ -153,7 +154,7 @@ def _group(side: MoneySide, *, told: bool) -> GroupMoney:
 
 
 def _causes(side: MoneySide) -> dict[str, CauseMoney]:
-    """Those of the difference and those of the rules; one name may be both, and is then the sum."""
+    """Return the causes of the difference and those of the rules; a name in both is summed."""
     found: dict[str, CauseMoney] = {}
     for (cause, difference), (tokens, cost) in side.cost.items():
         before = found.get(cause)
@@ -164,7 +165,7 @@ def _causes(side: MoneySide) -> dict[str, CauseMoney]:
 
 
 def _notices(book: MoneyBook) -> list[str]:
-    """What is to be known of the prices: how old they are, which are missing, how far the log's own costs are from them."""
+    """Return notices on the prices: their age, missing ones, and the difference from the log's own costs."""
     told = []
     stale: Mapping[str, int] = {
         model: (book.last_day - row.checked).days

@@ -1,7 +1,7 @@
-"""Why a server of one's own read more or less than the embedded engine: one cause for each token, each of which was tested.
+"""Explain why the user's own server read more or less than the embedded engine: one cause for each token, each of them tested.
 
-What another size of blocks or of the cache explains is what vanishes where the same requests run again with it; the rest is held
-against what the log says. Whatever passes no test is not explained.
+Another size of blocks or of the cache explains the difference that vanishes in a run with that size; the rest is compared with the
+log. Differences that pass no test stay unexplained.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from kvtool.text.align import common_prefix
 from kvtool.text.terminal.numbers import plural
 
 _FEWEST = 3
-"""Different numbers of tokens from which on their common divisor tells a size of blocks."""
+"""Least distinct numbers of tokens whose common divisor gives a size of blocks; fewer share one by chance."""
 _MOST_BLOCKS = 1_000_000
-"""Of a cache that is tried."""
+"""The largest cache that is tried, in blocks; bounds the search."""
 _PART = 5
-"""At most one in so many tokens of the difference may be left by what is said to explain it: chance leaves more."""
+"""An explanation may leave at most one in so many tokens of the difference: chance leaves more."""
 _MOST_PAIRS = 1_000_000
-"""Requests that are compared with earlier ones."""
+"""Requests that are compared with earlier ones, a bound on time."""
 
 
 @dataclass(slots=True)
 class ServerDifference:
-    """Causes with their tokens, in all, by group and by request (in the order of `ServerReads.rows`); what a rerun found out."""
+    """Causes with their tokens, in all, by group and by request (in the order of `ServerReads.rows`), and the results of reruns."""
 
     total: Counter[str] = field(default_factory=Counter)
     groups: dict[int, Counter[str]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class ServerDifference:
 
 
 class _Tokens:
-    """What is predicted of each request on the way from what ran to what was reported, and the causes so far."""
+    """The prediction for each request, step by step from the run to the report, and the causes so far."""
 
     def __init__(self, rows: Sequence[ServerRead]) -> None:
         self.rows = rows
@@ -60,7 +60,7 @@ class _Tokens:
         self.causes[at][cause] = self.causes[at].get(cause, 0) + tokens
 
     def rerun(self, hits: Sequence[int], less: str, more: str) -> int:
-        """Give what vanishes with these hits a cause by whether less or more was reported; how much that is."""
+        """Give the difference that vanishes with these hits a cause, by whether less or more was reported; return its size."""
         before = self.apart
         for at, row in enumerate(self.rows):
             now, other = self.now[at], row.in_theirs(hits[row.kept])
@@ -88,7 +88,7 @@ def explained(reads: ServerReads, plan: Plan) -> ServerDifference:
 
 
 def _nothing_read(tokens: _Tokens) -> bool:
-    """Whether nothing at all was read of requests that repeat others: then no cache was asked."""
+    """Return whether no repeated request read anything: then there was no cache lookup."""
     if any(row.reported for row in tokens.rows) or sum(now > 0 for now in tokens.now) < 2:
         return False
     for at, now in enumerate(tokens.now):
@@ -97,7 +97,7 @@ def _nothing_read(tokens: _Tokens) -> bool:
 
 
 def _by_running_again(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[str]:
-    """What other sizes explain, as far as most of the difference vanishes with them; what they are."""
+    """Test other sizes, which must explain most of the difference; return them."""
     runs = _Runs(reads, plan, tokens)
     size = _block_size(tokens.rows, plan.engine.block_size)
     tried = [plan.engine] if size is None else [plan.engine, _in_blocks(plan.engine, size)]
@@ -125,7 +125,7 @@ def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:
 
 
 def _block_size(rows: Sequence[ServerRead], ours: int) -> int | None:
-    """The size of blocks that all reported numbers have in common; None where that is ours or too few tell it."""
+    """Return the size of blocks that all reported numbers have in common; None if that is ours or too few show it."""
     counts = {row.reported for row in rows if row.reported}
     size = gcd(*counts) if len(counts) >= _FEWEST else 0
     return size if size > 1 and size != ours else None
@@ -142,19 +142,19 @@ class _Runs:
         self._seen: dict[tuple[int, int | None], list[int]] = {}
 
     def hits(self, engine: EngineConfig) -> list[int]:
-        """Of each request, what it hits."""
+        """Return the hits of each request."""
         key = engine.block_size, engine.num_blocks
         if key not in self._seen:
             self._seen[key] = hits_with(self._kept, engine, self._plan.latency)
         return self._seen[key]
 
     def apart(self, engine: EngineConfig) -> int:
-        """By how many tokens that is another number than was reported, request by request."""
+        """Return the distance in tokens from the reported numbers, request by request."""
         hits = self.hits(engine)
         return sum(abs(row.in_theirs(hits[row.kept]) - row.reported) for row in self._rows)
 
     def best_capacity(self, engine: EngineConfig) -> EngineConfig:
-        """The engine with as many blocks as bring what it reads closest to what was reported; as it is where no other do."""
+        """Return the engine with the number of blocks whose reads are closest to the report; by default the given one."""
         size = engine.block_size
         blocks = [(len(one.prompt) + len(one.output)) // size + 1 for one in self._kept]
         low, high = max(blocks) + 1, min(sum(blocks) + 1, _MOST_BLOCKS)
@@ -173,7 +173,7 @@ class _Runs:
 
 
 def _by_what_the_log_says(reads: ServerReads, tokens: _Tokens, size: int) -> None:
-    """Causes of what is left of each request."""
+    """Find causes of each request's rest from the log."""
     pairs = _MOST_PAIRS
     latest = list(accumulate((-inf if isnan(one.end) else one.end for one in reads.kept), max, initial=-inf))
     for at, row in enumerate(tokens.rows):
@@ -191,7 +191,7 @@ def _by_what_the_log_says(reads: ServerReads, tokens: _Tokens, size: int) -> Non
 
 
 def _more(tokens: _Tokens, at: int, size: int) -> None:
-    """Why more of a request was read there."""
+    """Explain why more of a request was read there."""
     row = tokens.rows[at]
     kept = min(row.in_theirs(row.reachable), row.reported) - tokens.now[at]
     tokens.take(at, "larger_cache", kept)
@@ -206,7 +206,7 @@ def _more(tokens: _Tokens, at: int, size: int) -> None:
 
 
 def _was_under_way(reads: ServerReads, row: ServerRead, size: int) -> bool:
-    """Whether nobody who had been answered had sent more than what was read, and somebody who had not been had."""
+    """Return whether no answered request had sent more than the tokens read, but an unanswered one had."""
     prompt, salt = reads.kept[row.kept].prompt, reads.kept[row.kept].salt
     others = [one for one in reads.kept[: row.kept] if one.salt == salt]
     finished = [one for one in others if one.end <= row.arrival]

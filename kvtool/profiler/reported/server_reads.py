@@ -1,4 +1,4 @@
-"""What the servers of a log said that they read from their caches, beside what the embedded engine reads of the same requests."""
+"""Compare the cache reads that the servers of a log reported with the embedded engine's, request by request."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from kvtool.engine.sequential import account
 from kvtool.workload.jobs import Job
 
 MOST_KEPT = 2_000_000
-"""Tokens of requests that are kept to be run again with another cache."""
+"""Tokens of requests that are kept to be run again with another cache, a bound on memory."""
 _WIDTH = 9
+"""Numbers kept for each row."""
 
 
 class ServerRead(NamedTuple):
@@ -40,17 +41,17 @@ class ServerRead(NamedTuple):
     known: int
     kept: int
     cut: bool
-    """Whether the log does not hold all of its prompt."""
+    """True if the log lacks a part of its prompt."""
     arrival: float
     end: float
 
     def in_theirs(self, tokens: int) -> int:
-        """Of our tokens of this prompt, how many its server counts."""
+        """Convert our tokens of this prompt to its server's."""
         return tokens if self.own == self.prompt or not self.own else min(tokens * self.prompt // self.own, self.prompt)
 
 
 class _Kept(NamedTuple):
-    """A request as it can be run again. `arrival` and `end` are seconds, not a number where the log does not say them.
+    """A request that can be run again. `arrival` and `end` are seconds, NaN if the log has none.
 
     `reads`: it looks its prompt up.
     """
@@ -64,7 +65,7 @@ class _Kept(NamedTuple):
 
 
 class ServerReads:
-    """Takes every request that ran; those that no server told anything of are only kept to be run again."""
+    """Take every request that ran; those without a server's report are only kept to be run again."""
 
     def __init__(self, *, before: int = 0) -> None:
         """`before`: requests that ran before the first one that is entered."""
@@ -77,13 +78,13 @@ class ServerReads:
         self.kept: list[_Kept] = []
         self._tokens = self._requests = 0
         self.complete = not before
-        """Whether all requests were kept."""
+        """True if all requests were kept."""
 
     def __len__(self) -> int:
         return len(self._numbers) // _WIDTH
 
     def add(self, job: Job, hit: int, reachable: int, known: int) -> bool:
-        """Enter a request that has ended; whether its server told what it read."""
+        """Enter an ended request; return whether its server reported its reads."""
         turn, call = job.turn, job.turn.call
         began = float("nan") if turn.arrival is None else turn.arrival
         ended = float("nan") if call.end is None or turn.epoch is None else call.end - turn.epoch
@@ -113,7 +114,7 @@ class ServerReads:
             self.kept.append(_Kept(job.ids.astype(np.int32), output, request.cache_salt, reads, began, ended))
 
     def rows(self) -> Iterator[ServerRead]:
-        """Those of which both are known, in the order in which they ended."""
+        """Requests with both figures, in the order in which they ended."""
         numbers, times = self._numbers, self._times
         for at in range(len(self)):
             group, reported, prompt, own, hit, reachable, known, kept, cut = numbers[at * _WIDTH : (at + 1) * _WIDTH]
@@ -122,7 +123,7 @@ class ServerReads:
 
 
 class ServerReadBook(Book):
-    """Compares what servers reported of requests with what the embedded engine read of them."""
+    """Compare servers' reported reads with the embedded engine's."""
 
     def __init__(self) -> None:
         self.reads: ServerReads | None = None
@@ -144,7 +145,7 @@ class ServerReadBook(Book):
 
 
 def hits_with(kept: Sequence[_Kept], config: EngineConfig, latency: LatencyModel) -> list[int]:
-    """What each request hits where they run one at a time in an engine of this configuration; 0 of one that does not fit."""
+    """Return the hits of requests one at a time in an engine of this configuration; 0 for one that does not fit."""
     engine = Engine(config, DryRunner(), VirtualClock(latency))
     hits = []
     for number, one in enumerate(kept):

@@ -1,4 +1,4 @@
-"""What servers of one's own reported beside what the embedded engine read, as reports have it."""
+"""Reads reported by the user's own servers beside the embedded engine's, in the form of reports."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kvtool.results.report import GroupRead, RequestRead
 
 
 def server_told(result: RunResult, reads: ServerReads, plan: Plan) -> tuple[MoneyTold, list[str]]:
-    """Both sums, in all and by group, with the causes between them, and what was found out; requests that are kept one by one get
-    theirs."""
+    """Return both sums, in all and by group, with the causes between them, and the results of tests; requests that are kept one by
+    one get theirs."""
     rows = list(reads.rows())
     if not rows:
         return MoneyTold(), []
@@ -73,7 +73,7 @@ def _group(rows: Sequence[ServerRead], causes: dict[str, int]) -> GroupRead:
 
 
 def _sums(rows: Sequence[ServerRead]) -> tuple[int, int, int]:
-    """Prompt tokens, what is predicted of them and what was reported, as their servers count."""
+    """Return prompt tokens, predicted reads and reported reads, as their servers count."""
     return (
         sum(row.prompt for row in rows),
         sum(row.in_theirs(row.hit) for row in rows),

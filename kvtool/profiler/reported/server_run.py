@@ -1,4 +1,4 @@
-"""A run as a server would have it: what it says of its configuration stands for what no flag says."""
+"""A run with a server's settings: its reported configuration replaces flags that are not given."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEFAULTS: Mapping[str, FactValue | str] = {
     "async_scheduling": EngineConfig.async_scheduling,
     "tokenizer": "built in",
 }
-"""What stands in for what a server does not say."""
+"""Defaults for settings that a server does not report."""
 
 
 def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
@@ -54,7 +54,7 @@ def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
 
 
 def as_server(options: RunOptions, facts: ServerFacts, root: str) -> RunOptions:
-    """The options with what a server says where no flag says it; notes say what was taken, and what is assumed."""
+    """Return the options with a server's settings for flags that are not given; notes list these and the assumed ones."""
     hidden = hidden_by(said_options(options))
     said = {name: value for name, value in facts.options().items() if name not in hidden}
     if options.measuring.events is None:

@@ -1,1 +1,1 @@
-"""One run over a workload: its loop, the books that write down what each request did, and the purposes that choose the books."""
+"""One run over a workload: its loop, the books that record each request, and the purposes that choose the books."""

@@ -1,4 +1,4 @@
-"""Requests of a log that are compared by the process that reads them: finding out what they lost by takes the other one longest."""
+"""Compare requests of a log in the process that reads them: finding their losses takes the other process longest."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from kvtool.workload.turn import Turn
 
 
 class ComparedAhead:
-    """What `read_ahead` wants to know, on both sides: a copy of it goes with the other process."""
+    """Settings of `read_ahead`, on both sides: the other process gets a copy."""
 
     def __init__(self, ledger: Ledger, takes: Callable[[Turn, Prepared], bool]) -> None:
-        """`takes` says whether the pass will enter a request in the ledger, which then asks for each of these in turn."""
+        """Create the settings. `takes` returns whether the pass will enter a request in the ledger, which then asks for each of
+        these in turn."""
         self._ledger = ledger
         self._takes = takes
         self._here: ComparedHere | None = None
         self._there: ComparedThere | None = None
 
     def begun(self) -> None:
-        """There is another process: from now on the ledger is told."""
+        """Note that there is another process: from now on its reports go to the ledger."""
         self._there = self._ledger.comparer = ComparedThere(self._ledger.newline)
 
     def told(self, turn: Turn, made: Prepared) -> ToldComparison | None:
-        """In the other process: what comes of comparing the next request; None: the ledger will not ask."""
+        """Return the comparison of the next request, in the other process; None: the ledger will not ask."""
         if not self._takes(turn, made):
             return None
         return self._compares.told(turn, made.prompt, np.asarray(made.output[:-1], np.int32))
 
     def state(self) -> bytes:
-        """In the other process: what it goes on from."""
+        """Return the state from which the other process continues."""
         return self._compares.state()
 
     @property

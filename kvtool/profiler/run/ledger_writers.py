@@ -1,4 +1,4 @@
-"""How a run writes its ledger: the fate of each token, causes alone, or hits alone."""
+"""Write the ledger of a run: the fate of each token, causes alone, or hits alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LedgerWriter(Protocol):
         ...
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest, /) -> None:
-        """Enter what became of a request."""
+        """Enter the result of a request."""
         ...
 
     def add_batch(self, batch: TracedBatch) -> None:
@@ -73,7 +73,7 @@ def new_ledger(
 
 
 class HitWriter:
-    """Writes what hits in each group, and no fate of any token."""
+    """Write the hits of each group, and no fate of any token."""
 
     takes_batches = True
 
@@ -86,7 +86,7 @@ class HitWriter:
         self.ledger.group(job.turn.group)
 
     def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
-        """Enter what became of a request."""
+        """Enter the result of a request."""
         self.ledger.count(job.turn.group, job.request.num_prompt_tokens, served.hit)
 
     def add_batch(self, batch: TracedBatch) -> None:
@@ -99,18 +99,19 @@ class HitWriter:
 
 
 class CauseWriter:
-    """Writes what hits in each group and the causes of losses, and no fate of any token."""
+    """Write the hits of each group and the causes of losses, and no fate of any token."""
 
     takes_batches = False
 
     def __init__(
         self, plan: Plan, maker: JobMaker, traits: ServerTraits, ledger: Ledger, *, one_in: Mapping[str, int] | None
     ) -> None:
-        """`one_in` has causes looked for in a part of large groups (see `Looks`); their tokens then stand for the whole group."""
+        """Create the writer. `one_in` limits the search for causes to a part of large groups (see `Looks`); their tokens then
+        represent the whole group."""
         self.ledger = ledger
         self.causes = new_causes(plan, maker)
         self.ahead: ComparedAhead | None = None
-        """Where requests are compared by the process that reads them."""
+        """Comparisons by the process that reads the requests."""
         self._plan = plan
         self._maker = maker
         self._traits = traits
@@ -136,7 +137,7 @@ class CauseWriter:
         return entry
 
     def _is_compared(self, job: Job) -> bool:
-        """Return whether causes are looked for in a request: it then gets its texts, and its comparison if that was made ahead."""
+        """Return whether a request's causes are searched: it then gets its texts, and its comparison if that was made ahead."""
         if self.ahead is not None:
             self.ahead.comes(job.turn)
         chosen = job.unit == 1 and self._looks.take(job.turn.group, job.request.num_prompt_tokens)
@@ -146,7 +147,7 @@ class CauseWriter:
         return chosen
 
     def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
-        """Enter what became of a request."""
+        """Enter the result of a request."""
         self.ledger.count(job.turn.group, job.request.num_prompt_tokens, served.hit)
 
     def add_batch(self, batch: TracedBatch) -> None:
@@ -154,13 +155,13 @@ class CauseWriter:
         raise AssertionError(batch)
 
     def close(self) -> None:
-        """Let the causes stand for whole groups."""
+        """Extend the causes to whole groups."""
         for group, weight in self._looks.weights():
             self.causes.scale(group, weight)
 
 
 class FateWriter(CauseWriter):
-    """Writes the fate of each token, and the causes of losses."""
+    """Write the fate of each token, and the causes of losses."""
 
     def __init__(
         self,
@@ -174,7 +175,7 @@ class FateWriter(CauseWriter):
         one_in: Mapping[str, int] | None = None,
         relaxed: Sequence[tuple[str, Hits]] = (),
     ) -> None:
-        """Without `explain` no causes are looked for.
+        """Create the writer. Without `explain` no causes are searched.
 
         `relaxed` are the hits of runs without a limit of the engine, each with the fate that the limit explains, in the order of
         the ladder.
@@ -191,7 +192,7 @@ class FateWriter(CauseWriter):
         self.ledger.settle(entry, served.hit, kinder=self._rungs(job, served))
 
     def _rungs(self, job: Job, served: ServedRequest) -> Rungs | None:
-        """Return the hits without each limit; None where nothing but the size of the cache is known to be in the way."""
+        """Return the hits without each limit; None if only the cache's size is known to limit hits."""
         rungs = list(served.rungs or ())
         for fate, hits in self._relaxed:
             others = hits.get(hits_key(job))
@@ -204,7 +205,7 @@ class FateWriter(CauseWriter):
         self.ledger.enter_traced(batch, evicts=self._may_evict)
 
     def close(self) -> None:
-        """Split what nobody had computed before, check the sums, and let the causes stand for whole groups."""
+        """Split the tokens computed for the first time, check the sums, and extend the causes to whole groups."""
         self.ledger.close()
         super().close()
 

@@ -1,4 +1,4 @@
-"""What runs are for: each purpose chooses how the ledger is written and which books are. A new book is a class and a line here."""
+"""Purposes of runs: each chooses the ledger's writer and the books. A new book is a class and a line here."""
 
 from __future__ import annotations
 
@@ -53,12 +53,13 @@ def explained_run(
     keep: KeptTrace | KeptRequests | None = None,
     events: EventWriter | None = None,
 ) -> RunLoop:
-    """Make the run that a report is about: every token gets its fate, and every loss its cause.
+    """Make the run of a report: every token gets its fate, and every loss its cause.
 
-    `one_in` has causes looked for in a part of large groups; without `explain` none are. `relaxed` are the hits of `HitBook`s of
-    runs without a limit of the engine, by the fate that the limit explains. `by` asks the ledger for sums by session, tenant or
-    line. `views` collects what reports draw, `decode` asks what decode steps read, `money` sums what requests cost, `beside`
-    compares with the KV events of a server, `keep` keeps the requests for later runs, and `events` gets the engine's KV events.
+    `one_in` limits the search for causes to a part of large groups; without `explain` there is none. `relaxed` are the hits of
+    `HitBook`s of runs without a limit of the engine, by the fate that the limit explains. `by` requests the ledger's sums by
+    session, tenant or line. `views` collects the data of charts, `decode` the reads of decode steps, `money` the costs of
+    requests. `beside` compares with the KV events of a server, `keep` keeps the requests for later runs, and `events` gets the
+    engine's KV events.
     """
     from kvtool.profiler.reported.server_reads import ServerReadBook
 
@@ -98,7 +99,7 @@ def explained_run(
 
 
 def cause_run(setup: RunSetup, *, one_in: Mapping[str, int] | None = None) -> RunLoop:
-    """Make a run that tells what hits and what causes losses, and no fate of any token; see `explained_run`."""
+    """Make a run that finds hits and the causes of losses, and no fate of any token; see `explained_run`."""
     plan, maker = setup.plan, setup.maker
     server = setup.make_server(ladder=False)
     ledger = new_ledger(plan, maker, server.traits, find_gaps=True, fates=False)
@@ -110,9 +111,9 @@ def cause_run(setup: RunSetup, *, one_in: Mapping[str, int] | None = None) -> Ru
 def counted_run(
     setup: RunSetup, *, keep_hits: bool = False, money: MoneyBook | None = None, timed: bool = False
 ) -> RunLoop:
-    """Make a run that tells what hits, and no fate of any token.
+    """Make a run that counts hits, and no fate of any token.
 
-    `keep_hits`: request by request. `money` sums what requests cost; `timed` predicts their times, too.
+    `keep_hits`: request by request. `money` sums the costs of requests; `timed` predicts their times, too.
     """
     plan, maker = setup.plan, setup.maker
     server = setup.make_server(ladder=False)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
 
 _MOST_SALTS = 10_000
-"""Bound for hostile logs: nobody has so many tenants whose number must be exact."""
+"""Bound for hostile logs: no real log has so many tenants whose exact number matters."""
 
 Hits = dict[tuple[str, str, int], list[int]]
 """Hit tokens by group, request id and turn; a log may use an id again."""
@@ -59,7 +59,7 @@ class TimeBook(Book):
         self._prefill = prefill
         self._has_clock = has_clock
         self.groups: dict[str, array[float]] = {}
-        """With the cache, by group."""
+        """Times with the cache, by group."""
         self.off: array[float] = array("d")
         """Without the cache; empty where the server has a clock."""
         self.computed: array[int] = array("q")
@@ -98,14 +98,14 @@ class TimeBook(Book):
 
 
 class CounterBook(Book):
-    """Counts what the metrics of a server count beside its lookups."""
+    """Count a server's metrics other than its lookups."""
 
     def __init__(self, *, may_skip_cache: bool) -> None:
-        """`may_skip_cache`: the server knows requests that look nothing up, as vLLM does."""
+        """Create the book. `may_skip_cache`: the server has requests without a lookup, as vLLM does."""
         self._may_skip_cache = may_skip_cache
         self.generation_tokens = 0
         self.uncounted = 0
-        """Requests that look nothing up, so that no counter of their server has them."""
+        """Requests without a lookup, so that no counter of their server includes them."""
         self.uncounted_tokens = 0
         """Prompt tokens of these."""
 
@@ -158,7 +158,7 @@ def _read(job: Job, prediction: Prediction | None) -> RequestRead | None:
 
 
 class PriceBook(Book):
-    """Sums what requests cost, where a provider's rules are followed."""
+    """Sum the costs of requests, if a provider's rules apply."""
 
     def __init__(self, money: MoneyBook, epoch: float | None) -> None:
         """`epoch`: seconds of the clock at which the log begins."""
@@ -175,13 +175,13 @@ class PriceBook(Book):
     def _add(self, job: Job, prediction: Prediction | None, now: float) -> None:
         turn, output = job.turn, len(job.request.output_ids or [])
         if turn.output_text is None and turn.output_ids is None and turn.output_tokens is None:
-            output = 0  # the log does not say that there was an answer
+            output = 0  # the log records no answer
         moment = moment_of(self._epoch, now)
         self.money.add(turn.group, turn.call, prediction, output=output, now=now, moment=moment)
 
 
 class DecodeBook(Book):
-    """Samples what decode steps read: those of the run, or of conversations that would decode together."""
+    """Sample the reads of decode steps: those of the run, or of conversations that would decode together."""
 
     def __init__(self, plan: Plan) -> None:
         self._windows = ConversationWindows(plan)
@@ -190,7 +190,7 @@ class DecodeBook(Book):
 
     @property
     def runner(self) -> Runner | None:
-        """The runner that looks at the steps of the run; None where requests run one at a time."""
+        """The runner that measures the steps of the run; None for requests one at a time."""
         return self._steps
 
     def end(self, job: Job, _entry: LedgerEntry | None, _served: ServedRequest) -> None:

@@ -1,4 +1,4 @@
-"""The loop of a run: each request to the server, and what became of it into the books."""
+"""The loop of a run: each request goes to the server, and the result into the books."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RunLoop:
         return self.result
 
     def rate_so_far(self) -> str:
-        """Return the hit rate of what is entered, for the line of progress."""
+        """Return the hit rate so far, for the line of progress."""
         self._flush()
         return f"{percent(TokenTotals.of(self.result.ledger.totals()).hit_rate)} hit"
 
@@ -96,7 +96,7 @@ class RunLoop:
                     previous = job.output()
 
     def _flush(self) -> None:
-        """Enter in the books what was served in a batch."""
+        """Enter the results of a batch in the books."""
         if self._trace is not None:
             self._trace.flush()
 

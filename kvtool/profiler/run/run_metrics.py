@@ -31,7 +31,7 @@ def run_metrics(plan: Plan, result: RunResult, total: Totals) -> Metrics:
 
 
 def _cache_config(plan: Plan) -> dict[str, str]:
-    """The labels of vLLM's `cache_config_info` that the plan says; "None" where nothing is set, as there."""
+    """Return the plan's labels of vLLM's `cache_config_info`; "None" for unset ones, as there."""
     engine = plan.engine
     tokens = None if engine.num_blocks is None else engine.num_blocks * engine.block_size
     return {

@@ -1,4 +1,4 @@
-"""The result of a run: its ledger, its causes, its other books, and what its server counted."""
+"""The result of a run: its ledger, its causes, its other books, and its server's counts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RunResult:
     left_out: UnservedRequests = field(default_factory=UnservedRequests)
     counts: RunCounts = field(default_factory=RunCounts)
     partial: bool = False
-    """Whether Ctrl-C ended the run early."""
+    """True if Ctrl-C ended the run early."""
 
     def find(self, kind: type[AnyBook]) -> AnyBook | None:
         """Return the book of a kind; None where the run had none."""
@@ -66,6 +66,6 @@ class RunResult:
 
 
 def money_of(result: RunResult) -> MoneyBook | None:
-    """Return the sums of what requests cost; None where the run had none."""
+    """Return the sums of requests' costs; None if the run had none."""
     prices = result.find(PriceBook)
     return None if prices is None else prices.money

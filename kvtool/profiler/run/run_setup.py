@@ -1,4 +1,4 @@
-"""What every run needs, whatever it is for."""
+"""Settings and objects that every run needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
-    """What every run needs, whatever it is for."""
+    """Settings and objects that every run needs."""
 
     plan: Plan
     maker: JobMaker
@@ -47,11 +47,11 @@ class RunSetup:
 
     @property
     def in_order_of_log(self) -> bool:
-        """Whether requests of tokens run one after another as they are in the log."""
+        """Return whether requests of tokens run one after another, in the order of the log."""
         plan = self.plan
         return plan.one_at_a_time and not plan.use_arrivals and not plan.traced
 
     def price_books(self, money: MoneyBook | None) -> list[Book]:
-        """Make the book of prices, where a cache's rules say what is charged."""
+        """Make the book of prices, if a cache's rules define the charges."""
         cache = self.plan.cache
         return [] if money is None or cache is None else [PriceBook(money, cache.epoch)]

@@ -1,4 +1,4 @@
-"""Some turns of each group, kept for fixes that have to know what occurs in its prompts."""
+"""Some turns of each group, kept for fixes that need examples of its prompts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
 _MOST_TURNS = 256
+"""Turns that are kept of each group."""
 _MOST_CHARACTERS = 4_000_000
+"""Characters of text that are kept of each group, a bound on memory."""
 
 
 class SampleBook(Book):
@@ -38,7 +40,7 @@ class SampleBook(Book):
 
 
 def _size(turn: Turn) -> int:
-    """Characters of a turn's text, roughly: what is nested in a message is counted by its own length."""
+    """Return the characters of a turn's text, roughly: nested parts of a message count by their own length."""
     if turn.text is not None:
         return len(turn.text)
     contents = (message.get("content") for message in turn.messages or ())

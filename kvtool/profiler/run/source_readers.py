@@ -1,4 +1,4 @@
-"""How runs read their source: plainly, with a second process that reads ahead, or divided between two."""
+"""Read the source of runs: plainly, with a second process that reads ahead, or divided between two."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kvtool.workload.prepared import Prepared
 from kvtool.workload.turn import Conversation, Source, Turn
 
 FAILED = 400
-"""The first HTTP status that says that a request failed."""
+"""The first HTTP status of an error (4xx, 5xx)."""
 
 Read = Callable[[Source], AbstractContextManager[Iterator[Conversation]]]
 """Gives the conversations of a source."""
@@ -58,7 +58,7 @@ def _is_entered(server: Server, turn: Turn, made: Prepared) -> bool:
 def read_divided(setup: RunSetup, looks: Looks | None = None) -> Read:
     """Divide kept requests between two processes; only those that `looks` takes need their texts.
 
-    This is for runs that need nothing but its tokens of any other request.
+    Use it for runs that need only the tokens of other requests.
     """
     rewrite = setup.rewrite
     if not isinstance(rewrite, CombinedFixes) or not setup.in_order_of_log or setup.plan.cache is not None:

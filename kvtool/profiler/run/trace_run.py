@@ -16,13 +16,13 @@ from kvtool.workload.turn import Turn
 
 _TOGETHER = 1 << 12
 _MOST_BLOCKS = 1 << 20
-"""Requests that go into the books together, and known blocks of theirs."""
+"""Limits of a batch, in requests and in known blocks, so that its arrays stay small."""
 _MOST_GROUPS = 64
 """Groups of which requests may go together: more would make small batches of each."""
 
 
 class TraceRun:
-    """Does what `Run.begin` and `Run.end` do, with the same results; the books have what is taken after `flush`."""
+    """Do the work of `Run.begin` and `Run.end`, with the same results; the books have the requests after `flush`."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TraceRun:
     ) -> None:
         self.serve = by_number.serve
         self.queries = 0
-        """Tokens that were looked up, and `hit_queries` those that were found."""
+        """Tokens looked up, and `hit_queries` those found."""
         self.hit_queries = 0
         self._numbers = numbers
         self._serve_chain = by_number.serve_chain
@@ -52,7 +52,7 @@ class TraceRun:
         self._batch = TracedBatch(self._size)
 
     def take(self, turn: Turn) -> bool:
-        """Serve a request; False for one that is to be looked at: it has more to it, or does not fit."""
+        """Serve a request; return False for one that needs the long way: it has more data, or does not fit."""
         hashed = turn.hashed
         if (
             hashed is None
@@ -86,7 +86,7 @@ class TraceRun:
         return 0 < tokens < self._longest and min(tokens + answer - 1, self._longest) <= self._most_tokens
 
     def flush(self) -> None:
-        """Enter in the books what was served since the last time."""
+        """Enter in the books the requests served since the last call."""
         batch = self._batch
         if not len(batch):
             return

@@ -64,7 +64,7 @@ class WorkloadRuns:
         self._prices = prices
         self._tries = tries
         self._requests: int | None = None
-        """How many a whole run takes, once there has been one."""
+        """Number of requests of a whole run, after the first one."""
 
     def run(
         self,
@@ -76,7 +76,7 @@ class WorkloadRuns:
         part: LogPart | None = None,
         by_number: bool = True,
     ) -> RunResult:
-        """Run the workload, or a `part` of it, with these fixes. `by_number`: blocks of traces may go by number."""
+        """Run the workload, or a `part` of it, with these fixes. `by_number`: blocks of traces may be numbered."""
         self.begin(stage, part)
         source: Source = self.source
         renderer, numbers = self.renderer, None
@@ -111,9 +111,9 @@ class WorkloadRuns:
         beside: BesideEvents | None,
         events: EventWriter | None,
     ) -> RunResult:
-        """Run what the report is about, and keep its requests for runs that try something else; see `explained_run`.
+        """Make the run of the report, and keep its requests for runs with changes; see `explained_run`.
 
-        `views`: what reports draw is collected, too.
+        `views`: the data of charts is collected, too.
         """
         plan = self.plan
         traced = plan.traced and events is None
@@ -149,12 +149,12 @@ class WorkloadRuns:
         return result
 
     def priced(self, stage: str, fixes: Sequence[Fix]) -> RunResult:
-        """Run with fixes; sum what requests cost, and predict when they are answered."""
+        """Run with fixes; sum the costs of requests, and predict when they are answered."""
         purpose = partial(counted_run, money=self._money_book(), timed=True)
         return self.run(stage, self.plan, purpose, fixes=fixes)
 
     def relaxed_hits(self) -> list[tuple[str, Hits]]:
-        """Run without each limit of the engine, for requests that run together; return the hits by the fate that it explains."""
+        """Run without each limit of the engine, for concurrent requests; return the hits by the fate that the limit explains."""
         from kvtool.accounting.caches.relaxed_configs import full_attention, kinder_configs
 
         plan = self.plan
@@ -168,7 +168,7 @@ class WorkloadRuns:
         return found
 
     def tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: bool) -> RunResult:
-        """One pass over a part with fixes; its causes count for all of the log."""
+        """Make one pass over a part with fixes; its causes count for all of the log."""
         purpose = cause_run if explain else counted_run
         result = self.run("trying fixes in a part", self.plan, purpose, fixes=fixes, part=part)
         for group, weight in part.weights.items():
@@ -177,7 +177,7 @@ class WorkloadRuns:
         return result
 
     def tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> RunResult:
-        """One pass with fixes, its totals and causes; `one_in` has causes looked for in a part of large groups."""
+        """Make one pass with fixes and return totals and causes; `one_in` limits the search to a part of large groups."""
         purpose = partial(cause_run, one_in=one_in) if explain else counted_run
         result = self.run("trying fixes", self.plan, purpose, fixes=fixes)
         result.forget_requests()
@@ -185,11 +185,11 @@ class WorkloadRuns:
 
     @property
     def _may_try(self) -> bool:
-        """Whether the run of a trace may lose anything that is worth another run."""
+        """Return whether the run of a trace may lose enough to be worth another run."""
         return self._tries and (self.plan.engine.num_blocks is not None or self.plan.cache is not None)
 
     def _money_book(self) -> MoneyBook | None:
-        """Make the sums of what requests cost; None where no provider's rules are followed."""
+        """Make the sums of requests' costs; None if no provider's rules apply."""
         if self._prices is None or not self.plan.hosted:
             return None
         from kvtool.accounting.prices.money_book import MoneyBook
@@ -197,7 +197,8 @@ class WorkloadRuns:
         return MoneyBook(self._prices())
 
     def begin(self, stage: str, part: LogPart | None = None) -> None:
-        """Tell the progress what comes: as many requests as in the last pass, or in the workload, or what the log's bytes say."""
+        """Tell the progress the total: as many requests as in the last pass, or in the workload, or an estimate from the log's
+        bytes."""
         source, limit = self.source, self.plan.limit
         total = self._requests if part is None else part.requests
         if total is None and (workload := workload_file(source)) is not None and workload.requests is not None:
@@ -205,7 +206,7 @@ class WorkloadRuns:
         self.progress.stage(stage, total, self.share_read if isinstance(source, LogSource) else None)
 
     def share_read(self) -> float | None:
-        """Of a log that is read for the first time: by its bytes, or by the requests that are wanted of it."""
+        """Return the read share of a log that is read for the first time: by its bytes, or by the wanted requests."""
         assert isinstance(self.source, LogSource)
         share, limit = self.source.share_read(), self.plan.limit
         return share if limit is None else max(share or 0.0, self.progress.done / limit)
