@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from kvtool.report.words.routing_words import routing_answer
-from kvtool.report.words.setting_words import ENOUGH, block_size_answer, ttl_answer
+from kvtool.report.words.what_if_answers import (
+    ENOUGH,
+    block_size_answer,
+    routing_answer,
+    split_answer,
+    tier_answer,
+    ttl_answer,
+)
 from kvtool.report.words.what_if_columns import POLICIES
-from kvtool.report.words.what_if_fleet_words import split_answer, tier_answer
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural

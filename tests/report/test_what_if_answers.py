@@ -1,4 +1,4 @@
-"""What the first line says of tiers and of split fleets."""
+"""The first line of sweeps: tiers, split fleets, routers, replicas, times to live and block sizes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvtool.report.words.routing_words import routing_answer
-from kvtool.report.words.what_if_fleet_words import split_answer, tier_answer
+from kvtool.report.words.what_if_answers import block_size_answer, routing_answer, split_answer, tier_answer, ttl_answer
+from kvtool.report.words.what_if_words import answer
 from kvtool.results.documents.what_if import SweepRow
+from tests.report import what_if_documents as made
 
 
 def row(axis: str, **fields: Any) -> SweepRow:
@@ -108,3 +109,61 @@ def test_an_objective_that_no_tier_and_no_split_meets() -> None:
 def test_the_router_that_serves_most_within_the_objectives_is_named() -> None:
     rows = [served("random", 2, 2.0, 1.0, axis="routing"), served("dynamo", 2, 3.0, 4.0, axis="routing")]
     assert "Most within the objectives serves dynamo: 4.00 requests/s, 1.00 there" in routing_answer(rows)
+
+
+@pytest.mark.parametrize(
+    ("rates", "reachable", "said"),
+    [
+        ([0.1, 0.39, 0.4, 0.4], 0.4, "60 s is enough: hit rate 39.0%"),
+        ([0.4, 0.4, 0.4, 0.4], 0.4, "The time to live changes nothing from 30 s to 1 h: hit rate 40.0%"),
+        ([0.0, 0.1, 0.2, 0.3], 0.4, "No time to live that was tried is enough: the longest, 1 h, hits 30.0%"),
+        ([0.1], 0.4, "No time to live that was tried is enough: the longest, 30 s, hits 10.0%"),
+        ([0.39], 0.4, "30 s is enough: hit rate 39.0%"),
+        ([], 0.4, ""),
+    ],
+)
+def test_the_shortest_time_that_keeps_most(rates: list[float], reachable: float, said: str) -> None:
+    rows = [made.row("ttl", rate, ttl_seconds=ttl) for rate, ttl in zip(rates, (30, 60, 300, 3600), strict=False)]
+    said = said.replace("60 s", "1 min")
+    assert ttl_answer(rows, reachable) == said
+    assert ttl_answer(rows[::-1], reachable) == said
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ([0.4, 0.39, 0.385, 0.1], "Blocks of 16 tokens hit most, 40.0% of the prompts; 64 lose little, 38.5%"),
+        ([0.4, 0.3, 0.2, 0.1], "Blocks of 16 tokens hit most, 40.0% of the prompts"),
+        ([0.3, 0.4, 0.2, 0.1], "Blocks of 32 tokens hit most, 40.0% of the prompts"),
+        ([0.4] * 4, "The block size changes nothing from 16 to 128 tokens: 40.0% of the prompts hit"),
+        ([0.4], "Blocks of 16 tokens hit most, 40.0% of the prompts"),
+        ([], ""),
+    ],
+)
+def test_the_largest_block_that_loses_little(rates: list[float], said: str) -> None:
+    rows = [made.row("block-size", rate, block_size=16 << step) for step, rate in enumerate(rates)]
+    assert block_size_answer(rows) == said
+    assert block_size_answer(rows[::-1]) == said
+
+
+def test_of_several_rooms_the_largest_counts() -> None:
+    def rows(*rooms: int | None) -> list[object]:
+        return [
+            made.row("block-size", rate, block_size=size, capacity=None if room is None else room // size)
+            for size in (16, 48)
+            for room, rate in zip(rooms, (0.2, 0.4 - size / 1000), strict=True)
+        ]
+
+    assert block_size_answer(rows(100, 1000)) == (  # type: ignore[arg-type] # rows they are
+        "Blocks of 16 tokens hit most with room for 992 tokens, 38.4% of the prompts"
+    )
+    assert block_size_answer(rows(100, None)) == "Blocks of 16 tokens hit most, 38.4% of the prompts"  # type: ignore[arg-type] # rows
+
+
+@pytest.mark.parametrize(
+    ("case", "first"), [("ttls", "No time to live"), ("block_sizes", "Blocks of 16 tokens hit most")]
+)
+def test_it_stands_before_what_an_unlimited_cache_hits(case: str, first: str) -> None:
+    said = answer(made.CASES[case]())
+    assert said.startswith(first)
+    assert said.endswith(". An unlimited cache hits 40.0% of 1,000 blocks.")
