@@ -37,7 +37,7 @@ _OF_MONEY = (
     "kvtool.profiler.reported.isolation_cost",
     "kvtool.report.words.money_lines",
     "kvtool.report.terminal.profile_blocks.money_block",
-    "kvtool.report.terminal.profile_blocks.isolation",
+    "kvtool.report.views.isolation",
 )
 _OF_ADVICE = ("kvtool.fixes.", "kvtool.profiler.advice.")
 _WITHOUT_ADVICE = {"kvtool.fixes.fix", "kvtool.profiler.advice.trials"}

@@ -28,7 +28,8 @@ SECTIONS = {
     "turns": "Turns of conversations",
     "sums": "Tokens by session",
     "ttft": "Time to first token",
-    "memory": "Decode and KV memory",
+    "decode": "Decode step",
+    "memory": "KV cache",
     "boundaries": "Hits by block size",
     "config": "Configuration",
 }

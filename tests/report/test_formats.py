@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from kvtool.report.formats.github import step_summary
-from kvtool.report.formats.markdown_text import code, prose
+from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import fingerprints, relative
 from kvtool.report.registry import FORMATS
 from kvtool.report.write_options import WriteOptions

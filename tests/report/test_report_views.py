@@ -16,9 +16,9 @@ from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.cli.app import run
 from kvtool.report.terminal.next_command import shorten_place
-from kvtool.report.terminal.profile_blocks.boundary import boundary_hint
 from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
 from kvtool.report.terminal.profile_blocks.ledger_sums import costliest
+from kvtool.report.views.boundaries import boundary_hint
 from kvtool.results.report import Cause, SumRow, Unlock
 from kvtool.text.terminal.console import cell_width, make_console
 from tests import made_results
@@ -256,7 +256,7 @@ def test_the_hint_on_block_sizes_is_given_where_it_matters() -> None:
     book.add("g", 1000, 520)  # 512 tokens hit; of 2,000 that is a quarter
     assert (
         boundary_hint([each.boundary() for each in book])
-        == "blocks of 528 tokens would hit 0.0%, not 25.6%: see --boundaries"
+        == "blocks of 528 tokens would hit 0.0%, not 25.6% (--boundaries)"
     )
     shared = BoundaryBook(16)
     shared.add("g", 100_000, 0)

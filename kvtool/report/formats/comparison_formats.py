@@ -7,8 +7,8 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.fates import FATES
-from kvtool.report.formats.markdown_text import code, prose
 from kvtool.report.formats.svg import svg_of
+from kvtool.report.markdown.text import code, prose
 from kvtool.report.terminal.comparison import cause_text, fate_rows, points, print_comparison, sentence, warnings
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.comparison import CauseMove, Comparison, GroupMove, WorkloadMove

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from kvtool.report.formats.markdown_text import code, prose
 from kvtool.report.formats.svg import svg_of
+from kvtool.report.markdown.text import code, prose
 from kvtool.report.terminal.plan_views.engine_table import print_engine_table
 from kvtool.report.words.engine_words import STATUS, answer, evidence, heading, limits, loss_of, losses, row_name
 from kvtool.report.write_options import WriteOptions

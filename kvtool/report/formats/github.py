@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvtool.diagnose.finding_cost import by_cost
-from kvtool.report.formats import markdown
+from kvtool.report.markdown import comment
 from kvtool.report.places import OutputPlace, Places
 from kvtool.report.words.finding_words import sentences, title_of
 from kvtool.report.write_options import WriteOptions
@@ -40,7 +40,7 @@ def write(result: CheckResult, options: WriteOptions) -> str:
 
 def step_summary(result: CheckResult, options: WriteOptions) -> str:
     """The same result as markdown, for the file that GITHUB_STEP_SUMMARY names: at most 1 MB of UTF-8."""
-    return markdown.document(result, options, limit=_MOST_SUMMARY, size=lambda text: len(text.encode(errors="replace")))
+    return comment.document(result, options, limit=_MOST_SUMMARY, size=lambda text: len(text.encode(errors="replace")))
 
 
 def _lines(result: CheckResult, options: WriteOptions) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kvtool.diagnose.codes import CodeEntry, entry_of
-from kvtool.report.formats.markdown_text import block
+from kvtool.report.markdown.text import block
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
 from kvtool.report.words.finding_words import name_of, sentences
 from kvtool.report.write_options import WriteOptions

@@ -8,8 +8,8 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from kvtool.report.formats.csv_table import cell_text
-from kvtool.report.formats.markdown_text import code, prose
 from kvtool.report.formats.svg import svg_of
+from kvtool.report.markdown.text import code, prose
 from kvtool.report.outputs import OutputFile, write_texts
 from kvtool.report.terminal.plan_views.what_if import print_what_if
 from kvtool.report.words.what_if_columns import columns

@@ -11,10 +11,10 @@ from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.report.answer import needed_tiers
 from kvtool.report.html.charts.drawing import rectangle
-from kvtool.report.html.commands import shown_command
 from kvtool.report.html.fixes import before_after, before_after_keys
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.report.views.page_commands import shown_command
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet
 from kvtool.results.report import Report

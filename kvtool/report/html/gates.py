@@ -9,7 +9,8 @@ from markupsafe import Markup
 from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import arrows, element, share
-from kvtool.report.html.page_parts import Drawing, Figure, Key, Section, StatusWord, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.section import Cell, Figure, Section, StatusWord, Table, TableColumn
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
 from kvtool.results.gate_words import dollars, durations, goodputs, percents
@@ -32,7 +33,7 @@ def checks_table(checks: list[Check], *, several: bool) -> Table | None:
         return None
     ordered = sorted(checks, key=lambda check: _ORDER.index(check.status))
     compared = any(check.baseline is not None for check in checks)
-    rows: list[tuple[object, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for check in ordered[:_MOST_CHECKS]:
         of = (check.workload,) if several else ()
         rows.append(
@@ -95,11 +96,11 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section 
     if "baseline" in kinds:
         keys.append(Key(_swatch("before"), "baseline: the hit rate that was recorded"))
     more = len(report.groups) - _MOST_DRAWN
-    return Section(
+    return DrawnSection(
         f"{prefix}-groups",
         "Groups against gates" if gates else "Groups",
         ("Part of the prompt tokens that came from the cache.",),
-        drawings,
+        drawings=drawings,
         layout="multiples" if len(drawings) > _MOST_WIDE else "single",
         keys=keys,
         tables=[] if alone else [_table(report, gates)],
@@ -186,7 +187,7 @@ def _table(report: Report, gates: Mapping[str | None, Sequence[Check]]) -> Table
 
 def _row(
     group: Group, gates: Mapping[str | None, Sequence[Check]], worst: Finding | None, timed: bool, evicts: bool
-) -> tuple[object, ...]:
+) -> tuple[Cell, ...]:
     tokens, requests = max(group.prompt_tokens, 1), max(group.requests, 1)
     cold = group.fates.get("first_use", 0) + group.fates.get("unique", 0)
     ttft = group.predicted_ttft

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kvtool.report.answer import Answer
-from kvtool.report.html.commands import shown_command
+from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural, size
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.report.html.page_parts import Section, Table, TableColumn
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.report.words.money_lines import money_view
 from kvtool.results.report import Report
 
@@ -18,7 +18,7 @@ def money_section(report: Report, prefix: str) -> Section | None:
         TableColumn("Cost", "number"),
         TableColumn("Of it"),
     )
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (
             line.label,
             line.rate,

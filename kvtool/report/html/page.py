@@ -15,17 +15,18 @@ from kvtool.report.html.charts.reuse import capacity_section, distance_section
 from kvtool.report.html.charts.rulers import rulers_section
 from kvtool.report.html.charts.timeline import timeline_section
 from kvtool.report.html.charts.waterfall import token_strip, waterfall
-from kvtool.report.html.commands import missing_views
 from kvtool.report.html.fates import paints
 from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards, tiers_of
 from kvtool.report.html.gates import checks_of, checks_table, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
 from kvtool.report.html.money import money_section
-from kvtool.report.html.page_parts import Drawing, Key, Missing, Section, StatusWord
+from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.report.html.render import page_sections
 from kvtool.report.html.tables import boundaries_section, causes_section, config_section, sums_section, turns_section
 from kvtool.report.html.template_environment import template_environment
-from kvtool.report.html.tenants import tenants_section
-from kvtool.report.html.times import memory_section, ttft_section
+from kvtool.report.views.order import ENGINE, LOGITS, TOKENS
+from kvtool.report.views.page_commands import missing_views
+from kvtool.report.views.section import Missing, Section, StatusWord
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
@@ -128,7 +129,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
     after = [
         waterfall(report, prefix),
         money_section(report, prefix),
-        tenants_section(report, prefix),
+        *page_sections(report, TOKENS, prefix),
         groups_section(report, result, prefix),
         icicle_section(report, prefix),
         timeline_section(report, prefix),
@@ -140,8 +141,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
         sums_section(report, prefix),
     ]
     details = [
-        ttft_section(report, prefix),
-        memory_section(report, prefix),
+        *page_sections(report, (*ENGINE, LOGITS), prefix),
         boundaries_section(report, prefix),
         config_section(report, prefix),
     ]

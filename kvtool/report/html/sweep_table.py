@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.report.html.page_parts import Table, TableColumn
+from kvtool.report.views.section import Cell, Table, TableColumn
 from kvtool.report.words.what_if_columns import columns, setting_of, settings
 from kvtool.results.documents.what_if import SweepRow
 
@@ -15,7 +15,7 @@ _MANY_ROWS = 40
 def sweep_table(caption: str, rows: Sequence[SweepRow]) -> Table:
     """What rows differ in and what comes of it, in the order of the rows; folded where they are many."""
     shown = [column for column in columns(rows) if column.kind != "command"]
-    cells: list[tuple[object, ...]] = [tuple(column.cell(row) for column in shown) for row in rows[:_MOST_ROWS]]
+    cells: list[tuple[Cell, ...]] = [tuple(column.cell(row) for column in shown) for row in rows[:_MOST_ROWS]]
     return Table(
         caption,
         tuple(TableColumn(_capital(column.head), column.kind) for column in shown),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kvtool.report.html.charts.drawing import drawing, line, rectangle
 from kvtool.report.html.charts.waterfall import fate_shares
 from kvtool.report.html.fates import fate_name
-from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Boundary, Cause, Report, SumRow
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -31,7 +32,7 @@ def causes_section(report: Report, prefix: str) -> Section | None:
         report.causes, key=lambda cause: (-cause.blame_tokens, cause.group, cause.path, cause.line, cause.column)
     )
     shown = ordered[:_MOST_CAUSES]
-    rows: list[tuple[object, ...]] = [_cause(cause) for cause in shown]
+    rows: list[tuple[Cell, ...]] = [_cause(cause) for cause in shown]
     columns = (
         TableColumn("Place", "code"),
         TableColumn("Group"),
@@ -56,7 +57,7 @@ def causes_section(report: Report, prefix: str) -> Section | None:
     return Section(f"{prefix}-causes", "Causes and what fixing them unlocks", (lead,), tables=[table])
 
 
-def _cause(cause: Cause) -> tuple[object, ...]:
+def _cause(cause: Cause) -> tuple[Cell, ...]:
     place = f"{cause.path}:{cause.line}:{cause.column}" if cause.in_source else cause.part or cause.path
     if not cause.in_source and cause.line_in_text:
         place += f", line {cause.line_in_text + 1:,}"
@@ -78,7 +79,7 @@ def _cause(cause: Cause) -> tuple[object, ...]:
 
 def turns_section(report: Report, prefix: str) -> Section | None:
     """Hit rates by turn; None where no conversation has a second one."""
-    rows: list[tuple[object, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for group in report.groups:
         if len(group.turns) > 1:
             rows += [
@@ -123,11 +124,11 @@ def boundaries_section(report: Report, prefix: str) -> Section | None:
         TableColumn("Nothing shared", "number"),
         TableColumn("Smallest edit that gains a block", "prose"),
     )
-    return Section(
+    return DrawnSection(
         identity,
         title,
         (_BOUNDARIES_TOLD,),
-        [
+        drawings=[
             _left_over(f"{identity}-{number}", boundary)
             for number, boundary in enumerate(shown[:6])
             if len({one.tokens for one in boundary.left_over}) > 1
@@ -147,7 +148,7 @@ def boundaries_section(report: Report, prefix: str) -> Section | None:
     )
 
 
-def _boundary(boundary: Boundary, sizes: list[int]) -> tuple[object, ...]:
+def _boundary(boundary: Boundary, sizes: list[int]) -> tuple[Cell, ...]:
     hits = {one.block_size: one.hit_tokens for one in boundary.sizes}
     tokens = max(boundary.prompt_tokens, 1)
     edit = boundary.edit
@@ -203,7 +204,7 @@ def sums_section(report: Report, prefix: str) -> Section | None:
     return Section(f"{prefix}-sums", f"Tokens by {report.sums.by}", tables=[table])
 
 
-def _sum(row: SumRow) -> tuple[object, ...]:
+def _sum(row: SumRow) -> tuple[Cell, ...]:
     lost = [(fate, count) for fate, count, _ in fate_shares(row.fates) if fate != "hit" and count]
     told = f"{fate_name(lost[0][0])} {percent(lost[0][1] / max(row.prompt_tokens, 1))}" if lost else "none"
     return row.key, f"{row.requests:,}", f"{row.prompt_tokens:,}", percent(row.hit_rate), f"{row.lost_tokens:,}", told

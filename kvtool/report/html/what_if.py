@@ -15,9 +15,9 @@ from kvtool.report.html.charts.scales import short_count
 from kvtool.report.html.charts.split_map import split_section
 from kvtool.report.html.charts.sweep_lines import block_size_section, capacity_section, policy_section, ttl_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile
-from kvtool.report.html.page_parts import Section, Table, TableColumn
 from kvtool.report.html.sweep_table import row_commands, sweep_table
 from kvtool.report.html.template_environment import template_environment
+from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.report.words.what_if_commands import flags_again
 from kvtool.report.words.what_if_words import answer, enough_row, heading, legend
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument

@@ -14,11 +14,12 @@ from kvtool.report.terminal.profile_blocks.engine_details import print_details
 from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
 from kvtool.report.terminal.profile_blocks.group_table import print_groups
 from kvtool.report.terminal.profile_blocks.ledger_sums import print_sums
-from kvtool.report.terminal.profile_blocks.reuse_lines import reuse_lines
 from kvtool.report.terminal.profile_blocks.times import print_measured, print_predicted
 from kvtool.report.terminal.profile_blocks.token_fates import print_fates
 from kvtool.report.terminal.profile_blocks.turn_table import print_turns
+from kvtool.report.terminal.render import print_section
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
+from kvtool.report.views.order import LOGITS, TOKENS, sections
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict_of import verdict_on
@@ -90,11 +91,9 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     if report.sums is not None:
         put(console)
         print_sums(console, report.sums)
-    if report.isolation is not None:
-        from kvtool.report.terminal.profile_blocks.isolation import print_isolation
-
+    for section in sections(TOKENS, report, "terminal"):
         put(console)
-        print_isolation(console, report.isolation, plain)
+        print_section(console, section)
     if shown.details or len(report.groups) > 1:
         put(console)
         print_groups(console, report, timelines, plain)
@@ -114,12 +113,12 @@ def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
     plain = ascii_only(console)
     if shown.details:
         put(console)
-        print_details(console, report, plain, boundaries=shown.boundaries)
+        print_details(console, report, plain)
     else:
         print_measured(console, report, plain)
         say(console, "--details: decode step, block alignment, KV cache, p99", style="dim")
-    for text in reuse_lines(report, plain=plain):
-        say(console, text)
+    for section in sections([LOGITS], report, "terminal"):
+        print_section(console, section)
     if shown.held_by and not report.partial:
         _held(console, shown.held_by, plain)
     verdict = verdict_on(report)

@@ -16,8 +16,9 @@ from kvtool.report.html.charts.scales import (
     ticks_with_room,
     whole_count,
 )
-from kvtool.report.html.page_parts import Drawing, Key, Section
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
 from kvtool.report.html.sweep_table import sweep_table
+from kvtool.report.views.section import Section
 from kvtool.report.words.what_if_columns import level_moment
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
@@ -115,11 +116,11 @@ def fleet_section(
     words: SectionWords, rows: Sequence[SweepRow], drawings: list[Drawing], keys: list[Key], notes: Sequence[str]
 ) -> Section:
     """Drawings beside each other, and all rows as a table below."""
-    return Section(
+    return DrawnSection(
         words.identity,
         words.title,
         (words.lead,),
-        drawings,
+        drawings=drawings,
         layout="pair",
         keys=keys,
         tables=[sweep_table(words.title, rows)],

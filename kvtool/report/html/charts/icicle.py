@@ -10,7 +10,8 @@ from kvtool.report.html.charts.drawing import axis, drawing, label, rectangle
 from kvtool.report.html.charts.scales import round_ticks
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
-from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import PrefixTree, TreeNode
 from kvtool.text.terminal.numbers import percent, plural
@@ -48,11 +49,11 @@ def icicle_section(report: Report, prefix: str) -> Section | None:
     if tree.left_out:
         held += f"; {plural(tree.left_out, 'token')} stand in smaller ones"
     more = len(tree.nodes) - len(nodes)
-    return Section(
+    return DrawnSection(
         identity,
         _TITLE,
         (_LEAD, f"{held}."),
-        [Drawing(_svg(f"{identity}-icicle", nodes, spans, numbers))],
+        drawings=[Drawing(_svg(f"{identity}-icicle", nodes, spans, numbers))],
         keys=_keys(nodes),
         tables=[_table(nodes, heaviest, report.totals.requests)],
         notes=(f"{more:,} more pieces are not drawn.",) if more > 0 else (),
@@ -187,7 +188,7 @@ def _place(node: TreeNode) -> str:
 
 
 def _table(nodes: Sequence[TreeNode], heaviest: Sequence[int], requests: int) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (
             f"{number}",
             _where(node),

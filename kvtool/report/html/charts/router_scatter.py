@@ -11,8 +11,9 @@ from kvtool.report.html.charts.drawing import drawing, label, line
 from kvtool.report.html.charts.line_chart import form, level_texts, y_levels
 from kvtool.report.html.charts.scales import AxisScale, Tick, amount_scale, rate_scale, tick_anchor, ticks_with_room
 from kvtool.report.html.markup import element, share
-from kvtool.report.html.page_parts import Drawing, Key, Section
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
 from kvtool.report.html.sweep_table import sweep_table
+from kvtool.report.views.section import Section
 from kvtool.report.words.what_if_columns import level_moment, moment
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
@@ -138,8 +139,14 @@ def routing_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
     if left_out := len(scatter.named) - scatter.labelled:
         notes.append(f"{plural(left_out, 'name')} had no room; the table has all of them.")
     caption = "TTFT p99 against hit rate"
-    return Section(
-        identity, title, (lead,), [Drawing(svg, caption)], keys=scatter.keys(), tables=tables, notes=tuple(notes)
+    return DrawnSection(
+        identity,
+        title,
+        (lead,),
+        drawings=[Drawing(svg, caption)],
+        keys=scatter.keys(),
+        tables=tables,
+        notes=tuple(notes),
     )
 
 

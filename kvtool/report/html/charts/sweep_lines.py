@@ -17,8 +17,9 @@ from kvtool.report.html.charts.scales import (
     ticks_with_room,
     whole_count,
 )
-from kvtool.report.html.page_parts import Drawing, Section
+from kvtool.report.html.page_parts import Drawing, DrawnSection
 from kvtool.report.html.sweep_table import sweep_table
+from kvtool.report.views.section import Section
 from kvtool.report.words.what_if_columns import POLICIES, how_sure
 from kvtool.report.words.what_if_words import enough_row
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
@@ -61,7 +62,7 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
     )
     svg = chart.draw(f"{identity}-chart", title, told)
     tables = [sweep_table(title, rows)]
-    return Section(identity, title, (lead,), [Drawing(svg)], keys=chart.keys(), tables=tables)
+    return DrawnSection(identity, title, (lead,), drawings=[Drawing(svg)], keys=chart.keys(), tables=tables)
 
 
 def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
@@ -72,7 +73,7 @@ def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
     capacities = sorted({float(row.capacity or 0) for row in drawn})
     tables = [sweep_table(title, rows)]
     if len(capacities) < 2:
-        return Section(identity, title, (lead,), _bars(identity, rows), layout="multiples", tables=tables)
+        return DrawnSection(identity, title, (lead,), drawings=_bars(identity, rows), layout="multiples", tables=tables)
     names = [name for name in POLICIES if any(row.policy == name for row in drawn)]
     scale = scale_of(capacities, wide=2)
     chart = LineChart(
@@ -98,7 +99,7 @@ def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
         for line in chart.lines
     )
     svg = chart.draw(f"{identity}-chart", "Hit rate of policies by capacity", f"Blocks and hit rates: {told}.")
-    return Section(identity, title, (lead,), [Drawing(svg)], keys=chart.keys(), tables=tables)
+    return DrawnSection(identity, title, (lead,), drawings=[Drawing(svg)], keys=chart.keys(), tables=tables)
 
 
 def ttl_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
@@ -166,7 +167,7 @@ def _rates(
     )
     told = "; ".join(f"{write(x_of(row) or 0.0)}: {percent(row.hit_rate)}" for row in drawn[:40])
     svg = chart.draw(f"{identity}-chart", f"Hit rate by {title.lower()}", f"{told}.")
-    return Section(identity, title, (lead,), [Drawing(svg)], keys=chart.keys(), tables=tables)
+    return DrawnSection(identity, title, (lead,), drawings=[Drawing(svg)], keys=chart.keys(), tables=tables)
 
 
 def _tokens(document: WhatIfDocument, row: SweepRow) -> int | None:

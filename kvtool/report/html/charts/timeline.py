@@ -5,7 +5,8 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import area, drawing, label, line, path, plot
-from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import TimeBin, Timeline
 from kvtool.text.terminal.numbers import percent, plural
@@ -36,13 +37,13 @@ def timeline_section(report: Report, prefix: str) -> Section | None:
         notes.append(f"{more:,} more groups are not drawn.")
     if still:
         notes.append(f"Not drawn, as it hardly moves: that of {plural(still, 'group')}.")
-    return Section(
+    return DrawnSection(
         identity,
         _TITLE,
         (
             "Requests in the order in which they were settled; each step is the part of its requests' tokens that were hits.",
         ),
-        drawings,
+        drawings=drawings,
         layout="multiples",
         tables=[_table(lines)],
         notes=tuple(notes),
@@ -123,7 +124,7 @@ def _y(rate: float, height: float) -> float:
 
 
 def _table(lines: list[Timeline]) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (
             timeline.group if timeline.group is not None else "all requests",
             f"{one.first + 1:,}",

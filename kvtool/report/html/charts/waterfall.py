@@ -7,7 +7,8 @@ from markupsafe import Markup
 from kvtool.accounting.ledger.fates import DECIDED_BY
 from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import fate_class, fate_fill, fate_meaning, fate_name, legend
-from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import plural, shares
 
@@ -28,11 +29,11 @@ def waterfall(report: Report, prefix: str) -> Section | None:
     lead = [f"All {plural(total, 'prompt token')}, what each cause takes away, and what is left: the hits."]
     if report.absent_fates:
         lead.append(_untold(set(report.absent_fates)))
-    return Section(
+    return DrawnSection(
         f"{prefix}-tokens",
         "Where prompt tokens went",
         tuple(lead),
-        [Drawing(_svg(f"{prefix}-waterfall", total, parts))],
+        drawings=[Drawing(_svg(f"{prefix}-waterfall", total, parts))],
         tables=[_table(total, parts)],
     )
 
@@ -96,7 +97,7 @@ def _row(
 
 
 def _table(total: int, parts: list[tuple[str, int, str]]) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (fate_name(fate), f"{count:,}", text, fate_meaning(fate)) for fate, count, text in parts
     ]
     rows.append(("sum", f"{total:,}", "100.0%", ""))

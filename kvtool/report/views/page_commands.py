@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import quote
 
-from kvtool.report.html.page_parts import Missing
+from kvtool.report.views.section import Missing
 from kvtool.results.report import Report
 from kvtool.text.terminal.console import sanitize
 
@@ -24,4 +24,6 @@ def missing_views(report: Report) -> Missing | None:
     """Where the result was saved without what charts draw; None where it has that."""
     if report.views is not None:
         return None
-    return Missing("This result was saved without what charts draw. A new profile records it:", profile_command(report))
+    return Missing(
+        "This result was saved without what charts draw.", "A new profile records it:", profile_command(report)
+    )

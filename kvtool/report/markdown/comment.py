@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.report.answer import Answer, answer_of
-from kvtool.report.formats.markdown_text import block, code, prose
+from kvtool.report.markdown.render import section_lines
+from kvtool.report.markdown.text import block as fenced
+from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import relative
+from kvtool.report.views.order import TOKENS, sections
 from kvtool.report.words.finding_words import cost_told, gain_of, name_of
-from kvtool.report.words.isolation_lines import isolation_view
 from kvtool.report.words.money_lines import money_view
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
@@ -51,7 +53,8 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
     _findings(page, result.findings, options.root)
     for report in result.reports:
         page.add(_money(report), "table")
-        page.add(_tenants(report), "table")
+        for section in sections(TOKENS, report, "pages"):
+            page.add("\n".join(section_lines(section, code(report.workload))) + "\n", "table")
         page.add(_details(report), "table")
     page.add(f"\n<sub>kvtool {prose(result.version)}{_counted(result)}</sub>\n")
     return page.text()
@@ -165,11 +168,11 @@ def _finding(finding: Finding, root: str) -> str:
     text = "<br>\n  ".join(lines) + "\n"
     if finding.example is not None and finding.example.was_line is not None and finding.example.now_line is not None:
         lines_of_pair = _marked("was", finding.example.was_line), _marked("now", finding.example.now_line)
-        text += _indented(block("\n".join(lines_of_pair)))
+        text += _indented(fenced("\n".join(lines_of_pair)))
     elif finding.snippet is not None:
-        text += _indented(block(_marked(str(finding.line) if finding.in_source else "...", finding.snippet)))
+        text += _indented(fenced(_marked(str(finding.line) if finding.in_source else "...", finding.snippet)))
     if finding.patch and len(finding.patch) <= _MOST_PATCH:
-        text += f"\n  <details><summary>Patch</summary>\n\n{_indented(block(finding.patch, 'diff'))}\n  </details>\n"
+        text += f"\n  <details><summary>Patch</summary>\n\n{_indented(fenced(finding.patch, 'diff'))}\n  </details>\n"
     return text
 
 
@@ -217,19 +220,6 @@ def _money(report: Report) -> str:
         lines += ["", f"| {' | '.join(table.columns)} |", f"|---{'|--:' * (len(table.columns) - 1)}|"]
         lines += [f"| {' | '.join(prose(cell, cell=True) for cell in row)} |" for row in table.rows]
     return "\n".join([*lines, *(f"\n- {prose(note)}" for note in view.notes)]) + "\n"
-
-
-def _tenants(report: Report) -> str:
-    """What keeping tenants apart costs; nothing where the report has none of it."""
-    if report.isolation is None:
-        return ""
-    view = isolation_view(report.isolation)
-    lines = [f"\n**{code(report.workload)}: {view.title}**\n", *(f"- {prose(line)}" for line in view.lines)]
-    for table in (view.pairs, view.sources):
-        if table is not None:
-            lines += ["", f"| {' | '.join(table.columns)} |", f"|{'---|' * (len(table.columns) - 1)}--:|"]
-            lines += [f"| {' | '.join(prose(cell, cell=True) for cell in row)} |" for row in table.rows]
-    return "\n".join(lines) + "\n"
 
 
 def _details(report: Report) -> str:

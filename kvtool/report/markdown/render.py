@@ -1,0 +1,40 @@
+"""Sections in Markdown: what users wrote is shown as code, so that nothing in it is markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kvtool.report.markdown.text import prose
+from kvtool.report.views.section import Cell, Section, Table
+
+
+def section_lines(section: Section, of: str) -> list[str]:
+    """Return a section as lines: what it is `of` with its title, the lead, tables and notes."""
+    lines = [f"\n**{of}: {prose(section.title)}**\n", *(f"- {prose(text)}" for text in section.lead)]
+    for table in section.tables:
+        if table.only != "terminal":
+            lines += ["", *table_lines(table)]
+    notes = (section.missing.text, *section.notes) if section.missing is not None else section.notes
+    return [*lines, *(f"\n- {prose(note)}" for note in notes)]
+
+
+def table_lines(table: Table) -> list[str]:
+    """Return head, rule and rows of a table."""
+    places = [place for place, column in enumerate(table.columns) if column.only != "terminal"]
+    columns = [table.columns[place] for place in places]
+    rule = "".join("--:|" if column.kind == "number" else "---|" for column in columns)
+    return [
+        _row(column.head for column in columns),
+        f"|{rule}",
+        *(_row(cells([row[place] for place in places])) for row in table.rows),
+        *(f"\n- {prose(note)}" for note in table.notes),
+    ]
+
+
+def cells(row: Sequence[Cell]) -> Iterable[str]:
+    """Escape the cells of a row."""
+    return (prose(str(cell), cell=True) for cell in row)
+
+
+def _row(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"

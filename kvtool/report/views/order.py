@@ -1,0 +1,41 @@
+"""The blocks of a profile that every format shows, in order. A new block is a file `views/NAME.py` and its line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+
+from kvtool.report.views.section import Only, Section
+from kvtool.results.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The view in `views/NAME.py`, which is imported only for a report that `has` something for it."""
+
+    name: str
+    has: Callable[[Report], bool] = lambda _: True
+    only: Only = "all"
+
+    def section(self, report: Report) -> Section | None:
+        """Return what the view says of the report; None where the report has nothing of it."""
+        if not self.has(report):
+            return None
+        view: Callable[[Report], Section | None] = import_module(f"kvtool.report.views.{self.name}").view
+        return view(report)
+
+
+def sections(blocks: Iterable[Block], report: Report, form: Only) -> Iterator[Section]:
+    """Yield the blocks of a report that a format shows."""
+    for block in blocks:
+        if block.only in ("all", form) and (section := block.section(report)) is not None:
+            yield section
+
+
+TOKENS = (Block("isolation", lambda report: report.isolation is not None),)
+"""Blocks below where the tokens went; in a comment on a pull request as well."""
+ENGINE = (Block("times"), Block("decode"), Block("alignment", only="terminal"), Block("memory"))
+"""Details of the engine: at the end of a page, and in the terminal with `--details`."""
+LOGITS = Block("logits", lambda report: report.kv_cache_dtype is not None or report.ttft.measured is not None)
+"""It is below the measured times."""
