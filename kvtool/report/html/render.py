@@ -11,10 +11,14 @@ from kvtool.results.report import Report
 
 
 def page_sections(report: Report, blocks: Iterable[Block], prefix: str) -> Iterator[Section]:
-    """Yield the blocks that a report has, with the columns and tables that pages show."""
+    """Yield the blocks that a report has, each with the prefix in its anchor."""
     for section in sections(blocks, report, "pages"):
-        tables = [_table(table) for table in section.tables if table.only != "terminal"]
-        yield replace(section, id=f"{prefix}-{section.id}", tables=tables)
+        yield page_section(replace(section, id=f"{prefix}-{section.id}"))
+
+
+def page_section(section: Section) -> Section:
+    """Return a section with the tables and columns that pages show."""
+    return replace(section, tables=[_table(table) for table in section.tables if table.only != "terminal"])
 
 
 def _table(table: Table) -> Table:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
-
-from markupsafe import Markup
 
 from kvtool.report.html.charts.fleet_lines import replicas_section, tier_section
 from kvtool.report.html.charts.router_scatter import routing_section
@@ -15,37 +11,30 @@ from kvtool.report.html.charts.scales import short_count
 from kvtool.report.html.charts.split_map import split_section
 from kvtool.report.html.charts.sweep_lines import block_size_section, capacity_section, policy_section, ttl_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile
+from kvtool.report.html.sections_page import sections_page
 from kvtool.report.html.sweep_table import row_commands, sweep_table
-from kvtool.report.html.template_environment import template_environment
 from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.report.words.what_if_commands import flags_again
 from kvtool.report.words.what_if_words import answer, enough_row, heading, legend
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
-from kvtool.text.terminal.runner_commands import blunt_xml
-from kvtool.version import __version__
 
 _TABLE = "table"
 
 
 def what_if_page(document: WhatIfDocument) -> str:
-    """The whole page; nothing of it is loaded from anywhere, it has no script, and no prompt is quoted."""
-    environment = template_environment()
-    style = "".join(environment.get_template(name).render() for name in ("style.css.jinja", "what_if.css.jinja"))
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    return blunt_xml(
-        environment.get_template("what_if.html.jinja").render(
-            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-            style=Markup(style),  # noqa: S704 - files of ours, without anything of the result
-            version=__version__,
-            title=document.input,
-            facts=heading(document),
-            notes=document.notes,
-            answer=list(_answer(document)),
-            tiles=list(_tiles(document)),
-            sections=_sections(document),
-            legend="" if document.answer else legend(document),
-        )
+    """Return the whole page, which quotes no prompt."""
+    return sections_page(
+        _sections(document),
+        title=document.input,
+        head_title=f"What if: {document.input}",
+        brand="what if",
+        facts=heading(document),
+        notes=document.notes,
+        answer=list(_answer(document)),
+        tiles=list(_tiles(document)),
+        note="" if document.answer else f"How it was counted: {legend(document)}.",
+        footer="Each row is the same requests, counted again with one thing changed.",
     )
 
 
