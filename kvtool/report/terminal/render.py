@@ -40,8 +40,11 @@ def print_table(console: Console, shown: Table) -> None:
     places = [place for place, column in enumerate(shown.columns) if column.only != "pages"]
     columns = [_column(shown.columns[place], first=place == places[0]) for place in places]
     rows = [[sanitize(str(row[place]), ascii_only=plain) for place in places] for row in shown.rows]
-    if shown.columns[places[0]].cut:
-        columns, rows = _cut(columns, rows, console.width, plain)
+    cut = shown.columns[places[0]].cut
+    columns, rows = _fitted(columns, rows, console.width, cut)
+    if cut:
+        room = max(room_for_first(columns, rows, console.width), _LEAST)
+        rows = [[shorten_place(row[0], room, ascii_only=plain), *row[1:]] for row in rows]
     head, *lines = table(columns, rows, console.width, ascii_only=plain)
     if is_plain(console):
         put(console, head)
@@ -66,15 +69,16 @@ def _column(column: TableColumn, *, first: bool) -> Column:
     return Column(head, align, keep=column.keep, prose=column.kind == "prose")
 
 
-def _cut(columns: list[Column], rows: list[list[str]], width: int, plain: bool) -> tuple[list[Column], list[list[str]]]:
-    """Make room in a table: names keep `_EASY` cells as long as columns can go, then they are cut in their middle."""
-    longest = max((cell_width(row[0]) for row in rows), default=0)
-    while True:
-        room = room_for_first(columns, rows, width)
-        optional = [(column.keep, -place) for place, column in enumerate(columns) if column.keep is not None]
-        if room >= min(longest, _EASY) or not optional:
+def _fitted(
+    columns: list[Column], rows: list[list[str]], width: int, cut: bool
+) -> tuple[list[Column], list[list[str]]]:
+    """Leave out columns of a table that is too wide, those of one `keep` together; `cut` names need `_EASY` cells at most."""
+    longest = max(
+        (cell_width(text) for text in (*([] if cut else [columns[0].title]), *(row[0] for row in rows))), default=0
+    )
+    for keep in sorted({column.keep for column in columns if column.keep is not None}):
+        if room_for_first(columns, rows, width) >= (min(longest, _EASY) if cut else longest):
             break
-        last = -min(optional)[1]
-        columns = columns[:last] + columns[last + 1 :]
-        rows = [row[:last] + row[last + 1 :] for row in rows]
-    return columns, [[shorten_place(row[0], max(room, _LEAST), ascii_only=plain), *row[1:]] for row in rows]
+        kept = [place for place, column in enumerate(columns) if column.keep != keep]
+        columns, rows = [columns[place] for place in kept], [[row[place] for place in kept] for row in rows]
+    return columns, rows
