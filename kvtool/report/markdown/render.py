@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from kvtool.report.markdown.text import prose
-from kvtool.report.views.section import Cell, Section, Table
+from kvtool.report.markdown.text import code, prose
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 
 
 def section_lines(section: Section, of: str) -> list[str]:
     """Return a section as lines: what it is `of` with its title, the lead, tables and notes."""
     lines = [f"\n**{of}: {prose(section.title)}**\n", *(f"- {prose(text)}" for text in section.lead)]
+    lines += [f"- **{label}:** {prose(text)}" for label, text in section.settings]
     for table in section.tables:
         if table.only != "terminal":
             lines += ["", *table_lines(table)]
@@ -26,14 +27,16 @@ def table_lines(table: Table) -> list[str]:
     return [
         _row(column.head for column in columns),
         f"|{rule}",
-        *(_row(cells([row[place] for place in places])) for row in table.rows),
+        *(_row(_cell(row[place], table.columns[place]) for place in places) for row in table.rows),
+        *([f"\n{table.left_out}"] if table.left_out else []),
         *(f"\n- {prose(note)}" for note in table.notes),
     ]
 
 
-def cells(row: Sequence[Cell]) -> Iterable[str]:
-    """Escape the cells of a row."""
-    return (prose(str(cell), cell=True) for cell in row)
+def _cell(cell: Cell, column: TableColumn) -> str:
+    text = str(cell)
+    is_name = column.kind == "code" or column.cut
+    return code(text, cell=True) if is_name and text else prose(text, cell=True)
 
 
 def _row(texts: Iterable[str]) -> str:
