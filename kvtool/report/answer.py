@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvtool.accounting.ledger.fates import FATES
 from kvtool.report.terminal.next_command import allowing, with_flag, without, without_shown
+from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens
 from kvtool.text.terminal.numbers import percent, plural
@@ -117,8 +117,8 @@ def _lost(report: Report, finding: Finding | None) -> str:
     lost = lost_tokens(totals)
     if not lost:
         return ""
-    fates = sorted(((-count, fate) for fate, count in report.fates.items() if count and fate != "hit"))
-    most = ", then ".join(f"{FATES.get(fate, fate)} ({-count:,})" for count, fate in fates[:_LOSSES_NAMED])
+    fates = [(fate, count) for fate, count, _ in fate_shares(report.fates) if count and fate != "hit"]
+    most = ", then ".join(f"{fate_name(fate)} ({count:,})" for fate, count in fates[:_LOSSES_NAMED])
     return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all), most as {most}"
 
 

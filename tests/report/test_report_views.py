@@ -17,8 +17,8 @@ from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.cli.app import run
 from kvtool.report.terminal.next_command import shorten_place
 from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
-from kvtool.report.terminal.profile_blocks.ledger_sums import costliest
 from kvtool.report.views.boundaries import boundary_hint
+from kvtool.report.views.sums import costliest
 from kvtool.results.report import Cause, SumRow, Unlock
 from kvtool.text.terminal.console import cell_width, make_console
 from tests import made_results

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.report.html.markup import element
 from kvtool.report.html.page_parts import Key
+from kvtool.report.views.fates import fate_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,6 @@ _TEXTURES = {
 Gradients, not patterns: in a PDF these would be a bitmap for every shape that is painted with one.
 """
 _UNKNOWN = Look("new", "wide", "this version does not know it")
-
-
-def fate_name(fate: str) -> str:
-    """In words."""
-    return FATES.get(fate, fate.replace("_", " "))
 
 
 def fate_meaning(fate: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
@@ -10,13 +10,13 @@ from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import arrows, element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
-from kvtool.report.views.section import Cell, Figure, Section, StatusWord, Table, TableColumn
+from kvtool.report.views.groups import COLD_NOTE, groups_table, worst_status
+from kvtool.report.views.section import Cell, Section, StatusWord, Table, TableColumn
 from kvtool.results.check import CheckResult
-from kvtool.results.finding import Finding
 from kvtool.results.gate_words import dollars, durations, goodputs, percents
 from kvtool.results.report import Group, Report, lost_tokens
 from kvtool.results.verdict import Check, Kind
-from kvtool.text.terminal.numbers import duration, percent
+from kvtool.text.terminal.numbers import percent
 
 _MOST_DRAWN = 20
 _MOST_WIDE = 5
@@ -103,8 +103,11 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section 
         drawings=drawings,
         layout="multiples" if len(drawings) > _MOST_WIDE else "single",
         keys=keys,
-        tables=[] if alone else [_table(report, gates)],
-        notes=(f"{more:,} groups that lost less are not drawn.",) if more > 0 else (),
+        tables=[] if alone else [groups_table(report, gates, _MOST_ROWS, {})],
+        notes=(
+            *(() if alone else (COLD_NOTE,)),
+            *((f"{more:,} groups that lost less are not drawn.",) if more > 0 else ()),
+        ),
     )
 
 
@@ -145,74 +148,14 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
         height += 16
     if reach > hit:
         figures.append(f"reachable {percent(reach)}")
-    return Drawing(drawing(identity, f"Hit rate of {name}", told, height, shapes), name, tuple(figures), _worst(checks))
-
-
-def _worst(checks: Sequence[Check]) -> StatusWord | None:
-    """Of the one that fared worst; None where there is none."""
-    found = {check.status for check in checks}
-    return next((StatusWord(_WORDS[status], status) for status in _ORDER if status in found), None)
+    return Drawing(
+        drawing(identity, f"Hit rate of {name}", told, height, shapes), name, tuple(figures), worst_status(checks)
+    )
 
 
 def _swatch(class_: str) -> Markup:
     mark = element("line", x1=share(0.5), x2=share(0.5), y1=0, y2=12, class_=class_)
     return element("svg", mark, class_="swatch", width=18, height=12, aria_hidden="true")
-
-
-def _table(report: Report, gates: Mapping[str | None, Sequence[Check]]) -> Table:
-    worst: dict[str, Finding] = {}
-    for finding in report.findings:
-        worst.setdefault(finding.group, finding)
-    timed = any(group.predicted_ttft is not None for group in report.groups)
-    evicts = any(group.fates.get("evicted") for group in report.groups)
-    rows = [_row(group, gates, worst.get(group.name), timed, evicts) for group in report.groups[:_MOST_ROWS]]
-    columns = (
-        TableColumn("Group"),
-        TableColumn("Requests", "number"),
-        TableColumn("Tokens per request", "number"),
-        TableColumn("Hit rate", "number"),
-        TableColumn("Reachable", "number"),
-        TableColumn("Lost per request", "number"),
-        TableColumn("Blocked", "number"),
-        *((TableColumn("Evicted", "number"),) if evicts else ()),
-        TableColumn("Cold", "number"),
-        *((TableColumn("TTFT p50, predicted", "number"),) if timed else ()),
-        *((TableColumn("Gate", "word"),) if gates else ()),
-        TableColumn("Worst finding", "word"),
-    )
-    note = "Cold: first uses of a prefix and what is seen once. Shares are of the group's prompt tokens."
-    more = max(len(report.groups) - _MOST_ROWS, 0)
-    return Table("Groups", columns, rows, more=more, notes=(note,), sorts="groups")
-
-
-def _row(
-    group: Group, gates: Mapping[str | None, Sequence[Check]], worst: Finding | None, timed: bool, evicts: bool
-) -> tuple[Cell, ...]:
-    tokens, requests = max(group.prompt_tokens, 1), max(group.requests, 1)
-    cold = group.fates.get("first_use", 0) + group.fates.get("unique", 0)
-    ttft = group.predicted_ttft
-    return (
-        group.name,
-        _count(group.requests),
-        _count(group.prompt_tokens / requests),
-        _rate(group.hit_rate),
-        _rate(group.reachable_hit_rate),
-        _count(lost_tokens(group) / requests),
-        _rate(group.fates.get("blocked", 0) / tokens),
-        *((_rate(group.fates.get("evicted", 0) / tokens),) if evicts else ()),
-        _rate(cold / tokens),
-        *((Figure(duration(ttft.p50), ttft.p50) if ttft is not None else "",) if timed else ()),
-        *((_worst(gates.get(group.name, ())) or "none",) if gates else ()),
-        f"{worst.code} {worst.severity}" if worst is not None else "none",
-    )
-
-
-def _count(value: float) -> Figure:
-    return Figure(f"{value:,.0f}", value)
-
-
-def _rate(value: float) -> Figure:
-    return Figure(percent(value), value)
 
 
 def _what(check: Check) -> str:

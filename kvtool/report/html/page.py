@@ -19,12 +19,11 @@ from kvtool.report.html.fates import paints
 from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards, tiers_of
 from kvtool.report.html.gates import checks_of, checks_table, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
-from kvtool.report.html.money import money_section
 from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.report.html.render import page_sections
-from kvtool.report.html.tables import boundaries_section, causes_section, config_section, sums_section, turns_section
+from kvtool.report.html.tables import boundaries_section, causes_section, config_section, turns_section
 from kvtool.report.html.template_environment import template_environment
-from kvtool.report.views.order import ENGINE, LOGITS, TOKENS
+from kvtool.report.views.order import COST, ENGINE, LOGITS, TOKENS
 from kvtool.report.views.page_commands import missing_views
 from kvtool.report.views.section import Missing, Section, StatusWord
 from kvtool.report.write_options import WriteOptions
@@ -128,8 +127,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
     strip, keys = token_strip(report, prefix)
     after = [
         waterfall(report, prefix),
-        money_section(report, prefix),
-        *page_sections(report, TOKENS, prefix),
+        *page_sections(report, (*COST, *TOKENS), prefix),
         groups_section(report, result, prefix),
         icicle_section(report, prefix),
         timeline_section(report, prefix),
@@ -138,7 +136,6 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
         rulers_section(report, prefix),
         causes_section(report, prefix),
         turns_section(report, prefix),
-        sums_section(report, prefix),
     ]
     details = [
         *page_sections(report, (*ENGINE, LOGITS), prefix),

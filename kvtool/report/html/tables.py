@@ -1,13 +1,11 @@
-"""Sections that are tables above all: causes, turns, block sizes, sums, and what the figures depend on."""
+"""Sections that are tables above all: causes, turns, block sizes, and what the figures depend on."""
 
 from __future__ import annotations
 
 from kvtool.report.html.charts.drawing import drawing, line, rectangle
-from kvtool.report.html.charts.waterfall import fate_shares
-from kvtool.report.html.fates import fate_name
 from kvtool.report.html.page_parts import Drawing, DrawnSection
 from kvtool.report.views.section import Cell, Section, Table, TableColumn
-from kvtool.results.report import Boundary, Cause, Report, SumRow
+from kvtool.results.report import Boundary, Cause, Report
 from kvtool.text.terminal.numbers import percent, plural
 
 _MOST_CAUSES = 100
@@ -21,7 +19,6 @@ _COLUMNS_TOLD = (
     "Alone and so far: the group's hit rate, measured again with nothing but this fix, and with it and those before it."
 )
 _MOST_GROUPS = 20
-_MOST_SUMS = 40
 
 
 def causes_section(report: Report, prefix: str) -> Section | None:
@@ -185,29 +182,6 @@ def _left_over(identity: str, boundary: Boundary) -> Drawing:
         identity, f"Tokens left over in the last shared block of {boundary.group}", told or "none", height + 2, shapes
     )
     return Drawing(svg, boundary.group)
-
-
-def sums_section(report: Report, prefix: str) -> Section | None:
-    """Tokens by session, tenant or line, as `--by` asked; None where it did not."""
-    if report.sums is None:
-        return None
-    rows = [_sum(row) for row in sorted(report.sums.rows, key=lambda row: (-row.lost_tokens, row.key))[:_MOST_SUMS]]
-    columns = (
-        TableColumn(report.sums.by.title(), "code"),
-        TableColumn("Requests", "number"),
-        TableColumn("Tokens", "number"),
-        TableColumn("Hit rate", "number"),
-        TableColumn("Lost", "number"),
-        TableColumn("Most of it"),
-    )
-    table = Table(f"Tokens by {report.sums.by}", columns, rows, more=max(len(report.sums.rows) - _MOST_SUMS, 0))
-    return Section(f"{prefix}-sums", f"Tokens by {report.sums.by}", tables=[table])
-
-
-def _sum(row: SumRow) -> tuple[Cell, ...]:
-    lost = [(fate, count) for fate, count, _ in fate_shares(row.fates) if fate != "hit" and count]
-    told = f"{fate_name(lost[0][0])} {percent(lost[0][1] / max(row.prompt_tokens, 1))}" if lost else "none"
-    return row.key, f"{row.requests:,}", f"{row.prompt_tokens:,}", percent(row.hit_rate), f"{row.lost_tokens:,}", told
 
 
 def config_section(report: Report, prefix: str) -> Section:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 
-from kvtool.accounting.ledger.fates import FATES
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.report.answer import Answer, answer_of
-from kvtool.report.markdown.render import section_lines
+from kvtool.report.markdown.render import section_lines, table_lines
 from kvtool.report.markdown.text import block as fenced
 from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import relative
-from kvtool.report.views.order import TOKENS, sections
+from kvtool.report.views.fates import fate_name, fate_shares
+from kvtool.report.views.groups import groups_table
+from kvtool.report.views.order import COST, TOKENS, sections
 from kvtool.report.words.finding_words import cost_told, gain_of, name_of
-from kvtool.report.words.money_lines import money_view
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet
-from kvtool.results.report import Group, Report
+from kvtool.results.report import Report
 from kvtool.results.verdict import Check
 from kvtool.text.terminal.console import cell_width, sanitize
-from kvtool.text.terminal.numbers import percent, plural, shares
+from kvtool.text.terminal.numbers import percent, plural
 
 MARKER = "<!-- kvtool -->"
 """By this an action finds its own comment again."""
@@ -52,8 +52,7 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
     _workloads(page, result)
     _findings(page, result.findings, options.root)
     for report in result.reports:
-        page.add(_money(report), "table")
-        for section in sections(TOKENS, report, "pages"):
+        for section in sections((*COST, *TOKENS), report, "pages"):
             page.add("\n".join(section_lines(section, code(report.workload))) + "\n", "table")
         page.add(_details(report), "table")
     page.add(f"\n<sub>kvtool {prose(result.version)}{_counted(result)}</sub>\n")
@@ -205,55 +204,17 @@ def _place(path: str, line: int, column: int, root: str, *, cell: bool = False) 
     return code(f"{path}:{line}:{column}" if line else path, cell=cell)
 
 
-def _money(report: Report) -> str:
-    """What was reported, predicted and paid; nothing where the report has none of it."""
-    view = money_view(report)
-    if view is None:
-        return ""
-    title = "cost" if report.money is not None else "reported beside predicted"
-    lines = [f"\n**{code(report.workload)}: {title}**\n", "| | Hit rate | | |", "|---|--:|---|---|"]
-    for line in view.lines:
-        paid = f"{line.verb} {line.amount}".strip()
-        cells = (line.label, line.rate, line.by, "; ".join(part for part in (paid, *line.parts) if part))
-        lines.append(f"| {' | '.join(prose(cell, cell=True) for cell in cells)} |")
-    for table in view.tables:
-        lines += ["", f"| {' | '.join(table.columns)} |", f"|---{'|--:' * (len(table.columns) - 1)}|"]
-        lines += [f"| {' | '.join(prose(cell, cell=True) for cell in row)} |" for row in table.rows]
-    return "\n".join([*lines, *(f"\n- {prose(note)}" for note in view.notes)]) + "\n"
-
-
 def _details(report: Report) -> str:
     """Groups and fates of a workload, folded."""
     title = code(report.workload)
     lines = [f"\n**{title}**\n", "<details><summary>Groups, and where prompt tokens went</summary>\n"]
-    lines += [
-        "| Group | Requests | Prompt tokens | Hit rate | Reachable | Blocked by volatile text |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    lines += [_group(group) for group in report.groups[:_MOST_GROUPS]]
-    if len(report.groups) > _MOST_GROUPS:
-        lines.append(f"\n{plural(len(report.groups) - _MOST_GROUPS, 'group')} more.")
-    names = [name for name in FATES if report.fates.get(name)]
-    parts = [report.fates[name] for name in names]
+    lines += table_lines(groups_table(report, {}, _MOST_GROUPS, {}))
     lines += ["", "| Where prompt tokens went | Tokens | Share |", "|---|--:|--:|"]
     lines += [
-        f"| {FATES[name]} | {count:,} | {share} |"
-        for name, count, share in zip(names, parts, shares(parts), strict=True)
+        f"| {fate_name(fate)} | {count:,} | {share} |" for fate, count, share in fate_shares(report.fates) if count
     ]
     lines += [f"\n- {prose(note)}" for note in report.notes]
     return "\n".join([*lines, "\n</details>\n"])
-
-
-def _group(group: Group) -> str:
-    cells = (
-        code(group.name, cell=True),
-        f"{group.requests:,}",
-        f"{group.prompt_tokens:,}",
-        percent(group.hit_rate),
-        percent(group.reachable_hit_rate),
-        f"{group.fates.get('blocked', 0):,}",
-    )
-    return f"| {' | '.join(cells)} |"
 
 
 def _counted(result: CheckResult) -> str:

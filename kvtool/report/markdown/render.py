@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kvtool.report.markdown.text import code, prose
-from kvtool.report.views.section import Cell, Section, Table
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 
 
 def section_lines(section: Section, of: str = "") -> list[str]:
-    """Return a section as lines: what it is `of` with its title, the lead, tables and notes."""
+    """Return a section as lines: what it is `of` with its title, the lead, settings, tables and notes."""
     lines = [f"\n**{of and f'{of}: '}{prose(section.title)}**"]
-    lines += _list(section.lead)
+    lines += _list([*map(prose, section.lead), *(f"**{label}:** {prose(text)}" for label, text in section.settings)])
     for table in section.tables:
         if table.only != "terminal":
             lines += ["", *table_lines(table)]
-    return lines + _list((section.missing.text, *section.notes) if section.missing is not None else section.notes)
+    missing = [section.missing.text] if section.missing is not None else []
+    return lines + _list(map(prose, (*missing, *section.notes)))
 
 
 def table_lines(table: Table) -> list[str]:
@@ -26,18 +27,21 @@ def table_lines(table: Table) -> list[str]:
     return [
         _row(column.head for column in columns),
         f"|{rule}",
-        *(_row(_cell(row[place], table.columns[place].kind) for place in places) for row in table.rows),
-        *_list((table.left_out, *table.notes) if table.more else table.notes),
+        *(_row(_cell(row[place], table.columns[place]) for place in places) for row in table.rows),
+        *(["", table.left_out] if table.left_out else []),
+        *_list(map(prose, table.notes)),
     ]
 
 
-def _list(sentences: Sequence[str]) -> list[str]:
-    return ["", *(f"- {prose(sentence)}" for sentence in sentences)] if sentences else []
+def _list(items: Iterable[str]) -> list[str]:
+    lines = [f"- {item}" for item in items]
+    return ["", *lines] if lines else []
 
 
-def _cell(cell: Cell, kind: str) -> str:
-    """Return the escaped cell; one of `code` may be a name that users wrote."""
-    return code(str(cell), cell=True) if kind == "code" and str(cell) else prose(str(cell), cell=True)
+def _cell(cell: Cell, column: TableColumn) -> str:
+    text = str(cell)
+    is_name = column.kind == "code" or column.cut
+    return code(text, cell=True) if is_name and text else prose(text, cell=True)
 
 
 def _row(texts: Iterable[str]) -> str:

@@ -12,16 +12,17 @@ from kvtool.report.terminal.profile_blocks.answer_lines import print_answer
 from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
 from kvtool.report.terminal.profile_blocks.engine_details import print_details
 from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
-from kvtool.report.terminal.profile_blocks.group_table import print_groups
-from kvtool.report.terminal.profile_blocks.ledger_sums import print_sums
+from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
 from kvtool.report.terminal.profile_blocks.times import print_measured, print_predicted
 from kvtool.report.terminal.profile_blocks.token_fates import print_fates
 from kvtool.report.terminal.profile_blocks.turn_table import print_turns
-from kvtool.report.terminal.render import print_section
+from kvtool.report.terminal.render import print_section, print_table
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
-from kvtool.report.views.order import LOGITS, TOKENS, sections
+from kvtool.report.views.groups import groups_table
+from kvtool.report.views.order import COST, LOGITS, TOKENS, sections
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
+from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import verdict_on
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.console import ascii_only, cell_width, pack, put, sanitize, say
@@ -29,6 +30,8 @@ from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_MOST_GROUPS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +73,28 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
     print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
-    if report.money is not None or report.reported is not None:
-        from kvtool.report.terminal.profile_blocks.money_block import print_money
-        from kvtool.report.words.money_lines import money_view
+    for section in sections(COST, report, "terminal"):
+        if section.id == "money":
+            from kvtool.report.terminal.profile_blocks.money_block import print_money_lines
+            from kvtool.report.views.money import money_lines
 
-        view = money_view(report)
-        assert view is not None, "a report of money, or of what was reported"
-        print_money(console, view, plain)
-        put(console)
-    if report.kv_events is not None:
-        from kvtool.report.terminal.profile_blocks.event_reads import print_event_reads
-
-        print_event_reads(console, report.kv_events, plain)
+            print_money_lines(console, money_lines(report))
+        print_section(console, section)
         put(console)
     if report.findings:
         print_findings(console, report.findings, plain=plain, show_text=shown.show_text, read_files=shown.read_files)
         print_causes(console, report.groups, report.causes)
         put(console)
     print_fates(console, report, plain)
-    if report.sums is not None:
-        put(console)
-        print_sums(console, report.sums)
     for section in sections(TOKENS, report, "terminal"):
         put(console)
         print_section(console, section)
     if shown.details or len(report.groups) > 1:
         put(console)
-        print_groups(console, report, timelines, plain)
+        gates: dict[str | None, list[Check]] = {}
+        for check in report.gates:
+            gates.setdefault(check.group, []).append(check)
+        print_table(console, groups_table(report, gates, _MOST_GROUPS, hit_rate_lines(console, timelines)))
     if any(len(group.turns) > 1 for group in report.groups):
         put(console)
         print_turns(console, report.groups, plain)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shorten_place
-from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.text.terminal.console import ascii_only, cell_width, is_plain, put, sanitize, say
+from kvtool.report.terminal.profile_blocks.answer_lines import LABEL
+from kvtool.report.terminal.verdict import STATUS_WORDS
+from kvtool.report.views.section import Cell, Section, StatusWord, Table, TableColumn
+from kvtool.text.terminal.console import ascii_only, cell_width, is_plain, put, put_field, sanitize, say
 from kvtool.text.terminal.table import Column, room_for_first, table
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ def print_section(console: Console, section: Section) -> None:
         put(console, f"  {sanitize(section.title, ascii_only=plain)}", "bold")
         for text in section.lead:
             say(console, sanitize(text, ascii_only=plain), indent=4)
+    for label, text in section.settings:
+        put_field(console, label, sanitize(text, ascii_only=plain), size=LABEL, hang=LABEL + 2)
     for number, each in enumerate(each for each in section.tables if each.only != "pages"):
         if number:
             put(console)
@@ -39,7 +43,7 @@ def print_table(console: Console, shown: Table) -> None:
     plain = ascii_only(console)
     places = [place for place, column in enumerate(shown.columns) if column.only != "pages"]
     columns = [_column(shown.columns[place], first=place == places[0]) for place in places]
-    rows = [[sanitize(str(row[place]), ascii_only=plain) for place in places] for row in shown.rows]
+    rows = [[sanitize(_text(row[place]), ascii_only=plain) for place in places] for row in shown.rows]
     cut = shown.columns[places[0]].cut
     columns, rows = _fitted(columns, rows, console.width, cut)
     if cut:
@@ -58,6 +62,10 @@ def print_table(console: Console, shown: Table) -> None:
     for text in (shown.left_out, *shown.notes):
         if text:
             say(console, sanitize(text, ascii_only=plain), style="dim")
+
+
+def _text(cell: Cell) -> str:
+    return STATUS_WORDS[cell.kind] if isinstance(cell, StatusWord) else str(cell)
 
 
 def _column(column: TableColumn, *, first: bool) -> Column:

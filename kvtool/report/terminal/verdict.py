@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _WORST: tuple[Status, ...] = ("fail", "warn", "open", "pass")
-_WORDS: dict[Status, str] = {"fail": "FAIL", "warn": "WARN", "open": "open", "pass": "ok"}
+STATUS_WORDS: dict[str, str] = {"fail": "FAIL", "warn": "WARN", "open": "open", "pass": "ok"}
 _STYLES: dict[Outcome, str] = {
     "fail": "bold red",
     "warn": "bold yellow",
@@ -25,7 +25,7 @@ _STYLES: dict[Outcome, str] = {
 def status_word(checks: Iterable[Check]) -> str:
     """How the worst of the checks fared; empty where there are none."""
     found = {check.status for check in checks}
-    return next((_WORDS[status] for status in _WORST if status in found), "")
+    return next((STATUS_WORDS[status] for status in _WORST if status in found), "")
 
 
 def print_notices(console: Console, verdict: Verdict) -> None:

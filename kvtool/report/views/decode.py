@@ -28,7 +28,8 @@ def view(report: Report) -> Section | None:
     decode = report.decode
     if decode is None:
         return None
-    columns, rows = _COLUMNS, _rows(decode)
+    columns: tuple[TableColumn, ...] = _COLUMNS
+    rows = _rows(decode)
     if rows[0][-1] == _NO_GAIN:
         columns, rows = columns[:_SHARED], [row[:_SHARED] for row in rows]
     table = Table("Decode step", columns, rows)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kvtool.report.views.money import shown_amount
 from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.report.words.money_lines import told_money
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, plural
 
@@ -15,7 +15,7 @@ def view(report: Report) -> Section | None:
     found = report.isolation
     if found is None:
         return None
-    cost = f", {told_money(found.cost, 'USD')} more" if found.cost is not None else ""
+    cost = f", {shown_amount(found.cost, 'USD')} more" if found.cost is not None else ""
     apart = f"{found.lost_tokens:,} less{cost}" if found.lost_tokens else "as many"
     times = ""
     if found.predicted_ttft is not None and found.isolated_ttft is not None:

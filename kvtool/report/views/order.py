@@ -33,7 +33,15 @@ def sections(blocks: Iterable[Block], report: Report, form: Only) -> Iterator[Se
             yield section
 
 
-TOKENS = (Block("isolation", lambda report: report.isolation is not None),)
+COST = (
+    Block("money", lambda report: report.money is not None or report.reported is not None),
+    Block("kv_events", lambda report: report.kv_events is not None),
+)
+"""Blocks below the answer; in a comment on a pull request as well."""
+TOKENS = (
+    Block("sums", lambda report: report.sums is not None),
+    Block("isolation", lambda report: report.isolation is not None),
+)
 """Blocks below where the tokens went; in a comment on a pull request as well."""
 ENGINE = (Block("times"), Block("decode"), Block("alignment", only="terminal"), Block("memory"))
 """Details of the engine: at the end of a page, and in the terminal with `--details`."""

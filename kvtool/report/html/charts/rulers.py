@@ -6,8 +6,9 @@ from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import axis, drawing, line, rectangle
 from kvtool.report.html.charts.scales import round_step, round_ticks
-from kvtool.report.html.fates import fate_class, fate_fill, fate_name, legend
+from kvtool.report.html.fates import fate_class, fate_fill, legend
 from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.fates import fate_name
 from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import Run, WorstPrompt

@@ -1,38 +1,37 @@
-"""The terminal's block of money: reported beside predicted, what was paid and would be, why, and what marking pays."""
+"""The amounts of a report in the terminal, a line each; their tables are printed as those of any section."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.report.words.money_lines import MoneyLine, MoneyTable, MoneyView
-from kvtool.text.terminal.console import is_plain, put, put_field, sanitize, say
-from kvtool.text.terminal.table import Column
-from kvtool.text.terminal.table import table as table_lines
+from kvtool.report.views.money import MoneyLine
+from kvtool.text.terminal.console import is_plain, put, put_field, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_money(console: Console, view: MoneyView, plain: bool) -> None:
-    """All of it, no wider than the console."""
-    label = max((len(line.label) for line in view.lines), default=0) + 2
-    by = max((len(line.by) for line in view.lines), default=0)
-    amount = max((len(line.amount) for line in view.lines), default=0)
-    for line in view.lines:
+def print_money_lines(console: Console, lines: Sequence[MoneyLine]) -> None:
+    """Print a rate and an amount for each, in columns."""
+    label = max((len(line.label) for line in lines), default=0) + 2
+    by = max((len(line.by) for line in lines), default=0)
+    amount = max((len(line.amount) for line in lines), default=0)
+    for line in lines:
         _line(console, line, label, by, amount)
-    for table in view.tables:
-        put(console)
-        _table(console, table, plain)
-    for note in view.notes:
-        say(console, sanitize(note, ascii_only=plain), style="dim")
 
 
 def _line(console: Console, line: MoneyLine, label: int, by: int, amount: int) -> None:
-    """A rate and an amount; what does not fit beside them stands below."""
-    paid = f"{line.verb} {line.amount}".strip()
+    """Print a rate and an amount; what does not fit beside them is below."""
     if is_plain(console):
         put_field(
-            console, line.label, line.rate or line.by, *((line.by,) if line.rate else ()), paid, *line.parts, size=label
+            console,
+            line.label,
+            line.rate or line.by,
+            *((line.by,) if line.rate else ()),
+            line.paid,
+            *line.parts,
+            size=label,
         )
         return
     front = f"  {line.label:<{label}}{line.rate:>6}  "
@@ -54,7 +53,7 @@ def _line(console: Console, line: MoneyLine, label: int, by: int, amount: int) -
 
 
 def _filled(parts: list[str], joint: str, width: int) -> list[str]:
-    """The parts on as few rows as hold them, each whole where it fits into one."""
+    """Put the parts on as few rows as there is room for, each part on one row where it fits."""
     rows: list[str] = []
     for part in parts:
         if rows and len(rows[-1]) + len(joint) + len(part) <= width:
@@ -62,18 +61,3 @@ def _filled(parts: list[str], joint: str, width: int) -> list[str]:
         else:
             rows.append(part)
     return rows
-
-
-def _table(console: Console, table: MoneyTable, plain: bool) -> None:
-    last = len(table.columns) - 1
-    columns = [
-        Column(title, "<" if at == 0 or (at == last and table.prose) else ">", prose=at == last and table.prose)
-        for at, title in enumerate(table.columns)
-    ]
-    rows = [[sanitize(cell, ascii_only=plain) for cell in row] for row in table.rows]
-    lines = table_lines(columns, rows, console.width, ascii_only=plain)
-    stacked = not is_plain(console) and not lines[0].lstrip().startswith(table.columns[0])
-    if stacked:  # then there is no head to say what it is about
-        put(console, f"  {table.title}", "bold")
-    for at, line in enumerate(lines):
-        put(console, line, "bold" if at == 0 and not stacked and not is_plain(console) else None)

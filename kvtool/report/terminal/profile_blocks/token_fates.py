@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.ledger.fates import DECIDED_BY, FATES, OF_TOKENS
+from kvtool.accounting.ledger.fates import DECIDED_BY
 from kvtool.diagnose.codes import wins
+from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
 from kvtool.results.report import Report
 from kvtool.text.terminal.console import bar, cell_width, draws_bars, is_plain, put, put_field, say
-from kvtool.text.terminal.numbers import shares
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def print_fates(console: Console, report: Report, plain: bool) -> None:
-    """Hits, then what was lost, the most first; bars are relative to the longest. What took no token has no row."""
-    fates = {name: report.fates[name] for name in FATES if name in report.fates}  # the ladder decides between equals
-    names = ["hit", *sorted((name for name in fates if name != "hit"), key=lambda name: -fates[name])]
-    counts = [fates.get(name, 0) for name in names]
-    rows = [row for row in zip(names, counts, shares(counts), strict=True) if row[1]]
+    """Print a row for each fate that took tokens; bars are relative to the longest."""
+    rows = [row for row in fate_shares(report.fates) if row[1]]
     notes = dict(DECIDED_BY)
     for finding in report.findings:
         if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):
             notes |= dict.fromkeys(wins(finding.code), "fix above")
-    label = max((cell_width(FATES[name]) for name, _, _ in rows), default=0)
+    label = max((cell_width(fate_name(name)) for name, _, _ in rows), default=0)
     if is_plain(console):
         for name, count, part in rows:
-            put_field(console, f"Tokens {FATES[name]}", f"{count:,}", part, notes.get(name, ""), size=label)
+            put_field(console, f"Tokens {fate_name(name)}", f"{count:,}", part, notes.get(name, ""), size=label)
         return
     digits = max((len(f"{count:,}") for _, count, _ in rows), default=0)
     noted = max((len(notes[name]) + 2 for name, _, _ in rows if name in notes), default=0)
@@ -40,19 +36,12 @@ def print_fates(console: Console, report: Report, plain: bool) -> None:
     right = f"{'tokens':>{digits}}   share"
     before = 4 + label + 2 + (size_of_bar + 2 if size_of_bar else 0)
     put(console, heading + right.rjust(max(before + digits + 8 - cell_width(heading), len(right) + 2)), "bold")
-    most = max(counts)
+    most = max((count for _, count, _ in rows), default=1)
     for name, count, part in rows:
         meter = bar(count / most, size_of_bar, plain) + "  " if size_of_bar else ""
-        line = f"    {FATES[name]:<{label}}  {meter}{count:>{digits},}  {part:>6}"
+        line = f"    {fate_name(name):<{label}}  {meter}{count:>{digits},}  {part:>6}"
         if name in notes and cell_width(line) + 2 + len(notes[name]) <= console.width:
             line += f"  {notes[name]}"
         put(console, line, "green" if name == "hit" else None)
     if report.absent_fates:
-        say(console, _untold(report.absent_fates), indent=4, style="dim")
-
-
-def _untold(absent: Sequence[str]) -> str:
-    """Which fates this input cannot tell, and why."""
-    if set(OF_TOKENS) <= set(absent):
-        return "block hashes have no text: what is blocked or moved counts as unique or first use"
-    return "token ids have no text: drift and differences of form count as blocked or unique"
+        say(console, absent_fates_note(report.absent_fates), indent=4, style="dim")

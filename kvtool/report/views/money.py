@@ -1,4 +1,4 @@
-"""What a report of money says, in words and figures: the terminal, Markdown and HTML show the same."""
+"""What requests cost, and hit rates that were reported beside predicted ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.finding import Finding
 from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, CauseMoney, Money
 from kvtool.results.report import Report
@@ -26,46 +27,49 @@ class MoneyLine:
     amount: str = ""
     parts: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class MoneyTable:
-    """A table: its first column is words, the others are figures; the last one may be words again."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    prose: bool = False
-    """Whether the last column is words."""
+    @property
+    def paid(self) -> str:
+        """The amount after its verb."""
+        return f"{self.verb} {self.amount}".strip()
 
 
-@dataclass(frozen=True, slots=True)
-class MoneyView:
-    """All that is shown of money, and of what was reported."""
-
-    title: str
-    lines: tuple[MoneyLine, ...]
-    tables: tuple[MoneyTable, ...]
-    notes: tuple[str, ...]
-
-
-def money_view(report: Report) -> MoneyView | None:
-    """None where a report has nothing of it."""
+def view(report: Report) -> Section:
+    """Return what was reported, predicted and paid, why less was read, and what each group and prefix costs."""
     money = report.money
-    if money is None and report.reported is None:
-        return None
-    made: tuple[MoneyTable | None, ...]
+    made: tuple[Table | None, ...]
     if money is None:
         made = (_less(report, {}, ""), _more(report), _groups_read(report))
-        title, lines, notes = "Reported beside predicted", _rates(report, None), _ratios(report)
+        title, notes = "Reported beside predicted", _ratios(report)
     else:
         made = (_less(report, money.by_cause, money.currency), _more(report), _groups(money), _prefixes(money))
-        title, lines = "What it costs", [*_rates(report, money), *_amounts(report, money)]
-        notes = [*_crowded(report), *money.notices, *_ratios(report)]
-    tables = tuple(table for table in made if table is not None)
-    return MoneyView(title, tuple(lines), tables, tuple(notes))
+        title, notes = "What it costs", [*_crowded(report), *money.notices, *_ratios(report)]
+    tables = (_lines_table(money_lines(report)), *(table for table in made if table is not None))
+    return Section("money", title, tables=tables, notes=tuple(notes))
 
 
-def told_money(text: str | None, currency: str) -> str:
+def money_lines(report: Report) -> list[MoneyLine]:
+    """Return rates and amounts of the whole log, which the terminal sets in lines and pages in a table."""
+    money = report.money
+    return [*_rates(report, money), *(() if money is None else _amounts(report, money))]
+
+
+def _lines_table(lines: Sequence[MoneyLine]) -> Table:
+    priced = any(line.amount for line in lines)
+    rows = [
+        (
+            line.label,
+            line.rate,
+            *((line.paid,) if priced else ()),
+            " · ".join(part for part in (line.by, *line.parts) if part),
+        )
+        for line in lines
+    ]
+    cost = (TableColumn("Cost", "number"),) if priced else ()
+    columns = (TableColumn("What"), TableColumn("Hit rate", "number"), *cost, TableColumn("Of it"))
+    return Table("Reported, predicted and paid", columns, rows, only="pages")
+
+
+def shown_amount(text: str | None, currency: str) -> str:
     """An amount of a document for people; nothing for none."""
     return "" if text is None else shown_money(Decimal(text), currency)
 
@@ -90,13 +94,13 @@ def _rates(report: Report, money: Money | None) -> list[MoneyLine]:
             )
         )
         currency = "USD" if money is None else money.currency
-        parts = tuple(f"{name} {told_money(amount, currency)}" for name, amount in named if Decimal(amount))
+        parts = tuple(f"{name} {shown_amount(amount, currency)}" for name, amount in named if Decimal(amount))
         by = f"by the {who}, {plural(report.reported.requests, 'request')}"
         rate = percent(report.reported.hit_rate)
-        amount = "" if money is None else told_money(money.paid, currency)
+        amount = "" if money is None else shown_amount(money.paid, currency)
         found.append(MoneyLine("Reported", rate, by, "paid" if amount else "", amount, parts))
     if report.predicted is not None:
-        amount = "" if money is None else told_money(money.predicted, money.currency)
+        amount = "" if money is None else shown_amount(money.predicted, money.currency)
         same = ", the same of every request" if who == "server" and report.reported and not report.difference else ""
         rate = percent(report.predicted.hit_rate)
         found.append(MoneyLine("Predicted", rate, f"{rules}{same}", "would" if amount else "", amount))
@@ -109,7 +113,7 @@ def _amounts(report: Report, money: Money) -> list[MoneyLine]:
     currency = money.currency
 
     def told(text: str | None) -> str:
-        return told_money(text, currency)
+        return shown_amount(text, currency)
 
     best = _best_rate(report.findings)
     if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
@@ -158,7 +162,7 @@ def _best_rate(findings: list[Finding]) -> str:
     return percent(max(rates)) if rates else ""
 
 
-def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> MoneyTable | None:
+def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> Table | None:
     """Why less was read than could be, the costliest cause first; where there are no prices the largest."""
     predicted = report.predicted
     if predicted is None:
@@ -177,7 +181,7 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
             (MORE_PREDICTED if differs else LOST).get(cause, cause),
             f"{tokens:,}",
             percent(min(tokens / total, 1.0)),
-            *((told_money(cost or None, currency),) if priced else ()),
+            *((shown_amount(cost or None, currency),) if priced else ()),
             *(("provider" if differs else "rules",) if hosted else ()),
         )
         for cause, tokens, cost, differs in sorted(told, key=lambda one: (-Decimal(one[2] or 0), -one[1], one[0]))
@@ -186,7 +190,7 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
     return _table(title, ("tokens", "share", *(("cost",) if priced else ()), *(("by",) if hosted else ())), rows)
 
 
-def _more(report: Report) -> MoneyTable | None:
+def _more(report: Report) -> Table | None:
     """Why more was read than the rules predict."""
     if report.predicted is None:
         return None
@@ -199,12 +203,17 @@ def _more(report: Report) -> MoneyTable | None:
     return _table("Why more was read than predicted", ("tokens", "share"), rows)
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> MoneyTable | None:
-    words = bool(columns) and columns[-1] == "by"
-    return MoneyTable(title, (title, *columns), tuple(rows), prose=words) if rows else None
+def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table | None:
+    return _figures(title, (title, *columns), rows) if rows else None
 
 
-def _groups(money: Money) -> MoneyTable | None:
+def _figures(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
+    """Return a table of figures; who decided (`by`) is a word."""
+    columns = (TableColumn(head, "number" if place and head != "by" else "text") for place, head in enumerate(heads))
+    return Table(title, tuple(columns), rows)
+
+
+def _groups(money: Money) -> Table | None:
     if len(money.by_group) < 2:
         return None
     rows = []
@@ -212,15 +221,15 @@ def _groups(money: Money) -> MoneyTable | None:
     for name, group in ordered[:_MOST_GROUPS]:
         reported = "" if group.reported_hit_rate is None else percent(group.reported_hit_rate)
         amounts = (group.paid, group.predicted, group.without_cache)
-        shown = tuple(told_money(amount, money.currency) for amount in amounts)
+        shown = tuple(shown_amount(amount, money.currency) for amount in amounts)
         rows.append((name, f"{group.requests:,}", reported, percent(group.predicted_hit_rate), *shown))
     if len(ordered) > _MOST_GROUPS:
         rows.append((f"({len(ordered) - _MOST_GROUPS:,} more)", *[""] * 6))
     columns = ("Group", "requests", "reported", "predicted", "paid", "by rules", "no cache")
-    return MoneyTable("What each group costs", columns, tuple(rows))
+    return _figures("What each group costs", columns, rows)
 
 
-def _prefixes(money: Money) -> MoneyTable | None:
+def _prefixes(money: Money) -> Table | None:
     if not money.prefixes:
         return None
     several = len({prefix.model for prefix in money.prefixes}) > 1
@@ -228,16 +237,16 @@ def _prefixes(money: Money) -> MoneyTable | None:
         (
             f"{prefix.tokens:,} tokens" + (f" of {prefix.model}" if several else ""),
             f"{prefix.requests:,}",
-            *(told_money(cost, money.currency) for cost in (prefix.unmarked, prefix.marked_5m, prefix.marked_1h)),
+            *(shown_amount(cost, money.currency) for cost in (prefix.unmarked, prefix.marked_5m, prefix.marked_1h)),
             prefix.best,
         )
         for prefix in money.prefixes
     )
     columns = ("Prefix", "requests", "unmarked", "5m", "1h", "cheapest")
-    return MoneyTable("What marking a prefix costs", columns, rows)
+    return _figures("What marking a prefix costs", columns, rows)
 
 
-def _groups_read(report: Report) -> MoneyTable | None:
+def _groups_read(report: Report) -> Table | None:
     """What was reported of each group, where there are several."""
     told = [group for group in report.groups if group.provider is not None]
     if len(told) < 2:
@@ -254,7 +263,7 @@ def _groups_read(report: Report) -> MoneyTable | None:
     if len(told) > _MOST_GROUPS:
         rows.append((f"({len(told) - _MOST_GROUPS:,} more)", *[""] * 4))
     columns = ("Group", "requests", "reported", "predicted", "tokens apart")
-    return MoneyTable("What was read of each group", columns, tuple(rows))
+    return _figures("What was read of each group", columns, rows)
 
 
 def _crowded(report: Report) -> list[str]:
