@@ -41,10 +41,8 @@ def print_section(console: Console, section: Section) -> None:
 def print_table(console: Console, shown: Table) -> None:
     """Print a table under a bold head; one that is too wide for that is stacked below its caption."""
     plain = ascii_only(console)
-    places = [place for place, column in enumerate(shown.columns) if column.only != "pages"]
-    columns = [_column(shown.columns[place], first=place == places[0]) for place in places]
-    rows = [[sanitize(_text(row[place]), ascii_only=plain) for place in places] for row in shown.rows]
-    cut = shown.columns[places[0]].cut
+    columns, rows = cells_of(console, shown)
+    cut = next(column.cut for column in shown.columns if column.only != "pages")
     columns, rows = _fitted(columns, rows, console.width, cut)
     if cut:
         room = max(room_for_first(columns, rows, console.width), _LEAST)
@@ -62,6 +60,15 @@ def print_table(console: Console, shown: Table) -> None:
     for text in (shown.left_out, *shown.notes):
         if text:
             say(console, sanitize(text, ascii_only=plain), style="dim")
+
+
+def cells_of(console: Console, shown: Table) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns that a terminal shows, and their cells as it can show them."""
+    plain = ascii_only(console)
+    places = [place for place, column in enumerate(shown.columns) if column.only != "pages"]
+    columns = [_column(shown.columns[place], first=place == places[0]) for place in places]
+    rows = [[_text(row[place]).replace("±", "+-" if plain else "±") for place in places] for row in shown.rows]
+    return columns, [[sanitize(text, ascii_only=plain) for text in row] for row in rows]
 
 
 def _text(cell: Cell) -> str:

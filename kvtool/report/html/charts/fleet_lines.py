@@ -17,9 +17,8 @@ from kvtool.report.html.charts.scales import (
     whole_count,
 )
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
-from kvtool.report.html.sweep_table import sweep_table
 from kvtool.report.views.section import Section
-from kvtool.report.words.what_if_columns import level_moment
+from kvtool.report.views.what_if_rows import level_moment, rows_table
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import per_second, percent, plural
@@ -123,7 +122,7 @@ def fleet_section(
         drawings=drawings,
         layout="pair",
         keys=keys,
-        tables=[sweep_table(words.title, rows)],
+        tables=[rows_table(words.title, rows)],
         notes=tuple(notes),
     )
 

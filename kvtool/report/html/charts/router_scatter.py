@@ -12,9 +12,8 @@ from kvtool.report.html.charts.line_chart import form, level_texts, y_levels
 from kvtool.report.html.charts.scales import AxisScale, Tick, amount_scale, rate_scale, tick_anchor, ticks_with_room
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
-from kvtool.report.html.sweep_table import sweep_table
 from kvtool.report.views.section import Section
-from kvtool.report.words.what_if_columns import level_moment, moment
+from kvtool.report.views.what_if_rows import level_moment, moment, rows_table
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import percent, plural
@@ -123,7 +122,7 @@ def routing_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
         "The same requests through the same replicas, on a clock of its own. Down and to the right is better; the clock "
         "decides, as the most hits may wait behind each other."
     )
-    tables = [sweep_table(title, rows)]
+    tables = [rows_table(title, rows)]
     drawn = sorted((row for row in rows if row.ttft_p99 is not None), key=lambda row: row.ttft_p99 or 0.0)
     if len(drawn) < 2:
         return Section(identity, title, (lead,), tables=tables)

@@ -18,10 +18,9 @@ from kvtool.report.html.charts.scales import (
     whole_count,
 )
 from kvtool.report.html.page_parts import Drawing, DrawnSection
-from kvtool.report.html.sweep_table import sweep_table
 from kvtool.report.views.section import Section
-from kvtool.report.words.what_if_columns import POLICIES, how_sure
-from kvtool.report.words.what_if_words import enough_row
+from kvtool.report.views.what_if import enough_row
+from kvtool.report.views.what_if_rows import POLICIES, how_sure, rows_table
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural, size
 
@@ -36,7 +35,7 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
         lead += f" Told from {percent(document.sampled)} of the blocks."
     drawn = [row for row in rows if row.capacity]
     if len({row.capacity for row in drawn}) < 2:
-        return Section(identity, title, (lead,), tables=[sweep_table(title, rows)])
+        return Section(identity, title, (lead,), tables=[rows_table(title, rows)])
     ends = [float(row.capacity or 0) for row in drawn] + ([float(document.capacity)] if document.capacity else [])
     scale = scale_of(ends, wide=2)
     enough = enough_row(document)
@@ -61,7 +60,7 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
         f"unlimited {percent(document.reachable_hit_rate)}."
     )
     svg = chart.draw(f"{identity}-chart", title, told)
-    tables = [sweep_table(title, rows)]
+    tables = [rows_table(title, rows)]
     return DrawnSection(identity, title, (lead,), drawings=[Drawing(svg)], keys=chart.keys(), tables=tables)
 
 
@@ -71,7 +70,7 @@ def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
     lead = "Who leaves a full cache. OPT knows what comes: no server can be told to follow it, and no policy hits more."
     drawn = [row for row in rows if row.capacity]
     capacities = sorted({float(row.capacity or 0) for row in drawn})
-    tables = [sweep_table(title, rows)]
+    tables = [rows_table(title, rows)]
     if len(capacities) < 2:
         return DrawnSection(identity, title, (lead,), drawings=_bars(identity, rows), layout="multiples", tables=tables)
     names = [name for name in POLICIES if any(row.policy == name for row in drawn)]
@@ -139,7 +138,7 @@ def _rates(
 ) -> Section:
     """Hit rates over one setting, a line for each capacity; `words` are the section's id, its title and what it says."""
     identity, title, lead = words
-    tables = [sweep_table(title, rows)]
+    tables = [rows_table(title, rows)]
     drawn = [row for row in rows if x_of(row)]
     values = sorted({x_of(row) or 0.0 for row in drawn})
     if len(values) < 2:

@@ -1,12 +1,13 @@
-"""The columns of what-if's rows, each declared once for the terminal, pages and tables: what is changed, then what comes of it."""
+"""The columns of what-if's rows, each declared once: the changed settings, then their outcomes; and tables of such rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from kvtool.accounting.caches.cache_rules import lifetime
+from kvtool.report.views.section import Only, Table, TableColumn
+from kvtool.report.words.what_if_commands import flags_again
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import per_second, percent
 
@@ -22,63 +23,106 @@ POLICIES = {
     "opt": "OPT",
 }
 """Policies as papers write them, and priorities of requests."""
+_MOST_ROWS = 200
+_MANY_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class RowColumn:
-    """`cell` is empty where a row does not have it; a column of empty ones is not shown. `keep` is that of a terminal's column."""
+    """`cell` is empty where a row does not have it; a column of empty cells is left out. `keep` and `only` are those of a table."""
 
     head: str
     cell: Callable[[SweepRow], str]
-    kind: Literal["number", "word", "text", "command"] = "number"
+    kind: str = "number"
     keep: int | None = None
+    only: Only = "all"
 
 
-def columns(rows: Sequence[SweepRow]) -> list[RowColumn]:
-    """Those that say something of these rows, in their order."""
-    return [*settings(rows), *outcomes(rows)]
+def rows_table(caption: str, rows: Sequence[SweepRow], most: int = _MOST_ROWS) -> Table:
+    """Return a sweep's rows, what they differ in and what comes of it; folded where they are many."""
+    shown = [*settings(rows), *(column for column in outcomes(rows) if column.kind != "code")]
+    return _table(caption, shown, rows, most)
+
+
+def changes_table(rows: Sequence[SweepRow], most: int = _MOST_ROWS) -> Table:
+    """Return the changes that were tried, today's first, each with the flags that repeat it."""
+    today = rows[0].computed_tokens or 1
+    shown = [
+        replace(each, keep=_KEEP.get(each.head), only="pages" if each.head in _ON_PAGES else "all")
+        for each in outcomes(rows)
+        if each.kind != "code"
+    ]
+    shown = [
+        replace(each, cell=lambda row: percent((row.computed_tokens or 0) / today)) if each.head == "computed" else each
+        for each in shown
+    ]
+    table = _table("Changes", [_CHANGE, *shown], rows, most)
+    if not any(row.command for row in rows):
+        return table
+    cells = [(*of_row, flags) for of_row, flags in zip(table.rows, flags_again(rows), strict=False)]
+    return replace(table, columns=(*table.columns, TableColumn("Run it", "code", "run it", keep=0)), rows=cells)
+
+
+def _table(caption: str, shown: Sequence[RowColumn], rows: Sequence[SweepRow], most: int) -> Table:
+    return Table(
+        caption,
+        tuple(TableColumn(_capital(each.head), each.kind, each.head, each.keep, each.only) for each in shown),
+        [tuple(each.cell(row) for each in shown) for row in rows[:most]],
+        more=max(len(rows) - most, 0),
+        folded=len(rows) > _MANY_ROWS,
+    )
+
+
+def _capital(head: str) -> str:
+    return head[:1].upper() + head[1:]
+
+
+def row_commands(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
+    """Return the commands that repeat rows, each with what its row changes."""
+    shown = settings(rows)
+    return [(setting_of(row, shown) or "this row", row.command) for row in rows[:_MOST_ROWS] if row.command]
 
 
 def settings(rows: Sequence[SweepRow]) -> list[RowColumn]:
-    """What is changed, in the table its own words; what all rows of a fleet that is built otherwise share stands in its notes."""
+    """Return what is changed; what all rows of a fleet with tiers or splits share is left to the notes."""
     if any(row.change for row in rows):
         return [_CHANGE]
-    shown = _said(_SETTINGS, rows)
+    shown = _filled(_SETTINGS, rows)
     if len(rows) < 2 or rows[0].axis not in ("tier", "pd"):
         return shown
     return [column for column in shown if column.head not in _OF_ALL or len({column.cell(row) for row in rows}) > 1]
 
 
 def outcomes(rows: Sequence[SweepRow]) -> list[RowColumn]:
-    """What comes of it, the hit rate first."""
-    return _said(_OUTCOMES, rows)
+    """Return what comes of it, the hit rate first."""
+    return _filled(_OUTCOMES, rows)
 
 
 def setting_of(row: SweepRow, shown: Sequence[RowColumn]) -> str:
-    """What is changed, in a few words: `LRU, 1,000 blocks`."""
+    """Return what is changed, in a few words: `LRU, 1,000 blocks`."""
     return ", ".join(_in_words(column, text) for column in shown if (text := column.cell(row)))
 
 
 def how_sure(row: SweepRow) -> str:
-    """Counted, told from a sample with its error, predicted or a bound."""
+    """Return the basis of a row: exact, its error where blocks were sampled, predicted, or a bound."""
     return row.sure if row.error is None else f"± {100 * row.error:.2f} points"
 
 
 def moment(seconds: float) -> str:
-    """Three digits: `1.63 s`, `14.3 s`, `850 ms`, `8.50 ms`."""
+    """Return a time with three digits: `1.63 s`, `14.3 s`, `850 ms`, `8.50 ms`."""
     value, unit = (seconds, "s") if seconds >= 1 else (1000 * seconds, "ms")
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:,.{digits}f} {unit}"
 
 
 def level_moment(seconds: float) -> str:
-    """A round time, at a line of a chart: `20 s`, `500 ms`."""
+    """Return a round time, at a line of a chart: `20 s`, `500 ms`."""
     if not seconds:
         return "0"
     return f"{seconds:,.6g} s" if seconds >= 1 else f"{1000 * seconds:.6g} ms"
 
 
-def _said(known: Sequence[RowColumn], rows: Sequence[SweepRow]) -> list[RowColumn]:
+def _filled(known: Sequence[RowColumn], rows: Sequence[SweepRow]) -> list[RowColumn]:
     return [column for column in known if any(column.cell(row) for row in rows)]
 
 
@@ -105,12 +149,12 @@ def _capacity(row: SweepRow) -> str:
 
 
 def _prefill(row: SweepRow) -> str:
-    """Of a fleet that is split; the others do both."""
+    """Return the replicas for prefill of a split fleet."""
     return "mixed" if row.axis == "pd" and row.prefill_replicas is None else _count(row.prefill_replicas)
 
 
 def _bandwidth(row: SweepRow) -> str:
-    """Of a link that there is."""
+    """Return the bandwidth of a link, where there is one."""
     if row.bandwidth is not None:
         return per_second(row.bandwidth)
     timed = row.ttft_p99 is not None
@@ -135,9 +179,9 @@ _SETTINGS = (
 _OF_ALL = ("replicas", "disk blocks", "blocks")
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
+    RowColumn("computed", lambda row: _count(row.computed_tokens) if row.change else ""),
     RowColumn("loaded", lambda row: "" if row.loaded_rate is None else percent(row.loaded_rate)),
     RowColumn("hit blocks", lambda row: "" if row.change else f"{row.hit_blocks:,.0f}", keep=1),
-    RowColumn("computed", lambda row: _count(row.computed_tokens) if row.change else ""),
     RowColumn(
         "break-even", lambda row: "" if row.break_even_tokens is None else f"{row.break_even_tokens:,} tokens", keep=3
     ),
@@ -152,5 +196,8 @@ _OUTCOMES = (
     RowColumn("in SLO", lambda row: "" if row.within_slo is None else percent(row.within_slo), keep=6),
     RowColumn("GPUs", lambda row: _count(row.gpus)),
     RowColumn("sure?", how_sure, "word", keep=2),
-    RowColumn("command", lambda row: row.command or "", "command"),
+    RowColumn("command", lambda row: row.command or "", "code"),
 )
+_KEEP = {"computed": 3, "loaded": 0, "imbalance": 1, "TTFT p50": 4, "TPOT p99": 2, "goodput": 5}
+_ON_PAGES = ("imbalance, requests", "transfer p99", "TPOT p50", "in SLO")
+"""Outcomes of changes that have no room in a terminal."""

@@ -1,8 +1,11 @@
-"""What `kvtool what-if` found in words, the same in every format."""
+"""The answer of `kvtool what-if` in words, and the section of its changes."""
 
 from __future__ import annotations
 
-from kvtool.report.words.what_if_answers import (
+from collections.abc import Sequence
+
+from kvtool.report.views.section import Section, Table, TableColumn
+from kvtool.report.views.what_if_answers import (
     ENOUGH,
     block_size_answer,
     routing_answer,
@@ -10,7 +13,7 @@ from kvtool.report.words.what_if_answers import (
     tier_answer,
     ttl_answer,
 )
-from kvtool.report.words.what_if_columns import POLICIES
+from kvtool.report.views.what_if_rows import POLICIES, changes_table
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
@@ -19,7 +22,6 @@ _ON_A_CLOCK = (
     "the requests at their own times, on the clock of a latency model; hit rate: of the blocks that are looked up; "
     "imbalance: prompt tokens computed by the replica that computed most, over the mean"
 )
-_TABLE = "each row is the same requests with one change; its command gives it again"
 _RADIX = "requests whole, one after the other, through SGLang's own tree; a run for each row"
 _LEGENDS: dict[Axis, str] = {
     "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
@@ -36,7 +38,7 @@ _LEGENDS: dict[Axis, str] = {
 
 
 def heading(document: WhatIfDocument) -> list[str]:
-    """What was counted, in parts."""
+    """Return what was counted, in parts."""
     return [
         f"{document.rules} rules",
         f"block {document.block_size:,}",
@@ -44,8 +46,20 @@ def heading(document: WhatIfDocument) -> list[str]:
     ]
 
 
+def changes(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
+    """Return what could be changed, today's row first, then the best; and what was not tried."""
+    lead = "Each row is the same requests with one thing changed: today first, then the best, bounds last."
+    tables = [changes_table(rows)]
+    if document.missing:
+        columns = (TableColumn("Change"), TableColumn("Why", "prose"))
+        tables.append(Table("Not in the table", columns, [(row.change, row.why) for row in document.missing]))
+    return Section(
+        "changes", "What could be changed", (lead,), tables, notes=(f"How it was counted: {_legend_of_changes(rows)}.",)
+    )
+
+
 def answer(document: WhatIfDocument) -> str:
-    """How much can be hit, and what of the rows comes near it."""
+    """Return how much can be hit, and which row comes near it."""
     if document.answer:
         return " ".join(line for line in document.answer if not line.startswith("Run: "))
     reachable = percent(document.reachable_hit_rate)
@@ -69,18 +83,13 @@ def answer(document: WhatIfDocument) -> str:
     return f"{best}. {most}." if best else f"{most}."
 
 
-def not_there(document: WhatIfDocument) -> list[str]:
-    """What the table lacks, each with why."""
-    return [f"not in the table: {row.change}: {row.why}" for row in document.missing]
-
-
 def enough_row(document: WhatIfDocument) -> SweepRow | None:
-    """The first row of a capacity that hits most of what can be hit; None where none does."""
+    """Return the first row of a capacity that hits most of what can be hit; None where none does."""
     return next((row for row in document.rows if row.hit_rate >= ENOUGH * document.reachable_hit_rate), None)
 
 
 def _where_policies_differ(rows: list[SweepRow]) -> str:
-    """The capacity at which the choice of a policy counts most, and what the best and the bound hit there."""
+    """Return the capacity at which the choice of a policy counts most, with the best, the worst and the bound there."""
     by_capacity: dict[int, list[SweepRow]] = {}
     for row in rows:
         by_capacity.setdefault(row.capacity or 0, []).append(row)
@@ -101,8 +110,27 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
 
 
 def legend(document: WhatIfDocument) -> str:
-    """How the rows were counted."""
+    """Return how the rows were counted."""
     axis = document.rows[0].axis if document.rows else "capacity"
     if axis == "capacity" and document.rules == "sglang":
         return _RADIX
-    return _TABLE if axis is None else _LEGENDS[axis]
+    return _legend_of_changes(document.rows) if axis is None else _LEGENDS[axis]
+
+
+def _legend_of_changes(rows: Sequence[SweepRow]) -> str:
+    words = [
+        "run it: the command that was given, with these flags",
+        "hit rate: of the prompt tokens, in sweeps of the blocks that are looked up",
+        "computed: prompt tokens that do not hit, beside today's",
+    ]
+    if any(row.sure == "bound" for row in rows):
+        words.append("bound: nobody can reach it for certain")
+    if any(row.host_blocks for row in rows):
+        words.append(
+            "host tier: memory of each replica, which is no GPU; what is loaded from it is no hit, and not computed"
+        )
+    if any(row.prefill_replicas for row in rows) and any(row.gpus for row in rows):
+        words.append("GPUs: not sought for a split fleet")
+    if any(row.sure == "predicted" for row in rows):
+        words.append("predicted: run on a clock that the latency model drives")
+    return "; ".join(words)
