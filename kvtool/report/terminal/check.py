@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.answer import needed_tiers
 from kvtool.report.terminal.findings import print_findings
+from kvtool.report.terminal.lines import put_head
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle, with_flag
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
 from kvtool.results.check import CheckResult
@@ -15,7 +16,7 @@ from kvtool.results.gate_words import change
 from kvtool.results.report import Group, Report, Totals
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import CLOCKED, Check
-from kvtool.text.terminal.console import ascii_only, fold, is_plain, pack, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, fold, is_plain, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
 
@@ -123,8 +124,7 @@ def _header(console: Console, result: CheckResult, plain: bool) -> None:
         parts += [f"{rules} rules, block {block}", named, f"seed {seed}"]
     if result.ignored:
         parts.append(f"{plural(result.ignored, 'finding')} ignored")
-    for line in pack(parts, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, parts)
 
 
 def _table(console: Console, result: CheckResult, plain: bool) -> None:

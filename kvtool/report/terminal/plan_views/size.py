@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.engine.prediction.accelerators import BATCH_LIMITS_SOURCE
-from kvtool.report.terminal.next_command import shell_lines
+from kvtool.report.terminal.lines import put_command, put_head
 from kvtool.results.documents.size import AcceleratorRoom, SizedGroup, SizeDocument
-from kvtool.text.terminal.console import ascii_only, fold, pack, put, sanitize
+from kvtool.text.terminal.console import ascii_only, put, say
 from kvtool.text.terminal.numbers import size
 from kvtool.text.terminal.table import Column, put_table, table
 
@@ -25,15 +25,14 @@ def print_size(console: Console, report: SizeDocument, command: Sequence[str]) -
     plain = ascii_only(console)
     each = report.max_model_len
     head = [
-        f"kvtool size {sanitize(report.model, ascii_only=plain)}",
+        f"kvtool size {report.model}",
         f"KV cache {report.kv_cache_dtype}",
         f"block {report.block_size}",
         *([f"max-model-len {each:,}"] if each is not None else []),
         *([f"tensor parallel {report.tensor_parallel}"] if report.tensor_parallel > 1 else []),
         f"{100 * report.gpu_memory_utilization:g}% of the memory",
     ]
-    for line in pack(head, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, head)
     put(console)
     if several(report):
         put_table(console, *group_table(report))
@@ -52,13 +51,11 @@ def print_size(console: Console, report: SizeDocument, command: Sequence[str]) -
         put(console, line)
     put(console)
     for note in (*plan_notes(report), *_notes(report)):
-        for line in fold(f"  {note}", console.width, indent=4):
-            put(console, line, "dim")
+        say(console, note, hang=2, style="dim")
     if command:
         put(console)
         put(console, "Next:", "dim")
-        for line in shell_lines(command, console.width, plain):
-            put(console, line, "dim")
+        put_command(console, command, "dim")
 
 
 def _cells(room: AcceleratorRoom, block_size: int | None) -> list[str]:

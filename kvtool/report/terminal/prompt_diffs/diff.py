@@ -11,6 +11,7 @@ import numpy as np
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
+from kvtool.report.terminal.lines import put_head
 from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Spot, Trial
@@ -25,6 +26,7 @@ from kvtool.text.terminal.console import (
     put_field,
     sanitize,
 )
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.table import Column, table
 from kvtool.text.tokens.prompt import Ids
 
@@ -43,16 +45,14 @@ _LEGEND_EQUAL = [("=", "reusable"), ("~", "same text, computed again"), ("#", "i
 def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True) -> None:
     """Header, totals, ruler, the first difference and what moving it gives, in lines no wider than the console."""
     plain = ascii_only(console)
-    separator = " | " if plain else " · "
     a, b = (shown_path(name, plain) for name in (diff.name_a, diff.name_b))
     parts = [
         f"kvtool diff-prompts {a} {b}",
         f"block {diff.block_size}",
-        sanitize(diff.tokenizer, ascii_only=plain),
+        diff.tokenizer,
         f"{diff.length_a:,} vs {diff.length_b:,} tokens",
     ]
-    for line in pack((part for part in parts if part), console.width, separator=separator, indent=2):
-        put(console, line, "bold")
+    put_head(console, parts)
     put(console)
     _totals(console, diff)
     if diff.length_b and not is_plain(console):
@@ -73,12 +73,8 @@ def _quoted(path: str, plain: bool) -> str:
     return path if path == "-" else shlex.quote(shown_path(path, plain))
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def _totals(console: Console, diff: PromptDiff) -> None:
-    reusable = f"{_plural(diff.reuse.tokens, 'token')}, {diff.reuse.blocks:,} of {_plural(diff.blocks, 'block')}"
+    reusable = f"{plural(diff.reuse.tokens, 'token')}, {diff.reuse.blocks:,} of {plural(diff.blocks, 'block')}"
     first = "" if diff.first is None else f"first difference: token {diff.first.token:,}"
     row = f"  {'Reusable':<{_LABEL - 2}}{reusable}"
     if is_plain(console):
@@ -91,7 +87,7 @@ def _totals(console: Console, diff: PromptDiff) -> None:
         put(console, row)
     if first:
         put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
-    lost = f"{_plural(diff.lost_tokens, 'token')}, {_plural(diff.lost_blocks, 'block')}"
+    lost = f"{plural(diff.lost_tokens, 'token')}, {plural(diff.lost_blocks, 'block')}"
     if diff.first is not None:
         lost += f"; {diff.same_tokens:,} of those tokens {'is' if diff.same_tokens == 1 else 'are'} the same text"
     label = "Lost" if diff.first is not None else "Computed"
@@ -145,10 +141,10 @@ def _first(console: Console, first: Difference, plain: bool, names: tuple[str, s
 def _volatile(first: Difference) -> str:
     for name, own, other in (("a", first.tokens_a, first.tokens_b), ("b", first.tokens_b, first.tokens_a)):
         if not other:
-            return f"{_plural(own, 'token')} in {name} only"
+            return f"{plural(own, 'token')} in {name} only"
     if first.tokens_a == first.tokens_b:
-        return f"{_plural(first.tokens_b, 'token')} {'differs' if first.tokens_b == 1 else 'differ'}"
-    return f"{first.tokens_a:,} vs {_plural(first.tokens_b, 'token')}"
+        return f"{plural(first.tokens_b, 'token')} {'differs' if first.tokens_b == 1 else 'differ'}"
+    return f"{first.tokens_a:,} vs {plural(first.tokens_b, 'token')}"
 
 
 def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
@@ -194,7 +190,7 @@ def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
 
 
 def _unavoidable(diff: PromptDiff) -> str:
-    tokens = _plural(diff.lost_tokens, "token")
+    tokens = plural(diff.lost_tokens, "token")
     if diff.length_b % diff.block_size:
         fill = "fills" if diff.lost_tokens == 1 else "fill"
         return f"The last {tokens} {fill} no whole block, and only whole blocks are shared."
@@ -221,7 +217,7 @@ def _trial(trial: Trial, b: str, room: int) -> str:
     what = what[:1].upper() + what[1:]
     if trial.gained_blocks <= 0:
         return f"{what}: no gain" + (f" ({trial.gained_blocks:,} blocks)" if trial.gained_blocks else "")
-    tokens, blocks = _plural(trial.reuse.tokens, "token"), _plural(trial.reuse.blocks, "block")
+    tokens, blocks = plural(trial.reuse.tokens, "token"), plural(trial.reuse.blocks, "block")
     result = f"{what}: {tokens} reusable, {blocks} (+{trial.gained_blocks:,})"
     return result if cell_width(result) <= room else result.replace(" reusable,", ",")
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from kvtool.measure.bench.bench_result import BenchResult
 from kvtool.measure.bench.cases import StepCase
+from kvtool.report.terminal.lines import put_command, put_head
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.results.documents.bench import Misses
 from kvtool.results.documents.calibrated import Residuals
 from kvtool.results.documents.server_bench import ServerBench, TimedPrompt
-from kvtool.text.terminal.console import ascii_only, bar, fold, pack, put, sanitize
+from kvtool.text.terminal.console import ascii_only, bar, fold, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.text.terminal.table import Column, put_table
 from kvtool.version import __version__
@@ -300,14 +301,12 @@ def _rate(value: float, unit: str) -> str:
 
 def print_server_bench(console: Console, bench: ServerBench, output: str | None) -> None:
     """Seconds by length and hits, the line that was fitted and its error; what to do with the file."""
-    plain = ascii_only(console)
     head = [
-        f"kvtool bench --server {sanitize(bench.source, ascii_only=plain)}",
-        sanitize(bench.model, ascii_only=plain),
+        f"kvtool bench --server {bench.source}",
+        bench.model,
         f"{bench.requests:,} prompts, {bench.tokens:,} tokens",
     ]
-    for line in pack(head, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, head)
     put(console)
     columns = [Column("prompt"), Column("cached"), Column("quartile"), Column("slowest"), Column("fitted")]
     put_table(console, columns, [_row(point) for point in bench.points])
@@ -325,15 +324,13 @@ def print_server_bench(console: Console, bench: ServerBench, output: str | None)
             else []
         ),
     ):
-        for line in fold(f"  {text}", console.width, indent=4):
-            put(console, line)
+        say(console, text, hang=2)
     put(console)
     put(console, "Next:", "dim")
     command = ["kvtool", "bench", "--server", bench.source, "-o", "server.json"]
     if output is not None:
         command = ["kvtool", "profile", _EXAMPLE, "--server", bench.source, "--calibration", output]
-    for line in shell_lines(command, console.width, plain):
-        put(console, line, "dim")
+    put_command(console, command, "dim")
 
 
 def _row(point: TimedPrompt) -> list[str]:
