@@ -422,7 +422,7 @@ def test_gates_are_told_in_words() -> None:
     checks = rows(table(found.id("verdict"), "Checks"))
     assert [row[:6] for row in checks] == [
         ["FAIL", "support", "hit rate", "≥80.0%", "40.0%", "error"],
-        ["PASS", "rag", "hit rate", "≥80.0%", "87.0%", "error"],
+        ["ok", "rag", "hit rate", "≥80.0%", "87.0%", "error"],
     ]
     captions = [node.words() for node in found.id("w1-groups").all("figcaption")]
     assert captions == [
@@ -451,7 +451,7 @@ def test_a_baseline_is_drawn_and_decides_beside_the_gate() -> None:
     section = found.id("w1-groups")
     assert "support FAIL" in section.all("figcaption")[-1].words()
     described = section.all("desc")[-1].words()
-    assert described.endswith("gate at least 30.0%: PASS, baseline 79.0%: FAIL")
+    assert described.endswith("gate at least 30.0%: ok, baseline 79.0%: FAIL")
     assert (
         len([node for node in section.all("line") if "before" in node.attributes["class"].split()]) == 3
     )  # halo, mark, key
@@ -474,7 +474,7 @@ def test_figures_of_other_kinds_of_checks() -> None:
         ("FAIL", "≤0", "3", ""),
         ("FAIL", "≤5.0%", "27.0%", ""),
         ("WARN", "≥80.000%", "79.996%", "81.0%"),
-        ("OPEN", "none", "none", ""),
+        ("not judged", "none", "none", ""),
     ]
 
 
@@ -520,7 +520,7 @@ def test_partial_run() -> None:
     assert found.all("h1")[0].words() == "support.yaml"
     assert found.all(class_="verdict")[0].words().startswith("PARTIAL")
     assert "PARTIAL The run was interrupted" in found.id("w1").words()
-    assert rows(table(found.id("verdict"), "Checks"))[0][0] == "OPEN"
+    assert rows(table(found.id("verdict"), "Checks"))[0][0] == "not judged"
 
 
 def test_findings_alone() -> None:

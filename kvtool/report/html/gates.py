@@ -1,67 +1,27 @@
-"""Demands and how they fared, and each group against its own."""
+"""Groups against the gates that are set for them, drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import paint, swatch
-from kvtool.report.html.markup import arrows, element, share
+from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
-from kvtool.report.views.groups import COLD_NOTE, groups_table, worst_status
-from kvtool.report.views.section import Cell, Section, StatusWord, Table, TableColumn
+from kvtool.report.views.checks import STATUS, worst_status
+from kvtool.report.views.groups import COLD_NOTE, groups_table
+from kvtool.report.views.section import Section
 from kvtool.results.check import CheckResult
-from kvtool.results.gate_words import dollars, durations, goodputs, percents
 from kvtool.results.report import Group, Report, lost_tokens
-from kvtool.results.verdict import Check, Kind
+from kvtool.results.verdict import Check
 from kvtool.text.terminal.numbers import percent
 
 _MOST_DRAWN = 20
 _MOST_WIDE = 5
 _MOST_ROWS = 500
-_MOST_CHECKS = 200
-_WORDS = {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "open": "OPEN"}
-_ORDER = ("fail", "warn", "open", "pass")
 _HEIGHT = 22
-
-
-def checks_table(checks: list[Check], *, several: bool) -> Table | None:
-    """Every demand with its limit and what was measured, those that are not met first; None where nothing was demanded."""
-    if not checks:
-        return None
-    ordered = sorted(checks, key=lambda check: _ORDER.index(check.status))
-    compared = any(check.baseline is not None for check in checks)
-    rows: list[tuple[Cell, ...]] = []
-    for check in ordered[:_MOST_CHECKS]:
-        of = (check.workload,) if several else ()
-        rows.append(
-            (
-                StatusWord(_WORDS[check.status], check.status),
-                *of,
-                check.group if check.group is not None else "all requests",
-                _what(check),
-                *_figures(check),
-                *((percent(check.baseline) if check.baseline is not None else "",) if compared else ()),
-                check.level,
-                f"{check.path}:{check.line}" if check.line else check.path,
-                arrows(check.message),
-            )
-        )
-    columns = (
-        TableColumn("Status", "word"),
-        *((TableColumn("Workload", "code"),) if several else ()),
-        TableColumn("Group"),
-        TableColumn("What is demanded"),
-        TableColumn("Limit", "number"),
-        TableColumn("Actual", "number"),
-        *((TableColumn("Baseline", "number"),) if compared else ()),
-        TableColumn("Level", "word"),
-        TableColumn("Set in", "code"),
-        TableColumn("In words", "prose"),
-    )
-    return Table("Checks", columns, rows, more=max(len(checks) - _MOST_CHECKS, 0))
 
 
 def groups_section(report: Report, result: CheckResult, prefix: str) -> Section | None:
@@ -139,7 +99,7 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
         past = check.baseline if check.kind == "baseline" else None
         at, class_ = (check.limit, "gate") if past is None else (past, "before")
         text = f"gate ≥{percent(at)}" if past is None else f"baseline {percent(at)}"
-        told += f", {text.replace('≥', 'at least ')}: {_WORDS[check.status]}"
+        told += f", {text.replace('≥', 'at least ')}: {STATUS[check.status]}"
         shapes += [
             line(at, 0, at, 22, f"{class_} halo"),
             line(at, 0, at, 22, class_),
@@ -156,48 +116,3 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
 def _swatch(class_: str) -> Markup:
     mark = element("line", x1=share(0.5), x2=share(0.5), y1=0, y2=12, class_=class_)
     return element("svg", mark, class_="swatch", width=18, height=12, aria_hidden="true")
-
-
-def _what(check: Check) -> str:
-    words = {
-        "hit_rate": "hit rate",
-        "reachable_gap": "gap to what is reachable",
-        "reported_gap": "gap of what is reported",
-        "cost_per_1k_requests": "cost of 1,000 requests",
-        "ttft_p50": "TTFT p50, predicted",
-        "ttft_p90": "TTFT p90, predicted",
-        "ttft_p99": "TTFT p99, predicted",
-        "gpus": "GPUs for the objectives, predicted",
-        "goodput": "goodput, predicted",
-        "findings": "",
-        "baseline": "hit rate against the baseline",
-        "audit": "audit of reuse",
-    }
-    return f"findings: {check.id.rsplit('/', 1)[-1]}" if check.kind == "findings" else words[check.kind]
-
-
-def _figures(check: Check) -> tuple[str, str]:
-    """Limit and actual value, with as many digits as it takes to tell them apart."""
-    sign = "≥" if check.kind in ("hit_rate", "baseline") else "≤"
-    limit, actual = check.limit, check.actual
-    write = _writer(check.kind)
-    if limit is None or actual is None:
-        return (f"{sign}{write(limit, limit)[0]}" if limit is not None else "none"), (
-            write(actual, actual)[0] if actual is not None else "none"
-        )
-    shown_limit, shown_actual = write(limit, actual)
-    return f"{sign}{shown_limit}", shown_actual
-
-
-def _writer(kind: Kind) -> Callable[[float, float], tuple[str, str]]:
-    if kind.startswith("ttft"):
-        return durations
-    if kind == "cost_per_1k_requests":
-        return dollars
-    if kind == "goodput":
-        return goodputs
-    return _counts if kind in ("findings", "audit", "gpus") else percents
-
-
-def _counts(one: float, other: float) -> tuple[str, str]:
-    return f"{one:,.0f}", f"{other:,.0f}"

@@ -11,6 +11,7 @@ from kvtool.report.markdown.render import section_lines, table_lines
 from kvtool.report.markdown.text import block as fenced
 from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import relative
+from kvtool.report.views.checks import STATUS
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.report.views.groups import groups_table
 from kvtool.report.views.order import COST, TOKENS, sections
@@ -32,7 +33,6 @@ _ROOM = 300
 _MOST_FINDINGS = 20
 _MOST_PATCH = 8_000
 _MOST_GROUPS = 100
-_STATUS = {"fail": "**FAIL**", "warn": "warn", "open": "not judged", "pass": "ok"}
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
@@ -100,10 +100,15 @@ def _checks(page: _Page, checks: Sequence[Check], root: str) -> None:
         page.add("\n| Check | Status | What | Where |\n|---|---|---|---|\n")
     for check in unmet:
         place = _place(check.path, check.line, check.column, root, cell=True)
-        cells = (code(check.id, cell=True), _STATUS[check.status], prose(check.message, cell=True), place)
+        cells = (code(check.id, cell=True), _status(check), prose(check.message, cell=True), place)
         page.add(f"| {' | '.join(cells)} |\n", "check")
     if passed := len(checks) - len(unmet):
         page.add(f"\n{plural(passed, 'check')} passed.\n")
+
+
+def _status(check: Check) -> str:
+    word = STATUS[check.status].word
+    return f"**{word}**" if check.status == "fail" else word
 
 
 def _workloads(page: _Page, result: CheckResult) -> None:
@@ -134,7 +139,7 @@ def _with_fixes(findings: Iterable[Finding]) -> str:
 def _baseline(report: Report, checks: Iterable[Check]) -> str:
     for check in checks:
         if check.kind == "baseline" and check.workload == report.workload and check.group is None:
-            return f"{_STATUS[check.status]}: {prose(check.message, cell=True)}"
+            return f"{_status(check)}: {prose(check.message, cell=True)}"
     return "-"
 
 

@@ -17,7 +17,8 @@ from kvtool.report.terminal.profile_blocks.times import print_measured, print_pr
 from kvtool.report.terminal.profile_blocks.token_fates import print_fates
 from kvtool.report.terminal.profile_blocks.turn_table import print_turns
 from kvtool.report.terminal.render import print_section, print_table
-from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
+from kvtool.report.terminal.verdict import print_notices, print_sentence
+from kvtool.report.views.checks import worst_status
 from kvtool.report.views.groups import groups_table
 from kvtool.report.views.order import COST, LOGITS, TOKENS, sections
 from kvtool.results.report import Report
@@ -70,7 +71,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     _header(console, report, plain)
     put(console)
     total = [gate for gate in report.gates if gate.group is None and gate.kind == "hit_rate"]
-    gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
+    gate = f"gate >={percent(total[0].limit or 0)}  {worst_status(total)}" if total else ""
     print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
     for section in sections(COST, report, "terminal"):

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shorten_place
 from kvtool.report.terminal.profile_blocks.answer_lines import LABEL
-from kvtool.report.terminal.verdict import STATUS_WORDS
-from kvtool.report.views.section import Cell, Section, StatusWord, Table, TableColumn
+from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.text.terminal.console import ascii_only, cell_width, is_plain, put, put_field, sanitize, say
 from kvtool.text.terminal.table import Column, room_for_first, table
 
@@ -67,12 +66,8 @@ def cells_of(console: Console, shown: Table) -> tuple[list[Column], list[list[st
     plain = ascii_only(console)
     places = [place for place, column in enumerate(shown.columns) if column.only != "pages"]
     columns = [_column(shown.columns[place], first=place == places[0]) for place in places]
-    rows = [[_text(row[place]).replace("±", "+-" if plain else "±") for place in places] for row in shown.rows]
+    rows = [[str(row[place]).replace("±", "+-" if plain else "±") for place in places] for row in shown.rows]
     return columns, [[sanitize(text, ascii_only=plain) for text in row] for row in rows]
-
-
-def _text(cell: Cell) -> str:
-    return STATUS_WORDS[cell.kind] if isinstance(cell, StatusWord) else str(cell)
 
 
 def _column(column: TableColumn, *, first: bool) -> Column:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kvtool.report.views.section import Cell, Figure, StatusWord, Table, TableColumn
+from kvtool.report.views.checks import worst_status
+from kvtool.report.views.section import Cell, Figure, Table, TableColumn
 from kvtool.results.finding import Finding
 from kvtool.results.report import Group, Report, lost_tokens
 from kvtool.results.verdict import Check
@@ -28,13 +29,6 @@ _COLUMNS = (
 )
 _ALWAYS = ("Group", "Requests", "Tokens per request", "Hit rate", "Lost per request")
 COLD_NOTE = "Cold: first uses of a prefix and what is seen once. Shares are of the group's prompt tokens."
-_STATUS = (
-    StatusWord("FAIL", "fail"),
-    StatusWord("WARN", "warn"),
-    StatusWord("OPEN", "open"),
-    StatusWord("PASS", "pass"),
-)
-"""The worst first."""
 
 
 def groups_table(
@@ -54,12 +48,6 @@ def groups_table(
     columns = tuple(_COLUMNS[place] for place in kept)
     shown = [tuple(row[place] for place in kept) for row in rows]
     return Table("Groups", columns, shown, more=len(report.groups) - len(rows), sorts="groups")
-
-
-def worst_status(checks: Sequence[Check]) -> StatusWord | None:
-    """Return the status of the check that fared worst; None where there is none."""
-    found = {check.status for check in checks}
-    return next((status for status in _STATUS if status.kind in found), None)
 
 
 def _is_shown(head: str, report: Report, cells: Sequence[Cell]) -> bool:
