@@ -1,77 +1,19 @@
-"""Sections that are tables above all: causes, turns, block sizes, and what the figures depend on."""
+"""Sections that are tables above all: turns, block sizes, and what the figures depend on."""
 
 from __future__ import annotations
 
 from kvtool.report.html.charts.drawing import drawing, line, rectangle
 from kvtool.report.html.page_parts import Drawing, DrawnSection
 from kvtool.report.views.section import Cell, Section, Table, TableColumn
-from kvtool.results.report import Boundary, Cause, Report
+from kvtool.results.report import Boundary, Report
 from kvtool.text.terminal.numbers import percent, plural
 
-_MOST_CAUSES = 100
 _MOST_TURNS = 40
 _BOUNDARIES_TOLD = (
     "The hit rate that an unlimited cache would have with blocks of so many tokens. The bars: how many requests have how many "
     "shared tokens left over in a block that is not full, from none on the left to all but one on the right."
 )
-_COLUMNS_TOLD = (
-    "Blame: tokens in whose way it stands first. Share: each token split among all that stand in its way. "
-    "Alone and so far: the group's hit rate, measured again with nothing but this fix, and with it and those before it."
-)
 _MOST_GROUPS = 20
-
-
-def causes_section(report: Report, prefix: str) -> Section | None:
-    """What stands in the way of reuse, and what fixing it unlocks; None where nothing does."""
-    if not report.causes:
-        return None
-    ordered = sorted(
-        report.causes, key=lambda cause: (-cause.blame_tokens, cause.group, cause.path, cause.line, cause.column)
-    )
-    shown = ordered[:_MOST_CAUSES]
-    rows: list[tuple[Cell, ...]] = [_cause(cause) for cause in shown]
-    columns = (
-        TableColumn("Place", "code"),
-        TableColumn("Group"),
-        TableColumn("Code", "word"),
-        TableColumn("What varies"),
-        TableColumn("Values", "number"),
-        TableColumn("Requests", "number"),
-        TableColumn("Blame", "number"),
-        TableColumn("Share", "number"),
-        TableColumn("Alone", "number"),
-        TableColumn("So far", "number"),
-        TableColumn("Proof"),
-    )
-    rest = [group.causes_left_out for group in report.groups if group.causes_left_out.causes]
-    notes = [_COLUMNS_TOLD]
-    if rest:
-        count, blame = sum(one.causes for one in rest), sum(one.blame_tokens for one in rest)
-        share = sum(one.share_tokens for one in rest)
-        notes.append(f"{plural(count, 'smaller cause')} without a row: blame {blame:,}, share {share:,}.")
-    table = Table("Causes", columns, rows, more=len(ordered) - len(shown), notes=tuple(notes))
-    lead = "What stands before text that prompts share, by how much it costs, and what a fix unlocks."
-    return Section(f"{prefix}-causes", "Causes and what fixing them unlocks", (lead,), tables=[table])
-
-
-def _cause(cause: Cause) -> tuple[Cell, ...]:
-    place = f"{cause.path}:{cause.line}:{cause.column}" if cause.in_source else cause.part or cause.path
-    if not cause.in_source and cause.line_in_text:
-        place += f", line {cause.line_in_text + 1:,}"
-    unlock = cause.unlock
-    return (
-        place,
-        cause.group,
-        cause.code,
-        f"{cause.variable}, {cause.name}" if cause.variable is not None else cause.name,
-        f"{cause.distinct_values:,}",
-        f"{cause.requests:,}",
-        f"{cause.blame_tokens:,}",
-        f"{cause.share_tokens:,}",
-        percent(unlock.alone) if unlock is not None else "",
-        percent(unlock.after) if unlock is not None else "",
-        f"{unlock.order}. {unlock.tier}" if unlock is not None else "not tried or no gain",
-    )
 
 
 def turns_section(report: Report, prefix: str) -> Section | None:

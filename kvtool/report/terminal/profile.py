@@ -11,7 +11,6 @@ from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.profile_blocks.answer_lines import print_answer
 from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
 from kvtool.report.terminal.profile_blocks.engine_details import print_details
-from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
 from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
 from kvtool.report.terminal.profile_blocks.times import print_measured, print_predicted
 from kvtool.report.terminal.profile_blocks.token_fates import print_fates
@@ -19,7 +18,7 @@ from kvtool.report.terminal.profile_blocks.turn_table import print_turns
 from kvtool.report.terminal.render import print_section, print_table
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
 from kvtool.report.views.groups import groups_table
-from kvtool.report.views.order import COST, LOGITS, TOKENS, sections
+from kvtool.report.views.order import CAUSES, COST, LOGITS, TOKENS, sections
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import Check
@@ -83,7 +82,10 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
         put(console)
     if report.findings:
         print_findings(console, report.findings, plain=plain, show_text=shown.show_text, read_files=shown.read_files)
-        print_causes(console, report.groups, report.causes)
+        for section in sections([CAUSES], report, "terminal"):
+            if any(table.only == "all" for table in section.tables):
+                put(console)
+                print_section(console, section)
         put(console)
     print_fates(console, report, plain)
     for section in sections(TOKENS, report, "terminal"):

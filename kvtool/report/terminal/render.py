@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shorten_place
 from kvtool.report.terminal.profile_blocks.answer_lines import LABEL
+from kvtool.report.terminal.shown_path import shown_path
 from kvtool.report.terminal.verdict import STATUS_WORDS
 from kvtool.report.views.section import Cell, Section, StatusWord, Table, TableColumn
 from kvtool.text.terminal.console import ascii_only, cell_width, is_plain, put, put_field, sanitize, say
@@ -18,6 +20,8 @@ _EASY = 24
 """Cells of a name that are worth more than another column."""
 _LEAST = 12
 """Cells that a name keeps in any case."""
+_PROSE = 16
+"""Cells of a sentence beside which names are not cut."""
 
 
 def print_section(console: Console, section: Section) -> None:
@@ -43,16 +47,19 @@ def print_table(console: Console, shown: Table) -> None:
     plain = ascii_only(console)
     places = [place for place, column in enumerate(shown.columns) if column.only != "pages"]
     columns = [_column(shown.columns[place], first=place == places[0]) for place in places]
-    rows = [[sanitize(_text(row[place]), ascii_only=plain) for place in places] for row in shown.rows]
+    rows = [[_text(row[place], shown.columns[place], plain) for place in places] for row in shown.rows]
     if shown.columns[places[0]].cut:
         columns, rows = _cut(columns, rows, console.width, plain)
+    if shown.titled:
+        say(console, sanitize(shown.caption, ascii_only=plain), style="bold")
     head, *lines = table(columns, rows, console.width, ascii_only=plain)
     if is_plain(console):
         put(console, head)
     elif head.lstrip().startswith(columns[0].title):
         put(console, head, "bold")
     else:
-        put(console, f"  {sanitize(shown.caption, ascii_only=plain)}", "bold")
+        if not shown.titled:
+            put(console, f"  {sanitize(shown.caption, ascii_only=plain)}", "bold")
         put(console, head)
     for line in lines:
         put(console, line)
@@ -61,8 +68,10 @@ def print_table(console: Console, shown: Table) -> None:
             say(console, sanitize(text, ascii_only=plain), style="dim")
 
 
-def _text(cell: Cell) -> str:
-    return STATUS_WORDS[cell.kind] if isinstance(cell, StatusWord) else str(cell)
+def _text(cell: Cell, column: TableColumn, plain: bool) -> str:
+    if isinstance(cell, StatusWord):
+        return STATUS_WORDS[cell.kind]
+    return shown_path(str(cell), plain) if column.kind == "code" else sanitize(str(cell), ascii_only=plain)
 
 
 def _column(column: TableColumn, *, first: bool) -> Column:
@@ -75,14 +84,29 @@ def _column(column: TableColumn, *, first: bool) -> Column:
 
 
 def _cut(columns: list[Column], rows: list[list[str]], width: int, plain: bool) -> tuple[list[Column], list[list[str]]]:
-    """Make room in a table: names keep `_EASY` cells as long as columns can go, then they are cut in their middle."""
+    """Make room in a table: names keep `_EASY` cells as long as columns can go, then they are cut in their middle.
+
+    Sentences need `_PROSE` cells; those that stay are shortened.
+    """
     longest = max((cell_width(row[0]) for row in rows), default=0)
     while True:
-        room = room_for_first(columns, rows, width)
+        short = [
+            [cell[:_PROSE] if column.prose else cell for column, cell in zip(columns, row, strict=True)] for row in rows
+        ]
+        room = room_for_first(columns, short, width)
         optional = [(column.keep, -place) for place, column in enumerate(columns) if column.keep is not None]
         if room >= min(longest, _EASY) or not optional:
             break
         last = -min(optional)[1]
         columns = columns[:last] + columns[last + 1 :]
         rows = [row[:last] + row[last + 1 :] for row in rows]
-    return columns, [[shorten_place(row[0], max(room, _LEAST), ascii_only=plain), *row[1:]] for row in rows]
+    columns = [replace(column, keep=None) if column.prose else column for column in columns]
+    return columns, [[_short_name(row[0], max(room, _LEAST), plain), *row[1:]] for row in rows]
+
+
+def _short_name(name: str, room: int, plain: bool) -> str:
+    """Leave out the role that the index of a message says as well, then cut in the middle."""
+    if cell_width(name) > room and name.startswith("messages["):
+        message, _, rest = name.partition(" (")
+        name = message + rest.partition(")")[2]
+    return shorten_place(name, room, ascii_only=plain)

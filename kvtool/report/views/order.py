@@ -33,6 +33,8 @@ def sections(blocks: Iterable[Block], report: Report, form: Only) -> Iterator[Se
             yield section
 
 
+CAUSES = Block("causes", lambda report: bool(report.causes))
+"""It is below the findings."""
 COST = (
     Block("money", lambda report: report.money is not None or report.reported is not None),
     Block("kv_events", lambda report: report.kv_events is not None),

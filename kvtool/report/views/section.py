@@ -71,6 +71,8 @@ class Table:
     """A plural noun for its rows, where readers may sort and filter them; empty where they may not."""
     notes: tuple[str, ...] = ()
     only: Only = "all"
+    titled: bool = False
+    """Whether a terminal shows its caption, too."""
 
     @property
     def left_out(self) -> str:
