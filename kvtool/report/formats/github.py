@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.report.markdown import comment
 from kvtool.report.places import OutputPlace, Places
-from kvtool.report.words.finding_words import sentences, title_of
+from kvtool.report.views.findings import sentences, title_of
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.verdict import Outcome

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
 from kvtool.report.places import OutputPlace, Places
-from kvtool.report.words.finding_words import sentences, title_of
+from kvtool.report.views.findings import sentences, title_of
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from kvtool.diagnose.codes import CodeEntry, entry_of
 from kvtool.report.markdown.text import block
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
-from kvtool.report.words.finding_words import name_of, sentences
+from kvtool.report.views.findings import name_of, sentences
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import ExamplePair, Finding

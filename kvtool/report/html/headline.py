@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kvtool.report.answer import Answer
+from kvtool.report.answer import Answer, fixed_rate
 from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural, size
@@ -47,13 +47,9 @@ def tiles(report: Report) -> list[HeadlineTile]:
     if percent(totals.reachable_hit_rate) != rate:
         text = f"with an unlimited cache and these prompts: {100 * gap:.1f} points more"
         found.append(HeadlineTile("Reachable", percent(totals.reachable_hit_rate), text))
-    proven = [finding for finding in report.findings if finding.rerun is not None]
-    if proven and proven[0].rerun is not None:
-        found.append(
-            HeadlineTile(
-                "With fixes", percent(proven[0].rerun.total_after), "measured by running again with the fixes below"
-            )
-        )
+    fixed = fixed_rate(report)
+    if fixed is not None:
+        found.append(HeadlineTile("With fixes", percent(fixed), "measured by running again with the fixes below"))
     if percent(totals.mean_request_hit_rate) != rate:
         text = "mean of the requests' own hit rates"
         found.append(HeadlineTile("Per request", percent(totals.mean_request_hit_rate), text))

@@ -21,9 +21,9 @@ from kvtool.report.html.gates import checks_of, checks_table, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
 from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.report.html.render import page_sections
-from kvtool.report.html.tables import boundaries_section, config_section, turns_section
+from kvtool.report.html.tables import boundaries_section, config_section
 from kvtool.report.html.template_environment import template_environment
-from kvtool.report.views.order import CAUSES, COST, ENGINE, LOGITS, TOKENS
+from kvtool.report.views.order import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS
 from kvtool.report.views.page_commands import missing_views
 from kvtool.report.views.section import Missing, Section, StatusWord
 from kvtool.report.write_options import WriteOptions
@@ -134,8 +134,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
         capacity_section(report, prefix),
         distance_section(report, prefix),
         rulers_section(report, prefix),
-        *page_sections(report, [CAUSES], prefix),
-        turns_section(report, prefix),
+        *page_sections(report, (CAUSES, TURNS), prefix),
     ]
     details = [
         *page_sections(report, (*ENGINE, LOGITS), prefix),

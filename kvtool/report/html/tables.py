@@ -1,4 +1,4 @@
-"""Sections that are tables above all: turns, block sizes, and what the figures depend on."""
+"""Sections that are tables above all: block sizes, and what the figures depend on."""
 
 from __future__ import annotations
 
@@ -8,45 +8,11 @@ from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Boundary, Report
 from kvtool.text.terminal.numbers import percent, plural
 
-_MOST_TURNS = 40
 _BOUNDARIES_TOLD = (
     "The hit rate that an unlimited cache would have with blocks of so many tokens. The bars: how many requests have how many "
     "shared tokens left over in a block that is not full, from none on the left to all but one on the right."
 )
 _MOST_GROUPS = 20
-
-
-def turns_section(report: Report, prefix: str) -> Section | None:
-    """Hit rates by turn; None where no conversation has a second one."""
-    rows: list[tuple[Cell, ...]] = []
-    for group in report.groups:
-        if len(group.turns) > 1:
-            rows += [
-                (
-                    group.name,
-                    f"{turn.turn:,}",
-                    f"{turn.requests:,}",
-                    f"{turn.prompt_tokens / max(turn.requests, 1):,.0f}",
-                    percent(turn.hit_tokens / turn.prompt_tokens if turn.prompt_tokens else 0.0),
-                )
-                for turn in group.turns
-            ]
-    if not rows:
-        return None
-    columns = (
-        TableColumn("Group"),
-        TableColumn("Turn", "number"),
-        TableColumn("Requests", "number"),
-        TableColumn("Tokens per request", "number"),
-        TableColumn("Hit rate", "number"),
-    )
-    table = Table("Turns", columns, rows[:_MOST_TURNS], more=max(len(rows) - _MOST_TURNS, 0))
-    return Section(
-        f"{prefix}-turns",
-        "Turns of conversations",
-        ("A later turn finds what the earlier ones computed.",),
-        tables=[table],
-    )
 
 
 def boundaries_section(report: Report, prefix: str) -> Section | None:

@@ -6,15 +6,15 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 
 from kvtool.diagnose.finding_cost import by_cost
-from kvtool.report.answer import Answer, answer_of
+from kvtool.report.answer import Answer, answer_of, fixed_rate
 from kvtool.report.markdown.render import section_lines, table_lines
 from kvtool.report.markdown.text import block as fenced
 from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import relative
 from kvtool.report.views.fates import fate_name, fate_shares
+from kvtool.report.views.findings import changed_lines, gain_of, measured_cost, name_of
 from kvtool.report.views.groups import groups_table
 from kvtool.report.views.order import COST, TOKENS, sections
-from kvtool.report.words.finding_words import cost_told, gain_of, name_of
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet
@@ -118,17 +118,11 @@ def _workloads(page: _Page, result: CheckResult) -> None:
             code(report.workload, cell=True) + partial,
             f"{totals.requests:,}",
             percent(totals.hit_rate),
-            _with_fixes(report.findings),
+            percent(fixed) if (fixed := fixed_rate(report)) is not None else "-",
             percent(totals.reachable_hit_rate),
             _baseline(report, result.verdict.checks),
         )
         page.add(f"| {' | '.join(cells)} |\n", "workload")
-
-
-def _with_fixes(findings: Iterable[Finding]) -> str:
-    """What all kept fixes together hit, measured by running again."""
-    rates = [finding.rerun.total_after for finding in findings if finding.rerun is not None]
-    return percent(max(rates)) if rates else "-"
 
 
 def _baseline(report: Report, checks: Iterable[Check]) -> str:
@@ -151,7 +145,7 @@ def _findings(page: _Page, findings: Sequence[Finding], root: str) -> None:
 
 def _finding(finding: Finding, root: str) -> str:
     """One item of a list: where, what, what it costs, what mends it, and what that gave."""
-    cost, gain = cost_told(finding), gain_of(finding)
+    cost, gain = measured_cost(finding), gain_of(finding)
     group = f" in {code(finding.group)}" if finding.group else ""
     name = name_of(finding.code)
     head = f"- **{prose(finding.code)}** {finding.severity}{f', {prose(name)}' if name else ''}{group}, "
@@ -165,9 +159,8 @@ def _finding(finding: Finding, root: str) -> str:
         lines.append(f"**See:** {code(finding.example.command)}")
     lines += [f"**Look:** {prose(warning)}" for warning in finding.warnings]
     text = "<br>\n  ".join(lines) + "\n"
-    if finding.example is not None and finding.example.was_line is not None and finding.example.now_line is not None:
-        lines_of_pair = _marked("was", finding.example.was_line), _marked("now", finding.example.now_line)
-        text += _indented(fenced("\n".join(lines_of_pair)))
+    if pair := changed_lines(finding):
+        text += _indented(fenced("\n".join(_marked(label, line) for label, line in pair)))
     elif finding.snippet is not None:
         text += _indented(fenced(_marked(str(finding.line) if finding.in_source else "...", finding.snippet)))
     if finding.patch and len(finding.patch) <= _MOST_PATCH:

@@ -12,6 +12,7 @@ from kvtool.diagnose.finding_line import MeantLine, meant_line, redacted_line
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.terminal.shown_path import shown_path
+from kvtool.report.views.findings import finding_place
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import cell_width, fold, put, sanitize
@@ -74,12 +75,8 @@ def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowTex
 
 
 def place_shown(finding: Finding, plain: bool) -> str:
-    """The head of a finding: `prompt.j2:3:9` or, in a log, `log.jsonl:12 · messages[0] (system), line 3`."""
-    place = shown_path(finding.path, plain)
-    if finding.logged is not None:
-        told = sanitize(finding.logged.told, ascii_only=plain)
-        return f"{place}:{finding.logged.record} {'-' if plain else '·'} {told}"
-    return f"{place}:{finding.line}:{finding.column}" if finding.line else place
+    """Return the head of a finding as text that neither the terminal nor a CI log obeys."""
+    return shown_path(finding_place(finding, joint="-" if plain else "·"), plain)
 
 
 def _change(before: float, after: float) -> str:

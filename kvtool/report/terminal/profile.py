@@ -6,31 +6,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvtool.report.answer import answer_of
+from kvtool.accounting.ledger.fates import DECIDED_BY
+from kvtool.diagnose.codes import wins
+from kvtool.report.answer import Answer, answer_of
 from kvtool.report.terminal.findings import print_findings
-from kvtool.report.terminal.profile_blocks.answer_lines import print_answer
+from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
-from kvtool.report.terminal.profile_blocks.engine_details import print_details
 from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
-from kvtool.report.terminal.profile_blocks.times import print_measured, print_predicted
-from kvtool.report.terminal.profile_blocks.token_fates import print_fates
-from kvtool.report.terminal.profile_blocks.turn_table import print_turns
-from kvtool.report.terminal.render import print_section, print_table
+from kvtool.report.terminal.render import LABEL, print_section, print_table
 from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
+from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
 from kvtool.report.views.groups import groups_table
-from kvtool.report.views.order import CAUSES, COST, LOGITS, TOKENS, sections
+from kvtool.report.views.order import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS, sections
+from kvtool.report.views.times import measured_on, medians, not_measured, predicted_for, shortfalls
 from kvtool.results.report import Report
+from kvtool.results.run_times import OnOff
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import verdict_on
 from kvtool.results.views import Timeline
-from kvtool.text.terminal.console import ascii_only, cell_width, pack, put, sanitize, say
+from kvtool.text.terminal.console import (
+    ascii_only,
+    bar,
+    cell_width,
+    draws_bars,
+    is_plain,
+    pack,
+    put,
+    put_field,
+    sanitize,
+    say,
+)
 from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _MOST_GROUPS = 40
+_MOST_COMMAND_LINES = 4
+_STYLES = {"Hit rate": "bold", "Lost": "bold red"}
+_STEADY = {"Hit rate": "bold"}
+"""Where no line is to blame, nothing is marked."""
+_WIDE_LABEL = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +87,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     put(console)
     total = [gate for gate in report.gates if gate.group is None and gate.kind == "hit_rate"]
     gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
-    print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
+    _print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
     for section in sections(COST, report, "terminal"):
         if section.id == "money":
@@ -87,7 +104,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
                 put(console)
                 print_section(console, section)
         put(console)
-    print_fates(console, report, plain)
+    _print_fates(console, report, plain)
     for section in sections(TOKENS, report, "terminal"):
         put(console)
         print_section(console, section)
@@ -97,15 +114,15 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
         for check in report.gates:
             gates.setdefault(check.group, []).append(check)
         print_table(console, groups_table(report, gates, _MOST_GROUPS, hit_rate_lines(console, timelines)))
-    if any(len(group.turns) > 1 for group in report.groups):
+    for section in sections([TURNS], report, "terminal"):
         put(console)
-        print_turns(console, report.groups, plain)
+        print_section(console, section)
     if shown.boundaries and report.boundaries:
         put(console)
         print_boundaries(console, report.boundaries)
     if not shown.details and report.ttft.predicted.on is not None:
         put(console)
-        print_predicted(console, report, plain)
+        _print_predicted(console, report, plain)
 
 
 def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
@@ -113,9 +130,9 @@ def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
     plain = ascii_only(console)
     if shown.details:
         put(console)
-        print_details(console, report, plain)
+        _print_details(console, report, plain)
     else:
-        print_measured(console, report, plain)
+        _print_measured(console, report, plain)
         say(console, "--details: decode step, block alignment, KV cache, p99", style="dim")
     for section in sections([LOGITS], report, "terminal"):
         print_section(console, section)
@@ -170,3 +187,89 @@ def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
     say(console, "To hold it in CI, these lines in kvtool.toml, then kvtool check:")
     for line in shown:
         put(console, line)
+
+
+def _print_answer(console: Console, answer: Answer, *, gate: str = "") -> None:
+    """A line each for the rate, with what a `gate` says of it, for the loss and for what to do; then the command for that."""
+    plain = ascii_only(console)
+    styles = _STYLES if answer.finding is not None else _STEADY
+    lines = shell_lines(["kvtool", *answer.command], console.width, plain) if answer.command else []
+    if len(lines) > _MOST_COMMAND_LINES:
+        lines = []
+    for label, text in answer.lines:
+        if label == "Next":
+            text += ":" if lines else f": the same command with {answer.change}" if answer.change else ""
+        more = gate if label == "Hit rate" else ""
+        shown = sanitize(text, ascii_only=plain)
+        put_field(console, label, shown, more, size=LABEL, hang=LABEL + 2, style=styles.get(label))
+    for line in lines:
+        put(console, line)  # a shell takes it as it is: nothing may stand before what goes on in the next line
+
+
+def _print_fates(console: Console, report: Report, plain: bool) -> None:
+    """Print a row for each fate that took tokens; bars are relative to the longest."""
+    rows = [row for row in fate_shares(report.fates) if row[1]]
+    notes = dict(DECIDED_BY)
+    for finding in report.findings:
+        if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):
+            notes |= dict.fromkeys(wins(finding.code), "fix above")
+    label = max((cell_width(fate_name(name)) for name, _, _ in rows), default=0)
+    if is_plain(console):
+        for name, count, part in rows:
+            put_field(console, f"Tokens {fate_name(name)}", f"{count:,}", part, notes.get(name, ""), size=label)
+        return
+    digits = max((len(f"{count:,}") for _, count, _ in rows), default=0)
+    noted = max((len(notes[name]) + 2 for name, _, _ in rows if name in notes), default=0)
+    room = console.width - 4 - label - 2 - digits - 8 - noted
+    size_of_bar = max(min(room - 2, 30), 0) if draws_bars(console) and len(rows) > 1 else 0
+    heading = f"  Where prompt tokens went ({report.totals.prompt_tokens:,})"
+    if not size_of_bar:  # the figures stand below their titles
+        label += max(min(cell_width(heading) - 4 - label, room), 0)
+    right = f"{'tokens':>{digits}}   share"
+    before = 4 + label + 2 + (size_of_bar + 2 if size_of_bar else 0)
+    put(console, heading + right.rjust(max(before + digits + 8 - cell_width(heading), len(right) + 2)), "bold")
+    most = max((count for _, count, _ in rows), default=1)
+    for name, count, part in rows:
+        meter = bar(count / most, size_of_bar, plain) + "  " if size_of_bar else ""
+        line = f"    {fate_name(name):<{label}}  {meter}{count:>{digits},}  {part:>6}"
+        if name in notes and cell_width(line) + 2 + len(notes[name]) <= console.width:
+            line += f"  {notes[name]}"
+        put(console, line, "green" if name == "hit" else None)
+    if report.absent_fates:
+        say(console, absent_fates_note(report.absent_fates), indent=4, style="dim")
+
+
+def _print_predicted(console: Console, report: Report, plain: bool) -> None:
+    """Print the predicted time to the first token, which must be known, with its model and machine."""
+    _put_times(console, report.ttft.predicted, f"predicted for {predicted_for(report)}", plain)
+
+
+def _print_measured(console: Console, report: Report, plain: bool) -> None:
+    """Print the measured one with its model and machine, or why there is none; nothing where none was asked for."""
+    measured = report.ttft.measured
+    if measured is None:
+        return
+    if not measured.requests:
+        text = sanitize(f"not measured: {not_measured(measured)}", ascii_only=plain)
+        put_field(console, "TTFT p50", text, size=LABEL, hang=LABEL + 2, style="dim")
+        return
+    _put_times(console, measured, f"measured {measured_on(report, measured)}", plain)
+    for text in shortfalls(measured):
+        say(console, sanitize(text, ascii_only=plain), indent=LABEL + 2, style="yellow")
+
+
+def _put_times(console: Console, times: OnOff, basis: str, plain: bool) -> None:
+    text = sanitize(f"{medians(times)}; {basis}", ascii_only=plain)
+    put_field(console, "TTFT p50", text, size=LABEL, hang=LABEL + 2)
+
+
+def _print_details(console: Console, report: Report, plain: bool) -> None:
+    """Print a rule, the mean of hit rates, and the blocks of the engine."""
+    if not is_plain(console):
+        put(console, ("-" if plain else "─") * console.width, "dim")
+    rate = percent(report.totals.mean_request_hit_rate)
+    text = "mean of the requests' own hit rates"
+    put_field(console, "Per request", rate, text, size=_WIDE_LABEL, hang=_WIDE_LABEL + 2)
+    for section in sections(ENGINE, report, "terminal"):
+        put(console)
+        print_section(console, section)

@@ -6,16 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shorten_place
-from kvtool.report.terminal.profile_blocks.answer_lines import LABEL
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.report.terminal.verdict import STATUS_WORDS
-from kvtool.report.views.section import Cell, Section, StatusWord, Table, TableColumn
-from kvtool.text.terminal.console import ascii_only, cell_width, is_plain, put, put_field, sanitize, say
+from kvtool.report.views.section import Cell, Figure, Section, StatusWord, Table, TableColumn
+from kvtool.text.terminal.console import ascii_only, bar, cell_width, is_plain, put, put_field, sanitize, say
 from kvtool.text.terminal.table import Column, room_for_first, table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+LABEL = 10
+"""Cells of a label at the head of a line."""
+_BAR = 20
 _EASY = 24
 """Cells of a name that are worth more than another column."""
 _LEAST = 12
@@ -71,6 +73,8 @@ def print_table(console: Console, shown: Table) -> None:
 def _text(cell: Cell, column: TableColumn, plain: bool) -> str:
     if isinstance(cell, StatusWord):
         return STATUS_WORDS[cell.kind]
+    if column.kind == "bar" and isinstance(cell, Figure):
+        return bar(cell.value, _BAR, plain)
     return shown_path(str(cell), plain) if column.kind == "code" else sanitize(str(cell), ascii_only=plain)
 
 
@@ -80,7 +84,7 @@ def _column(column: TableColumn, *, first: bool) -> Column:
     if not first and not head[1:2].isupper():
         head = head[:1].lower() + head[1:]
     align = ">" if column.kind == "number" else "<"
-    return Column(head, align, keep=column.keep, prose=column.kind == "prose")
+    return Column(head, align, keep=column.keep, prose=column.kind == "prose", drawing=column.kind == "bar")
 
 
 def _cut(columns: list[Column], rows: list[list[str]], width: int, plain: bool) -> tuple[list[Column], list[list[str]]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.answer import fixed_rate
 from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.results.finding import Finding
 from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, CauseMoney, Money
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
@@ -115,7 +115,8 @@ def _amounts(report: Report, money: Money) -> list[MoneyLine]:
     def told(text: str | None) -> str:
         return shown_amount(text, currency)
 
-    best = _best_rate(report.findings)
+    fixed = fixed_rate(report)
+    best = "" if fixed is None else percent(fixed)
     if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
         base = Decimal(money.paid if money.paid is not None else money.predicted or 0)
         saved = base - Decimal(money.with_fixes)
@@ -155,11 +156,6 @@ def _saved(saved: Decimal, base: Decimal, money: Money) -> str:
         return f"{text}: {amount} a month at this traffic ({money.days:,.2f} days)"
     each = saved * 1000 / money.priced_requests if base and money.priced_requests else Decimal(0)
     return f"{text}: {shown_money(each, money.currency)} per 1,000 requests"
-
-
-def _best_rate(findings: list[Finding]) -> str:
-    rates = [finding.rerun.total_after for finding in findings if finding.rerun is not None]
-    return percent(max(rates)) if rates else ""
 
 
 def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> Table | None:

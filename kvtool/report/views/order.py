@@ -45,6 +45,8 @@ TOKENS = (
     Block("isolation", lambda report: report.isolation is not None),
 )
 """Blocks below where the tokens went; in a comment on a pull request as well."""
+TURNS = Block("turns", lambda report: any(len(group.turns) > 1 for group in report.groups))
+"""It is below the groups."""
 ENGINE = (Block("times"), Block("decode"), Block("alignment", only="terminal"), Block("memory"))
 """Details of the engine: at the end of a page, and in the terminal with `--details`."""
 LOGITS = Block("logits", lambda report: report.kv_cache_dtype is not None or report.ttft.measured is not None)
