@@ -10,6 +10,7 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from kvtool.report.answer import answer_of, worst_finding
+from kvtool.report.html.charts.block_sizes import boundaries_section
 from kvtool.report.html.charts.icicle import icicle_section
 from kvtool.report.html.charts.reuse import capacity_section, distance_section
 from kvtool.report.html.charts.rulers import rulers_section
@@ -21,9 +22,8 @@ from kvtool.report.html.gates import checks_of, checks_table, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
 from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.report.html.render import page_sections
-from kvtool.report.html.tables import boundaries_section, config_section
 from kvtool.report.html.template_environment import template_environment
-from kvtool.report.views.order import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS
+from kvtool.report.views.order import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS
 from kvtool.report.views.page_commands import missing_views
 from kvtool.report.views.section import Missing, Section, StatusWord
 from kvtool.report.write_options import WriteOptions
@@ -139,7 +139,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
     details = [
         *page_sections(report, (*ENGINE, LOGITS), prefix),
         boundaries_section(report, prefix),
-        config_section(report, prefix),
+        *page_sections(report, [CONFIG], prefix),
     ]
     return ReportPart(
         id=prefix,

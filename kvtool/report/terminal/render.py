@@ -30,7 +30,7 @@ def print_section(console: Console, section: Section) -> None:
     """Print what the terminal shows of a section: the title where sentences follow it, tables, then notes."""
     plain = ascii_only(console)
     if section.lead:
-        put(console, f"  {sanitize(section.title, ascii_only=plain)}", "bold")
+        say(console, sanitize(section.title, ascii_only=plain), style="bold")
         for text in section.lead:
             say(console, sanitize(text, ascii_only=plain), indent=4)
     for label, text in section.settings:
@@ -52,19 +52,12 @@ def print_table(console: Console, shown: Table) -> None:
     rows = [[_text(row[place], shown.columns[place], plain) for place in places] for row in shown.rows]
     if shown.columns[places[0]].cut:
         columns, rows = _cut(columns, rows, console.width, plain)
-    if shown.titled:
+    lines = table(columns, rows, console.width, ascii_only=plain)
+    has_head = not is_plain(console) and bool(lines) and lines[0].lstrip().startswith(columns[0].title)
+    if shown.titled or not (has_head or is_plain(console)):
         say(console, sanitize(shown.caption, ascii_only=plain), style="bold")
-    head, *lines = table(columns, rows, console.width, ascii_only=plain)
-    if is_plain(console):
-        put(console, head)
-    elif head.lstrip().startswith(columns[0].title):
-        put(console, head, "bold")
-    else:
-        if not shown.titled:
-            put(console, f"  {sanitize(shown.caption, ascii_only=plain)}", "bold")
-        put(console, head)
-    for line in lines:
-        put(console, line)
+    for number, line in enumerate(lines):
+        put(console, line, "bold" if has_head and not number else None)
     for text in (shown.left_out, *shown.notes):
         if text:
             say(console, sanitize(text, ascii_only=plain), style="dim")

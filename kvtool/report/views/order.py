@@ -49,5 +49,6 @@ TURNS = Block("turns", lambda report: any(len(group.turns) > 1 for group in repo
 """It is below the groups."""
 ENGINE = (Block("times"), Block("decode"), Block("alignment", only="terminal"), Block("memory"))
 """Details of the engine: at the end of a page, and in the terminal with `--details`."""
+CONFIG = Block("config", only="pages")
 LOGITS = Block("logits", lambda report: report.kv_cache_dtype is not None or report.ttft.measured is not None)
 """It is below the measured times."""

@@ -1,14 +1,15 @@
-"""Sections that are tables above all: block sizes, and what the figures depend on."""
+"""Hits by block size, and what is left over in the last shared block."""
 
 from __future__ import annotations
 
 from kvtool.report.html.charts.drawing import drawing, line, rectangle
 from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.boundaries import edit_sentence
 from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Boundary, Report
 from kvtool.text.terminal.numbers import percent, plural
 
-_BOUNDARIES_TOLD = (
+_LEAD = (
     "The hit rate that an unlimited cache would have with blocks of so many tokens. The bars: how many requests have how many "
     "shared tokens left over in a block that is not full, from none on the left to all but one on the right."
 )
@@ -16,7 +17,7 @@ _MOST_GROUPS = 20
 
 
 def boundaries_section(report: Report, prefix: str) -> Section | None:
-    """What blocks of other sizes would hit with an unlimited cache; None where that is not known or always the same."""
+    """Return what blocks of other sizes would hit with an unlimited cache; None where that is not known or always the same."""
     identity, title = f"{prefix}-boundaries", "Hits by block size"
     if all(len({one.hit_tokens for one in each.sizes}) < 2 and each.edit is None for each in report.boundaries):
         return None
@@ -32,7 +33,7 @@ def boundaries_section(report: Report, prefix: str) -> Section | None:
     return DrawnSection(
         identity,
         title,
-        (_BOUNDARIES_TOLD,),
+        (_LEAD,),
         drawings=[
             _left_over(f"{identity}-{number}", boundary)
             for number, boundary in enumerate(shown[:6])
@@ -56,20 +57,16 @@ def boundaries_section(report: Report, prefix: str) -> Section | None:
 def _boundary(boundary: Boundary, sizes: list[int]) -> tuple[Cell, ...]:
     hits = {one.block_size: one.hit_tokens for one in boundary.sizes}
     tokens = max(boundary.prompt_tokens, 1)
-    edit = boundary.edit
     return (
         boundary.group,
         *(percent(hits[one] / tokens) if one in hits else "" for one in sizes),
         f"{boundary.nothing_shared_requests:,}",
-        "none saves more than it costs"
-        if edit is None
-        else f"{plural(edit.add_tokens, 'token')} more at the front: {plural(edit.requests_gained, 'request')} gain a block, "
-        f"{plural(edit.tokens_saved, 'token')} saved",
+        edit_sentence(boundary),
     )
 
 
 def _left_over(identity: str, boundary: Boundary) -> Drawing:
-    """How many requests have how many shared tokens left over in a block that is not full."""
+    """Draw how many requests have how many shared tokens left over in a block that is not full."""
     size = boundary.block_size
     bins = [0] * min(size, 32)
     for one in boundary.left_over:
@@ -90,16 +87,3 @@ def _left_over(identity: str, boundary: Boundary) -> Drawing:
         identity, f"Tokens left over in the last shared block of {boundary.group}", told or "none", height + 2, shapes
     )
     return Drawing(svg, boundary.group)
-
-
-def config_section(report: Report, prefix: str) -> Section:
-    """Everything that the figures depend on."""
-    lead = "What the figures depend on: the same settings and the same input give the same figures on any machine."
-    settings = [(key, _setting(value)) for key, value in sorted(report.config.items())]
-    return Section(f"{prefix}-config", "Configuration", (lead,), settings=settings)
-
-
-def _setting(value: str | float | bool | None) -> str:
-    if value is None:
-        return "not set"
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
