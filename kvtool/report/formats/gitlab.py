@@ -20,7 +20,7 @@ _ROOT = "."
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """An array of issues, checks first."""
+    """Return an array of issues, checks first."""
     places = Places(result, options.root)
     issues = [
         _issue(

@@ -1,4 +1,4 @@
-"""Findings as opportunities, the largest saving first: what it is, where, what it costs, what to do, and what the fix gave."""
+"""Cards of findings, the largest saving first: place, cost, fix and gain."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Cards:
 
 
 def cards_of(report: Report, result: CheckResult, prefix: str, show_text: ShowText) -> Cards:
-    """The findings of one workload, the largest saving first, without those that comments silence."""
+    """Return the findings of one workload, the largest saving first, without those that comments silence."""
     told = {finding.identity for finding in result.findings}
     kept = [finding for finding in report.findings if not result.ignored or finding.identity in told]
     ordered = sorted(by_cost(kept), key=lambda one: -one.tokens_lost)
@@ -90,7 +90,7 @@ def cards_of(report: Report, result: CheckResult, prefix: str, show_text: ShowTe
 
 
 def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
-    """Findings of no report, the most severe first."""
+    """Return findings of no report, the most severe first."""
     kept = sorted(
         result.loose_findings(),
         key=lambda one: (_SEVERITIES.index(one.severity), -one.tokens_lost, one.path, one.line, one.column, one.code),
@@ -102,14 +102,14 @@ def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
 
 
 def explained(cards: Iterable[Cards]) -> list[CodeEntry]:
-    """The catalogue's entries of all codes that are shown, each once."""
+    """Return the catalogue's entries of all codes that are shown, each once."""
     found = {card.code for group in cards for card in group.cards}
     entries = {entry.code: entry for code in found if (entry := entry_of(code)) is not None}
     return [entries[code] for code in sorted(entries)]
 
 
 def tiers_of(entries: Sequence[CodeEntry]) -> list[tuple[str, str]]:
-    """What the proofs mean that these entries speak of."""
+    """Explain the proofs that these entries mention."""
     used = {remedy.tier for entry in entries for remedy in entry.remedies if remedy.tier is not None}
     return [(tier, TIERS[tier]) for tier in sorted(used)]
 
@@ -162,7 +162,7 @@ def _saving(finding: Finding, report: Report | None) -> str:
 
 
 def _bar(ratio: float) -> Markup:
-    """How large a saving is beside the largest one."""
+    """Draw how large a saving is beside the largest one."""
     shapes = rectangle(0, 0, 1, 8, "track"), rectangle(0, 0, ratio, 8, "loss")
     return element("svg", *shapes, class_="saving", width="100%", height=8, aria_hidden="true")
 
@@ -175,7 +175,7 @@ def _lines(finding: Finding) -> Iterable[tuple[str, Markup]]:
 
 
 def _commands(finding: Finding, report: Report | None) -> Iterable[tuple[str, str]]:
-    """What shows two requests that differ, and the edit that makes the fix."""
+    """Yield the commands that show two requests that differ, and the edit that makes the fix."""
     if finding.example is not None:
         yield "Two such requests side by side:", finding.example.command
     if report is not None and report.editable and finding.in_source and finding.rerun is not None:
@@ -209,7 +209,7 @@ def _measured(finding: Finding) -> str:
 
 
 def _snippet(snippet: Snippet) -> Markup:
-    """The line with what is meant marked in it."""
+    """Mark in a line what the finding is about."""
     start, stop = min(snippet.start, len(snippet.text)), min(snippet.stop, len(snippet.text))
     before, meant, after = (
         snippet.text[:start],
@@ -220,7 +220,7 @@ def _snippet(snippet: Snippet) -> Markup:
 
 
 def _patch(patch: str) -> Markup:
-    """Each line of a unified diff with its sign, added and removed ones as such."""
+    """Mark the lines of a unified diff that are added and removed."""
     lines = patch.removesuffix("\n").split("\n")
     parts: list[object] = []
     for written in lines[:_MOST_PATCH_LINES]:
@@ -234,7 +234,7 @@ def _patch(patch: str) -> Markup:
 
 
 def _before_after(rerun: Rerun, group: str, identity: str, *, several: bool) -> list[Drawing]:
-    """One drawing for the group and, where there are `several`, one for all requests."""
+    """Draw hit rates before and after a fix: of the group and, where there are `several`, of all requests."""
     alone = rerun.group_alone
     if alone is not None and abs(alone - rerun.group_after) < _TOLD_ALONE:
         alone = None

@@ -23,7 +23,7 @@ class HeadlineTile:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """One of the lines that everything begins with; a command stands below it where there is one."""
+    """One of the first lines of a page, with a command where there is one."""
 
     label: str
     text: str
@@ -31,13 +31,13 @@ class AnswerLine:
 
 
 def answer_lines(answer: Answer) -> list[AnswerLine]:
-    """What the rate is and can be, which line loses how much, and what to run."""
+    """Return what the rate is and can be, which line loses how much, and what to run."""
     command = shown_command(answer.command) if answer.command else ""
     return [AnswerLine(label, text, command if text == answer.todo else "") for label, text in answer.lines]
 
 
 def tiles(report: Report) -> list[HeadlineTile]:
-    """Hit rates that differ, and times to the first token."""
+    """Return hit rates that differ, and times to the first token."""
     totals = report.totals
     rate = percent(totals.hit_rate)
     found = [
@@ -61,7 +61,7 @@ def tiles(report: Report) -> list[HeadlineTile]:
 
 
 def facts(report: Report) -> list[str]:
-    """What was profiled, and by which rules, in short."""
+    """Return what was profiled, and by which rules, in short."""
     config = report.config
     capacity = config.get("capacity_blocks")
     limited = isinstance(capacity, int) and capacity > 0
@@ -77,7 +77,7 @@ def facts(report: Report) -> list[str]:
 
 
 def cautions(report: Report) -> Iterator[str]:
-    """What must be known before the figures are used."""
+    """Yield what must be known before the figures are used."""
     totals = report.totals
     if totals.refused_requests:
         yield f"{plural(totals.refused_requests, 'request')} refused and left out; the first: {totals.first_refusal}"

@@ -1,4 +1,4 @@
-"""The page: everything of a result in one file that asks no network for anything."""
+"""The page of a result: one self-contained file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kvtool.text.terminal.runner_commands import blunt_xml
 
 _MOST_REPORTS = 50
 _POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
-"""Nothing is loaded or sent, and of styles and scripts only those run whose hashes stand here."""
+"""Nothing is loaded or sent, and only styles and scripts with these hashes run."""
 _OUTCOMES: dict[Outcome, StatusWord] = {
     "pass": StatusWord("PASS", "pass"),
     "warn": StatusWord("WARN", "warn"),
@@ -47,7 +47,7 @@ _OUTCOMES: dict[Outcome, StatusWord] = {
 
 @dataclass(frozen=True, slots=True)
 class ReportPart:
-    """One profiled workload on the page: `after` the findings stand charts, and `details` of the engine below these."""
+    """One profiled workload on the page: `after` the findings come charts, then `details` of the engine."""
 
     id: str
     title: str
@@ -68,7 +68,7 @@ class ReportPart:
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """The whole page; what prompts say is in it only where `options.show_text` allows that and the result holds it."""
+    """Return the whole page; it quotes prompts only where `options.show_text` allows that and the result contains them."""
     parts = [
         _part(report, result, f"w{number}", options) for number, report in enumerate(result.reports[:_MOST_REPORTS], 1)
     ]
@@ -101,12 +101,12 @@ def write(result: CheckResult, options: WriteOptions) -> str:
 
 
 def _hash(text: str) -> str:
-    """What a browser compares before it takes a style sheet or runs a script that stands in the page."""
+    """Hash a style sheet or a script as a browser does before it uses it."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 def _loudest(parts: Sequence[ReportPart], reports: Sequence[Report]) -> ReportPart | None:
-    """The workload that a finding costs most, whose answer leads; None where none costs anything."""
+    """Return the workload that a finding costs most, whose answer leads; None where none costs anything."""
     costs = [finding.tokens_lost if (finding := worst_finding(report)) else 0 for report in reports[: len(parts)]]
     most = max(costs, default=0)
     return parts[costs.index(most)] if most or len(parts) == 1 else None
@@ -162,7 +162,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
 
 
 def _status(report: Report, result: CheckResult) -> StatusWord | None:
-    """The worst of the demands on one workload; None where there are none."""
+    """Return the worst status of the gates of one workload; None where there are none."""
     if report.partial:
         return _OUTCOMES["partial"]
     found = {check.status for check in checks_of(report, result)}

@@ -33,7 +33,7 @@ _FIGURE = re.compile(r"(?<=[0-9]) ")
 def print_findings(
     console: Console, findings: Sequence[Finding], *, plain: bool, show_text: ShowText, read_files: bool = True
 ) -> None:
-    """The costliest findings, each with its source line where text may be shown.
+    """Print the costliest findings, each with its source line where text may be shown.
 
     `read_files` False shows only lines that the findings bring along.
     """
@@ -84,14 +84,14 @@ def _change(before: float, after: float) -> str:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Lines that are broken at spaces, but not within a figure and its unit."""
+    """Break lines at spaces, but not within a figure and its unit."""
     return [line.replace(_GLUE, " ") for line in fold(text, width, indent=4)]
 
 
 def put_finding_text(
     console: Console, finding: Finding, *, plain: bool, show_text: ShowText, read_files: bool = True
 ) -> None:
-    """What stands there: of a log what was and what is now, with the command that shows both; else the line."""
+    """Print the line; of a log the line before and after the change, with the command that shows both."""
     example = finding.example
     if example is None:
         if finding.line and (finding.in_source or finding.snippet is not None):
@@ -108,7 +108,7 @@ def put_finding_text(
 def put_excerpt(
     console: Console, finding: Finding, *, plain: bool, show_text: ShowText, read_files: bool = True
 ) -> None:
-    """The line of the file; for logs, whose lines are whole records, the line of the prompt; nothing where neither is known.
+    """Print the line of the file; for logs, whose lines are whole records, the line of the prompt; nothing where neither is known.
 
     What looks secret in it is blacked out unless `show_text` is `full`.
     """
@@ -120,7 +120,7 @@ def put_excerpt(
 
 
 def _put_line(console: Console, label: str, meant: MeantLine, *, plain: bool, show_text: ShowText) -> None:
-    """A line, cut to the console, with carets under what is meant."""
+    """Print a line, cut to the console, with carets under what the finding is about."""
     if show_text == "snippet":
         meant = redacted_line(meant)
     line, start, width = meant.text, meant.start, meant.width

@@ -1,4 +1,4 @@
-"""The terminal view of a `Report`, fresh or saved: the answer, what it rests on, and below a rule how the engine fared."""
+"""The terminal view of a `Report`, fresh or saved: the answer, the losses, and below a rule the engine's details."""
 
 from __future__ import annotations
 
@@ -52,33 +52,33 @@ _WIDE_LABEL = 13
 
 @dataclass(frozen=True, slots=True)
 class ShownProfile:
-    """How a report is shown."""
+    """Settings of a profile's screen."""
 
     timelines: Sequence[Timeline] | None = None
     """Hit rates in the course of the run, where the report has no views."""
     show_text: ShowText = "snippet"
     command: Sequence[str] = ("profile",)
-    """What stood behind `kvtool`: the next thing to do is told as a change of it."""
+    """What followed `kvtool`: the next thing to do is a change of it."""
     optimize: Sequence[str] = ()
     """The command that edits this workload."""
     boundaries: bool = False
-    """With the view of block sizes."""
+    """Whether block sizes are shown."""
     details: bool = False
-    """With what the engine did."""
+    """Whether the engine's details are shown."""
     read_files: bool = True
     """False shows no line but those that findings bring along."""
     held_by: Sequence[str] = ()
-    """The lines of a configuration that demands of every build what was demanded of this run."""
+    """The lines of a configuration with the gates of this run."""
 
 
 def print_profile(console: Console, report: Report, shown: ShownProfile = ShownProfile()) -> None:
-    """All of a report, no wider than the console."""
+    """Print all of a report, no wider than the console."""
     print_accounted(console, report, shown)
     print_ending(console, report, shown)
 
 
 def print_accounted(console: Console, report: Report, shown: ShownProfile) -> None:
-    """What is known before anything was measured: the answer, findings, causes, fates, sums, groups, turns, block sizes."""
+    """Print what is known before anything was measured: the answer, findings, fates, groups."""
     timelines = shown.timelines
     if timelines is None:
         timelines = [] if report.views is None else report.views.timelines
@@ -126,7 +126,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
 
 
 def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
-    """What was measured, with `details` all that the engine did, and the verdict."""
+    """Print what was measured, with `details` all that the engine did, and the verdict."""
     plain = ascii_only(console)
     if shown.details:
         put(console)
@@ -177,7 +177,7 @@ def _rules(report: Report) -> str:
 
 
 def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
-    """The lines, or where one is too long for that what they would say."""
+    """Print the lines, or where one is too long for that what they would say."""
     put(console)
     shown = [f"    {sanitize(line, ascii_only=plain)}" if line else "" for line in lines]
     if max(map(cell_width, shown)) > console.width:
@@ -190,7 +190,7 @@ def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
 
 
 def _print_answer(console: Console, answer: Answer, *, gate: str = "") -> None:
-    """A line each for the rate, with what a `gate` says of it, for the loss and for what to do; then the command for that."""
+    """Print a line each for the rate (with its `gate`), for the loss and for what to do; then the command for that."""
     plain = ascii_only(console)
     styles = _STYLES if answer.finding is not None else _STEADY
     lines = shell_lines(["kvtool", *answer.command], console.width, plain) if answer.command else []
@@ -203,7 +203,7 @@ def _print_answer(console: Console, answer: Answer, *, gate: str = "") -> None:
         shown = sanitize(text, ascii_only=plain)
         put_field(console, label, shown, more, size=LABEL, hang=LABEL + 2, style=styles.get(label))
     for line in lines:
-        put(console, line)  # a shell takes it as it is: nothing may stand before what goes on in the next line
+        put(console, line)  # a shell takes it as it is: no indent before a continued line
 
 
 def _print_fates(console: Console, report: Report, plain: bool) -> None:

@@ -28,7 +28,7 @@ def print_result(
     details: bool = False,
     read_files: bool = False,
 ) -> None:
-    """The result as its command printed it, no wider than the console; KvtoolError where its figures contradict each other.
+    """Print the result as its command did, no wider than the console; KvtoolError where its figures contradict each other.
 
     `command` is what stood behind `kvtool`, where that is known. `read_files` shows the lines of files that findings are about,
     where they still fit; else only lines that were saved. `boundaries` asks for the view of block sizes, `details` for what the
@@ -64,7 +64,7 @@ def print_result(
 
 
 def profile_command(report: Report) -> tuple[str, ...]:
-    """The command that would make this report again, as far as its configuration tells."""
+    """Return the command that makes this report again, as far as its configuration is known."""
     config = report.config
     words = ["profile", report.workload if Path(report.workload).exists() else "WORKLOAD"]
     tokenizer = config.get("tokenizer")

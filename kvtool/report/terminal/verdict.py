@@ -1,4 +1,4 @@
-"""The verdict in the terminal: the words of gates, what must not go unseen, and the last line."""
+"""The verdict in the terminal: the words of gates, notices, and the last line."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _STYLES: dict[Outcome, str] = {
 
 
 def status_word(checks: Iterable[Check]) -> str:
-    """How the worst of the checks fared; empty where there are none."""
+    """Return the status of the worst of the checks; empty where there are none."""
     found = {check.status for check in checks}
     return next((STATUS_WORDS[status] for status in _WORST if status in found), "")
 
 
 def print_notices(console: Console, verdict: Verdict) -> None:
-    """What must not go unseen."""
+    """Print what must not be overlooked."""
     plain = ascii_only(console)
     for notice in verdict.notices:
         say(console, f"notice: {sanitize(notice, ascii_only=plain)}", indent=0, hang=4, style="bold yellow")
 
 
 def print_sentence(console: Console, verdict: Verdict) -> None:
-    """The last line of the report."""
+    """Print the last line of the report."""
     text = sanitize(verdict.sentence, ascii_only=ascii_only(console))
     say(console, text, indent=0, hang=4, style=_STYLES[verdict.outcome])

@@ -1,4 +1,4 @@
-"""What causes the losses of each group, and what fixing it unlocks."""
+"""Causes of the losses of each group, and the gain of a fix."""
 
 from __future__ import annotations
 

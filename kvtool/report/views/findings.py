@@ -1,4 +1,4 @@
-"""What every format says of a finding: its name, place, line, cost and gain."""
+"""Findings in words: name, place, line, cost and gain."""
 
 from __future__ import annotations
 

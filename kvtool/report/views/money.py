@@ -1,4 +1,4 @@
-"""What requests cost, and hit rates that were reported beside predicted ones."""
+"""Costs of requests, and reported hit rates beside predicted ones."""
 
 from __future__ import annotations
 
@@ -70,17 +70,17 @@ def _lines_table(lines: Sequence[MoneyLine]) -> Table:
 
 
 def shown_amount(text: str | None, currency: str) -> str:
-    """An amount of a document for people; nothing for none."""
+    """Return an amount of a document for people; nothing for none."""
     return "" if text is None else shown_money(Decimal(text), currency)
 
 
 def _hosted(report: Report) -> bool:
-    """Whether the rules of providers were followed, not those of an engine of one's own."""
+    """Return whether the rules of a provider were followed, not those of an own engine."""
     return bool(report.config.get("rules_by_day") or report.config.get("provider"))
 
 
 def _rates(report: Report, money: Money | None) -> list[MoneyLine]:
-    """Reported and predicted, with what was paid and would be."""
+    """Return the reported and the predicted hit rate, with what was paid and would be."""
     found = []
     who, rules = ("provider", "by its rules of the day") if _hosted(report) else ("server", "by this run")
     if report.reported is not None:
@@ -108,7 +108,7 @@ def _rates(report: Report, money: Money | None) -> list[MoneyLine]:
 
 
 def _amounts(report: Report, money: Money) -> list[MoneyLine]:
-    """What it would cost with fixes, without a cache, and what one's own accelerators save."""
+    """Return the cost with fixes and without a cache, and the savings of own accelerators."""
     found = []
     currency = money.currency
 
@@ -144,7 +144,7 @@ def _marked(money: Money) -> bool:
 
 
 def _saved(saved: Decimal, base: Decimal, money: Money) -> str:
-    """How much less it is, in a month where the log is long enough to tell, else for 1,000 requests."""
+    """Return the saving: of a month where the log is long enough, else of 1,000 requests."""
     text = f"{shown_money(saved, money.currency)} less"
     if money.month is not None and money.days is not None:
         month = Decimal(money.month)
@@ -159,7 +159,7 @@ def _saved(saved: Decimal, base: Decimal, money: Money) -> str:
 
 
 def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> Table | None:
-    """Why less was read than could be, the costliest cause first; where there are no prices the largest."""
+    """Return why less was read than could be, the costliest cause first; without prices the largest."""
     predicted = report.predicted
     if predicted is None:
         return None
@@ -187,7 +187,7 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
 
 
 def _more(report: Report) -> Table | None:
-    """Why more was read than the rules predict."""
+    """Return why more was read than the rules predict."""
     if report.predicted is None:
         return None
     total = max(report.predicted.prompt_tokens, 1)
@@ -243,7 +243,7 @@ def _prefixes(money: Money) -> Table | None:
 
 
 def _groups_read(report: Report) -> Table | None:
-    """What was reported of each group, where there are several."""
+    """Return what was reported of each group, where there are several."""
     told = [group for group in report.groups if group.provider is not None]
     if len(told) < 2:
         return None
@@ -263,7 +263,7 @@ def _groups_read(report: Report) -> Table | None:
 
 
 def _crowded(report: Report) -> list[str]:
-    """What to do about more requests of one prefix than a provider sends to one server."""
+    """Say what to do about more requests of one prefix than a provider sends to one server."""
     if report.predicted is None or "over_15_a_minute" not in (report.difference or {}):
         return []
     most = report.predicted.most_a_minute
@@ -273,7 +273,7 @@ def _crowded(report: Report) -> list[str]:
 
 
 def _ratios(report: Report) -> list[str]:
-    """How many tokens others count for each of ours."""
+    """Say how many tokens the server counts for each of ours."""
     told = []
     ratios = {} if report.predicted is None else report.predicted.tokens_per_own
     if ratios:

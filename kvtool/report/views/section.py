@@ -77,7 +77,7 @@ class Table:
 
     @property
     def left_out(self) -> str:
-        """How many rows are left out, as a sentence; empty for none."""
+        """Say how many rows are left out; empty for none."""
         return f"{plural(self.more, 'more row')} left out; the JSON has them all." if self.more else ""
 
 

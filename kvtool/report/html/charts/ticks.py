@@ -9,7 +9,7 @@ def round_ticks(last: int, most: int) -> list[int]:
 
 
 def round_step(last: int, most: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50… of which at most `most` fit into `last`."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50… of which at most `most` fit into `last`."""
     step = 1
     while True:
         for factor in (1, 2, 5):

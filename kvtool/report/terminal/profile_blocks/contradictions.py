@@ -1,4 +1,4 @@
-"""Whether the figures of a saved report agree with each other."""
+"""A check that the figures of a saved report agree with each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ROUNDED = 1e-4
 
 
 def check_report(report: Report) -> None:
-    """KvtoolError where the sums that the view relies on do not hold: a report that was edited by hand may break them."""
+    """Raise KvtoolError where sums that views rely on are wrong: a report that was edited by hand may break them."""
     groups, totals = report.groups, report.totals
     _hold(report.kv_cache.block_size >= 1, "/kv_cache/block_size", "a block holds a token at least")
     capacity = report.config.get("capacity_blocks")
