@@ -13,7 +13,7 @@ import pytest
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.report.html import write
 from kvtool.report.html.charts.icicle import layout
-from kvtool.report.html.charts.ticks import round_step, round_ticks
+from kvtool.report.html.charts.scales import round_step, round_ticks
 from kvtool.report.html.markup import element, prose, share
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult

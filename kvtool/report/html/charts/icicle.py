@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import axis, drawing, label, rectangle
-from kvtool.report.html.charts.ticks import round_ticks
+from kvtool.report.html.charts.scales import round_ticks
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key

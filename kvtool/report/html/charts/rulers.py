@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import axis, drawing, line, rectangle
-from kvtool.report.html.charts.ticks import round_step, round_ticks
+from kvtool.report.html.charts.scales import round_step, round_ticks
 from kvtool.report.html.fates import fate_class, fate_fill, legend
 from kvtool.report.html.page_parts import Drawing, DrawnSection
 from kvtool.report.views.fates import fate_name

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, inf, log10
 
-from kvtool.report.html.charts.ticks import round_step
-
 NARROW = 250
 """Pixels of a drawing on a small phone, or of one of a pair, without what stands to the left of it."""
 WIDE = 550
@@ -160,3 +158,18 @@ def short_count(value: float) -> str:
         if value >= unit:
             return f"{value / unit:.3g}{name}"
     return f"{value:.3g}"
+
+
+def round_ticks(last: int, most: int) -> list[int]:
+    """0 and at most `most` round numbers up to `last`, in equal steps."""
+    return list(range(0, last + 1, round_step(last, most)))
+
+
+def round_step(last: int, most: int) -> int:
+    """Return the smallest of 1, 2, 5, 10, 20, 50… of which at most `most` fit into `last`."""
+    step = 1
+    while True:
+        for factor in (1, 2, 5):
+            if last <= step * factor * most:
+                return step * factor
+        step *= 10
