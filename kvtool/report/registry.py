@@ -1,4 +1,4 @@
-"""All formats by name, with the extensions that stand for them."""
+"""Output formats by name, with their extensions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Format:
     views: bool = False
 
     def write(self, result: CheckResult, options: WriteOptions) -> str:
-        """The whole file as text."""
+        """Return the whole file as text."""
         function: Writer = import_module(self.module).write
         return function(result, options)
 

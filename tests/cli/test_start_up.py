@@ -36,7 +36,6 @@ _OF_MONEY = (
     "kvtool.profiler.reported.money_report",
     "kvtool.profiler.reported.isolation_cost",
     "kvtool.report.views.money",
-    "kvtool.report.terminal.profile_blocks.money_block",
     "kvtool.report.views.isolation",
 )
 _OF_ADVICE = ("kvtool.fixes.", "kvtool.profiler.advice.")

@@ -455,7 +455,7 @@ def test_a_baseline_is_drawn_and_decides_beside_the_gate() -> None:
     assert (
         len([node for node in section.all("line") if "before" in node.attributes["class"].split()]) == 3
     )  # halo, mark, key
-    assert rows(table(section, "Groups"))[0][-2] == "FAIL"
+    assert rows(table(section, "Groups"))[0][-1] == "FAIL"
     assert "79.0% → 40.0%" in rows(table(found.id("verdict"), "Checks"))[0][-1]
 
 

@@ -24,7 +24,7 @@ _MOST_FINDINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class FateRow:
-    """How many tokens had a fate, with a bar as long as their share."""
+    """Tokens of a fate, with a bar as long as their share."""
 
     name: str
     bar: Markup
@@ -44,7 +44,7 @@ class FragmentPart:
 
 
 def fragment(result: CheckResult) -> str:
-    """One `div` with a style sheet that touches nothing outside of it. It quotes what the result holds, and escapes all of it."""
+    """Return one `div` with a style sheet of its own. It quotes what the result contains, and escapes all of it."""
     environment = template_environment()
     shown = result.reports[:_MOST_REPORTS]
     text = environment.get_template("fragment.html.jinja").render(

@@ -1,4 +1,4 @@
-"""What only the page shows of a section: drawings and their legend."""
+"""Drawings of sections and their legend, which only pages show."""
 
 from __future__ import annotations
 

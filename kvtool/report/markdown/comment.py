@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 
 from kvtool.diagnose.finding_cost import by_cost
-from kvtool.report.answer import Answer, answer_of
+from kvtool.report.answer import Answer, answer_of, fixed_rate
 from kvtool.report.markdown.render import section_lines, table_lines
 from kvtool.report.markdown.text import block as fenced
 from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import relative
 from kvtool.report.views.checks import STATUS
 from kvtool.report.views.fates import fate_name, fate_shares
+from kvtool.report.views.findings import changed_lines, gain_of, measured_cost, name_of
 from kvtool.report.views.groups import groups_table
 from kvtool.report.views.order import COST, TOKENS, sections
-from kvtool.report.words.finding_words import cost_told, gain_of, name_of
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet
@@ -36,12 +36,12 @@ _MOST_GROUPS = 100
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """A comment of at most 60,000 characters; what did not fit is counted at its end."""
+    """Return a comment of at most 60,000 characters; what did not fit is counted at its end."""
     return document(result, options, limit=_LIMIT, size=len)
 
 
 def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Callable[[str], int]) -> str:
-    """The same within `limit`, measured by `size`."""
+    """Return the same within `limit`, measured by `size`."""
     page = _Page(limit - _ROOM, size)
     page.add(f"{MARKER}\n### {prose(result.verdict.sentence)}\n")
     for notice in result.verdict.notices:
@@ -60,7 +60,7 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
 
 
 def _answer(answer: Answer) -> str:
-    """What the rate is and can be, which line loses how much, and what to run next."""
+    """Return what the rate is and can be, which line loses how much, and what to run next."""
     lines = [f"- **{label}:** {prose(text)}" for label, text in answer.lines]
     if answer.command:
         lines[-1] += f": {code(f'kvtool {shlex.join(answer.command)}')}"
@@ -68,7 +68,7 @@ def _answer(answer: Answer) -> str:
 
 
 class _Page:
-    """Pieces of text, as long as there is room; a piece stands as a whole or not at all."""
+    """Pieces of text, as long as there is room for whole ones."""
 
     def __init__(self, room: int, size: Callable[[str], int]) -> None:
         self._room = room
@@ -77,7 +77,7 @@ class _Page:
         self._left_out: dict[str, int] = {}
 
     def add(self, text: str, noun: str = "line") -> bool:
-        """Whether there was room; what there was none for is counted as a `noun`."""
+        """Return whether there was room; a piece without is counted as a `noun`."""
         needed = self._size(text)
         if needed > self._room:
             self._left_out[noun] = self._left_out.get(noun, 0) + 1
@@ -94,7 +94,7 @@ class _Page:
 
 
 def _checks(page: _Page, checks: Sequence[Check], root: str) -> None:
-    """A table of those that are not met, and how many are."""
+    """Add a table of those that are not met, and how many are."""
     unmet = [check for check in checks if check.status != "pass"]
     if unmet:
         page.add("\n| Check | Status | What | Where |\n|---|---|---|---|\n")
@@ -123,17 +123,11 @@ def _workloads(page: _Page, result: CheckResult) -> None:
             code(report.workload, cell=True) + partial,
             f"{totals.requests:,}",
             percent(totals.hit_rate),
-            _with_fixes(report.findings),
+            percent(fixed) if (fixed := fixed_rate(report)) is not None else "-",
             percent(totals.reachable_hit_rate),
             _baseline(report, result.verdict.checks),
         )
         page.add(f"| {' | '.join(cells)} |\n", "workload")
-
-
-def _with_fixes(findings: Iterable[Finding]) -> str:
-    """What all kept fixes together hit, measured by running again."""
-    rates = [finding.rerun.total_after for finding in findings if finding.rerun is not None]
-    return percent(max(rates)) if rates else "-"
 
 
 def _baseline(report: Report, checks: Iterable[Check]) -> str:
@@ -155,8 +149,8 @@ def _findings(page: _Page, findings: Sequence[Finding], root: str) -> None:
 
 
 def _finding(finding: Finding, root: str) -> str:
-    """One item of a list: where, what, what it costs, what mends it, and what that gave."""
-    cost, gain = cost_told(finding), gain_of(finding)
+    """Return one item of a list: place, message, cost, fix and gain."""
+    cost, gain = measured_cost(finding), gain_of(finding)
     group = f" in {code(finding.group)}" if finding.group else ""
     name = name_of(finding.code)
     head = f"- **{prose(finding.code)}** {finding.severity}{f', {prose(name)}' if name else ''}{group}, "
@@ -170,9 +164,8 @@ def _finding(finding: Finding, root: str) -> str:
         lines.append(f"**See:** {code(finding.example.command)}")
     lines += [f"**Look:** {prose(warning)}" for warning in finding.warnings]
     text = "<br>\n  ".join(lines) + "\n"
-    if finding.example is not None and finding.example.was_line is not None and finding.example.now_line is not None:
-        lines_of_pair = _marked("was", finding.example.was_line), _marked("now", finding.example.now_line)
-        text += _indented(fenced("\n".join(lines_of_pair)))
+    if pair := changed_lines(finding):
+        text += _indented(fenced("\n".join(_marked(label, line) for label, line in pair)))
     elif finding.snippet is not None:
         text += _indented(fenced(_marked(str(finding.line) if finding.in_source else "...", finding.snippet)))
     if finding.patch and len(finding.patch) <= _MOST_PATCH:
@@ -181,7 +174,7 @@ def _finding(finding: Finding, root: str) -> str:
 
 
 def _marked(label: str, snippet: Snippet) -> str:
-    """A line, with carets under what is meant."""
+    """Return a line, with carets under what the finding is about."""
     before, meant = (
         sanitize(snippet.text[low:high]) for low, high in ((0, snippet.start), (snippet.start, snippet.stop))
     )
@@ -190,12 +183,12 @@ def _marked(label: str, snippet: Snippet) -> str:
 
 
 def _indented(text: str) -> str:
-    """Inside a list item."""
+    """Indent text for a list item."""
     return "".join(f"  {line}".rstrip(" ") + "\n" for line in text.split("\n"))
 
 
 def _finding_place(finding: Finding, root: str) -> str:
-    """`log.jsonl:12`, `messages[0] (system), line 3` in a log, else a place in a file."""
+    """Return `log.jsonl:12`, `messages[0] (system), line 3` in a log, else a place in a file."""
     logged = finding.logged
     if logged is None:
         return _place(finding.path, finding.line, finding.column, root)
@@ -210,7 +203,7 @@ def _place(path: str, line: int, column: int, root: str, *, cell: bool = False) 
 
 
 def _details(report: Report) -> str:
-    """Groups and fates of a workload, folded."""
+    """Return groups and fates of a workload, folded."""
     title = code(report.workload)
     lines = [f"\n**{title}**\n", "<details><summary>Groups, and where prompt tokens went</summary>\n"]
     lines += table_lines(groups_table(report, {}, _MOST_GROUPS, {}))

@@ -26,9 +26,9 @@ _BACKTICKS = re.compile(r"`+")
 
 
 def code(text: str, *, cell: bool = False) -> str:
-    """A code span that shows the text on one line; control characters are made visible.
+    """Return a code span that shows the text on one line; control characters are made visible.
 
-    In a `cell` of a table a `|` would end it, and is escaped; behind a backslash, where programs differ, it becomes a broken bar.
+    In a `cell` of a table a `|` would end it, and is escaped; after a backslash, where programs differ, it becomes a broken bar.
     """
     shown = blunt(_cut(sanitize(text), _MOST))
     if not shown.strip(" "):
@@ -40,7 +40,7 @@ def code(text: str, *, cell: bool = False) -> str:
 
 
 def prose(text: str, *, cell: bool = False) -> str:
-    """A sentence of kvtool's in which names of users may stand: plain words as they are, everything else as code."""
+    """Return a sentence of kvtool's that may contain names of users: plain words as they are, everything else as code."""
     pieces: list[tuple[_Kind, str]] = []
     for part in _PARTS.finditer(_cut(text, _MOST_PROSE)):
         name, space, word = part.groups()
@@ -78,7 +78,7 @@ def _is_plain(word: str) -> bool:
 
 
 def block(text: str, language: str = "") -> str:
-    """A fenced block that shows the text line by line."""
+    """Return a fenced block that shows the text line by line."""
     shown = blunt(sanitize(text, newlines=False)).rstrip("\n")
     fence = "`" * max(3, _longest_run(shown) + 1)
     return f"{fence}{language}\n{shown}\n{fence}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_probe(console: Console, result: ProbeResult, *, show_text: bool = True) -> None:
-    """Each leak with place, cost and fix, in the order of the prompt; then what had no effect and what was not tried."""
+    """Print each leak with place, cost and fix, in the order of the prompt; then what had no effect and what was not tried."""
     plain = ascii_only(console)
     parts = [
         f"kvtool lint --probe {sanitize(shlex.quote(result.spec), ascii_only=plain)}",

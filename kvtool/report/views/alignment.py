@@ -1,4 +1,4 @@
-"""How much of the shared prefixes fills whole blocks."""
+"""Block alignment: the part of shared prefixes that fills whole blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What blocks of other sizes would hit, and the smallest edit that gains a block."""
+"""Block sizes: hits with another one, and the smallest edit that gains a block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_RANGES = 16
 
 
 def histogram(group: Boundary) -> list[tuple[int, int, int]]:
-    """(first, last, requests) for at most 16 ranges of tokens left over, which cover 0 to block size - 1."""
+    """Return (first, last, requests) for at most 16 ranges of tokens left over, which cover 0 to block size - 1."""
     width = -(-group.block_size // _MOST_RANGES)
     bins = [0] * -(-group.block_size // width)
     for each in group.left_over:
@@ -25,16 +25,16 @@ def histogram(group: Boundary) -> list[tuple[int, int, int]]:
 
 
 def edit_sentence(group: Boundary) -> str:
-    """The smallest edit that gains a block, or that there is none."""
+    """Name the smallest edit that gains a block, or say that there is none."""
     if group.edit is None:
         return f"no addition at the front would save more than it costs, with blocks of {group.block_size:,}"
     return padding_sentence(group.edit, group.requests)
 
 
 def boundary_hint(groups: Iterable[Boundary]) -> str | None:
-    """What a larger block size that engines use would cost all groups together; None where that is not much.
+    """Say what a larger block size that engines use would cost all groups together; None where that is not much.
 
-    What an addition at the front would win is a finding of its own (KV204).
+    The gain of an addition at the front is a finding of its own (KV204).
     """
     shown = list(groups)
     sizes = [_by_size(group) for group in shown]

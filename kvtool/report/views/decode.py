@@ -1,4 +1,4 @@
-"""What a decode step reads and takes, with and without reading a shared prefix once."""
+"""Decode steps: bytes read and time, with and without reading a shared prefix once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where prompt tokens went: fates in words, the hits first, then the largest loss."""
+"""Fates of prompt tokens in words: the hits first, then the largest loss."""
 
 from __future__ import annotations
 

@@ -15,17 +15,17 @@ _NOTHING = ("", "0.0%")
 _COLUMNS = (
     TableColumn("Group", cut=True),
     TableColumn("Requests", "number", "reqs"),
-    TableColumn("Tokens per request", "number", "tokens/req", keep=3),
+    TableColumn("Tokens per request", "number", "tokens/req", keep=4),
     TableColumn("Hit rate", "number", "hit"),
     TableColumn("Reachable", "number", "reach"),
     TableColumn("Over time", keep=0, only="terminal"),
-    TableColumn("Lost per request", "number", "lost/req", keep=4),
-    TableColumn("Blocked", "number", keep=2),
-    TableColumn("Evicted", "number", keep=1),
+    TableColumn("Lost per request", "number", "lost/req", keep=5),
+    TableColumn("Blocked", "number", keep=3),
+    TableColumn("Evicted", "number", keep=2),
     TableColumn("Cold", "number", keep=1),
     TableColumn("TTFT p50, predicted", "number", only="pages"),
-    TableColumn("Gate", "word", keep=6),
-    TableColumn("Worst finding", "word", keep=5),
+    TableColumn("Gate", "word", keep=7),
+    TableColumn("Worst finding", "word", keep=6),
 )
 _ALWAYS = ("Group", "Requests", "Tokens per request", "Hit rate", "Lost per request")
 COLD_NOTE = "Cold: first uses of a prefix and what is seen once. Shares are of the group's prompt tokens."

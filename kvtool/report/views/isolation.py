@@ -1,4 +1,4 @@
-"""What keeping tenants apart costs, and what they can learn about each other."""
+"""The cost of isolating tenants, and what they can learn about each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server's KV events say: reuse there beside what is predicted, and whom eviction cost what."""
+"""KV events of a server: reuse there beside predicted reuse, and the sessions that eviction cost most."""
 
 from __future__ import annotations
 

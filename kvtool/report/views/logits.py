@@ -1,4 +1,4 @@
-"""What a data type of the KV cache gains, and what it and reuse do to the logits."""
+"""Data type of the KV cache: its gain, and the changes of logits by it and by reuse."""
 
 from __future__ import annotations
 

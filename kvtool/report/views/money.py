@@ -1,4 +1,4 @@
-"""What requests cost, and hit rates that were reported beside predicted ones."""
+"""Costs of requests, and reported hit rates beside predicted ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.answer import fixed_rate
 from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.results.finding import Finding
 from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, CauseMoney, Money
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
@@ -70,17 +70,17 @@ def _lines_table(lines: Sequence[MoneyLine]) -> Table:
 
 
 def shown_amount(text: str | None, currency: str) -> str:
-    """An amount of a document for people; nothing for none."""
+    """Return an amount of a document for people; nothing for none."""
     return "" if text is None else shown_money(Decimal(text), currency)
 
 
 def _hosted(report: Report) -> bool:
-    """Whether the rules of providers were followed, not those of an engine of one's own."""
+    """Return whether the rules of a provider were followed, not those of an own engine."""
     return bool(report.config.get("rules_by_day") or report.config.get("provider"))
 
 
 def _rates(report: Report, money: Money | None) -> list[MoneyLine]:
-    """Reported and predicted, with what was paid and would be."""
+    """Return the reported and the predicted hit rate, with what was paid and would be."""
     found = []
     who, rules = ("provider", "by its rules of the day") if _hosted(report) else ("server", "by this run")
     if report.reported is not None:
@@ -108,14 +108,15 @@ def _rates(report: Report, money: Money | None) -> list[MoneyLine]:
 
 
 def _amounts(report: Report, money: Money) -> list[MoneyLine]:
-    """What it would cost with fixes, without a cache, and what one's own accelerators save."""
+    """Return the cost with fixes and without a cache, and the savings of own accelerators."""
     found = []
     currency = money.currency
 
     def told(text: str | None) -> str:
         return shown_amount(text, currency)
 
-    best = _best_rate(report.findings)
+    fixed = fixed_rate(report)
+    best = "" if fixed is None else percent(fixed)
     if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
         base = Decimal(money.paid if money.paid is not None else money.predicted or 0)
         saved = base - Decimal(money.with_fixes)
@@ -143,7 +144,7 @@ def _marked(money: Money) -> bool:
 
 
 def _saved(saved: Decimal, base: Decimal, money: Money) -> str:
-    """How much less it is, in a month where the log is long enough to tell, else for 1,000 requests."""
+    """Return the saving: of a month where the log is long enough, else of 1,000 requests."""
     text = f"{shown_money(saved, money.currency)} less"
     if money.month is not None and money.days is not None:
         month = Decimal(money.month)
@@ -157,13 +158,8 @@ def _saved(saved: Decimal, base: Decimal, money: Money) -> str:
     return f"{text}: {shown_money(each, money.currency)} per 1,000 requests"
 
 
-def _best_rate(findings: list[Finding]) -> str:
-    rates = [finding.rerun.total_after for finding in findings if finding.rerun is not None]
-    return percent(max(rates)) if rates else ""
-
-
 def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> Table | None:
-    """Why less was read than could be, the costliest cause first; where there are no prices the largest."""
+    """Return why less was read than could be, the costliest cause first; without prices the largest."""
     predicted = report.predicted
     if predicted is None:
         return None
@@ -191,7 +187,7 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
 
 
 def _more(report: Report) -> Table | None:
-    """Why more was read than the rules predict."""
+    """Return why more was read than the rules predict."""
     if report.predicted is None:
         return None
     total = max(report.predicted.prompt_tokens, 1)
@@ -247,7 +243,7 @@ def _prefixes(money: Money) -> Table | None:
 
 
 def _groups_read(report: Report) -> Table | None:
-    """What was reported of each group, where there are several."""
+    """Return what was reported of each group, where there are several."""
     told = [group for group in report.groups if group.provider is not None]
     if len(told) < 2:
         return None
@@ -267,7 +263,7 @@ def _groups_read(report: Report) -> Table | None:
 
 
 def _crowded(report: Report) -> list[str]:
-    """What to do about more requests of one prefix than a provider sends to one server."""
+    """Say what to do about more requests of one prefix than a provider sends to one server."""
     if report.predicted is None or "over_15_a_minute" not in (report.difference or {}):
         return []
     most = report.predicted.most_a_minute
@@ -277,7 +273,7 @@ def _crowded(report: Report) -> list[str]:
 
 
 def _ratios(report: Report) -> list[str]:
-    """How many tokens others count for each of ours."""
+    """Say how many tokens the server counts for each of ours."""
     told = []
     ratios = {} if report.predicted is None else report.predicted.tokens_per_own
     if ratios:

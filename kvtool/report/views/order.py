@@ -33,6 +33,8 @@ def sections(blocks: Iterable[Block], report: Report, form: Only) -> Iterator[Se
             yield section
 
 
+CAUSES = Block("causes", lambda report: bool(report.causes))
+"""It is below the findings."""
 COST = (
     Block("money", lambda report: report.money is not None or report.reported is not None),
     Block("kv_events", lambda report: report.kv_events is not None),
@@ -43,7 +45,10 @@ TOKENS = (
     Block("isolation", lambda report: report.isolation is not None),
 )
 """Blocks below where the tokens went; in a comment on a pull request as well."""
+TURNS = Block("turns", lambda report: any(len(group.turns) > 1 for group in report.groups))
+"""It is below the groups."""
 ENGINE = (Block("times"), Block("decode"), Block("alignment", only="terminal"), Block("memory"))
 """Details of the engine: at the end of a page, and in the terminal with `--details`."""
+CONFIG = Block("config", only="pages")
 LOGITS = Block("logits", lambda report: report.kv_cache_dtype is not None or report.ttft.measured is not None)
 """It is below the measured times."""

@@ -11,17 +11,17 @@ from kvtool.text.terminal.console import sanitize
 
 
 def shown_command(words: Sequence[str]) -> str:
-    """What stands behind `kvtool`, quoted for a shell."""
+    """Quote `kvtool` and its arguments for a shell."""
     return " ".join(quote(sanitize(word)) for word in ("kvtool", *words))
 
 
 def profile_command(report: Report, *more: str) -> str:
-    """The command that profiles this workload into a page like this one."""
+    """Return the command that profiles this workload into a page like this one."""
     return shown_command(["profile", report.workload, *more, "-o", "report.html"])
 
 
 def missing_views(report: Report) -> Missing | None:
-    """Where the result was saved without what charts draw; None where it has that."""
+    """Say that the result was saved without what charts draw; None where it has that."""
     if report.views is not None:
         return None
     return Missing(

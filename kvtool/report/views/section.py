@@ -45,8 +45,9 @@ Cell = str | Figure | StatusWord
 class TableColumn:
     """One column; a terminal shows `short` in place of `head`, where there is one.
 
-    `kind`: `text`, `word` (never broken), `prose` (sentences), `number` (to the right) or `code` (a path). In a narrow terminal
-    columns of the lowest `keep` go first (None: it stays), and names of a first column with `cut` are cut in their middle.
+    `kind`: `text`, `word` (never broken), `prose` (sentences), `number` (to the right), `code` (a path) or `bar` (a figure from 0
+    to 1, which only a terminal draws). In a narrow terminal columns of the lowest `keep` go first (None: it stays), and names of
+    a first column with `cut` are cut in their middle.
     """
 
     head: str
@@ -71,10 +72,12 @@ class Table:
     """A plural noun for its rows, where readers may sort and filter them; empty where they may not."""
     notes: tuple[str, ...] = ()
     only: Only = "all"
+    titled: bool = False
+    """Whether a terminal shows its caption, too."""
 
     @property
     def left_out(self) -> str:
-        """How many rows are left out, as a sentence; empty for none."""
+        """Say how many rows are left out; empty for none."""
         return f"{plural(self.more, 'more row')} left out; the JSON has them all." if self.more else ""
 
 

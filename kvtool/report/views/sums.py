@@ -1,4 +1,4 @@
-"""Where the tokens of each session, tenant or line went, as `--by` asks."""
+"""Token sums by session, tenant or line, as `--by` asks."""
 
 from __future__ import annotations
 

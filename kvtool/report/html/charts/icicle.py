@@ -61,7 +61,7 @@ def icicle_section(report: Report, prefix: str) -> Section | None:
 
 
 def layout(nodes: Sequence[TreeNode], requests: int) -> list[tuple[float, float]]:
-    """Where each node begins and how tall it is, as parts of the height: children share their parent's, as requests say.
+    """Return where each node begins and how tall it is, as parts of the height: children share their parent's by requests.
 
     A node whose parent does not stand before it counts as one at the front.
     """
@@ -84,7 +84,7 @@ def layout(nodes: Sequence[TreeNode], requests: int) -> list[tuple[float, float]
 
 
 def _shares_blocks(tree: PrefixTree, block_size: int) -> bool:
-    """Whether any requests share a whole block."""
+    """Return whether any requests share a whole block."""
     return any(node.requests > 1 and node.start + node.tokens >= block_size for node in tree.nodes)
 
 
@@ -115,7 +115,7 @@ def _svg(
 
 
 def _piece(place: int, node: TreeNode, top: float, tall: float, parts: Sequence[Markup]) -> Markup:
-    """What is drawn of a node, with the figures that the script draws it anew from."""
+    """Draw a node, with the figures from which the script draws it anew."""
     above = node.parent if node.parent is not None and node.parent < place else None
     return element(
         "g",
@@ -140,7 +140,7 @@ def _label(node: TreeNode) -> str:
 
 
 def _texts(number: int, node: TreeNode, x: float, y: float, width: float) -> list[Markup]:
-    """The number on a plate and, where even narrow pages of the wide layout have room, what the piece is."""
+    """Return the number on a plate and, where even narrow pages of the wide layout have room, the name of the piece."""
     plate = 26 if number > 9 else 18
     shapes = [
         element(

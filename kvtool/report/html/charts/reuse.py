@@ -1,4 +1,4 @@
-"""What a cache of another size would hit, and how far apart uses of a block are."""
+"""Hits with a cache of another size, and the distance between uses of a block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAST_SLOTS = 8
 
 
 def capacity_section(report: Report, prefix: str) -> Section | None:
-    """The hit rate of LRU lists of all sizes, with the size that is configured and the hit rate that was reached.
+    """Return the hit rate of LRU lists of all sizes, with the configured size and the hit rate that was reached.
 
     None where the size does not matter.
     """
@@ -42,7 +42,7 @@ def capacity_section(report: Report, prefix: str) -> Section | None:
 
 
 def distance_section(report: Report, prefix: str) -> Section | None:
-    """How many other blocks are used between two uses of one; None where it is always the same, or there are no two uses."""
+    """Return how many other blocks are used between two uses of one; None where it never varies, or no block is used twice."""
     reuse = report.views.reuse if report.views is not None else None
     identity = f"{prefix}-distance"
     if reuse is None or len(reuse.bins) < 2:

@@ -24,7 +24,7 @@ _BAR = 22
 
 
 def rulers_section(report: Report, prefix: str) -> Section | None:
-    """All on one scale, so that their lengths can be compared; one for those that are alike.
+    """Return prompts on one scale, so that their lengths can be compared; one for those that are alike.
 
     Only those in which there is a hit or a loss that something could be done about; None where there is no such prompt, or only
     single bars.

@@ -1,4 +1,4 @@
-"""Axes of charts: where a value stands, and the ticks that have room at any width."""
+"""Axes of charts: places of values, and the ticks that have room at any width."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _round_number(value: float, *, down: bool) -> float:
 
 
 def rate_top(most: float) -> float:
-    """The end of an axis of rates: the next step of 5, 10 or 20 points above."""
+    """Return the end of an axis of rates: the next step of 5, 10 or 20 points above."""
     step = 0.05 if most <= 0.25 else 0.1 if most <= 0.6 else 0.2
     return min(max(step * -(-most // step), step), 1.0)
 
@@ -111,7 +111,7 @@ def ticks_with_room(
     write: Callable[[float], tuple[str, ...]],
     units: tuple[str, ...] = (),
 ) -> list[Tick]:
-    """Of these values those whose texts do not run into each other: the last, the first, then the others in their order.
+    """Return the values whose texts do not run into each other: the last, the first, then the others in their order.
 
     The first bears the `units`, one behind each of its texts.
     """
@@ -135,7 +135,7 @@ def _apart(at: float, texts: tuple[str, ...], other: Tick, width: int) -> bool:
 
 
 def span(at: float, texts: Sequence[str], width: float) -> tuple[float, float]:
-    """Where texts at a place begin and end in pixels: at the edges inward, else around it."""
+    """Return where texts at a place begin and end in pixels: at the edges inward, else around it."""
     length = _LETTER * max((len(text) for text in texts), default=0)
     anchor = tick_anchor(at)
     start = at * width - (0 if anchor == "start" else length if anchor == "end" else length / 2)
@@ -143,12 +143,12 @@ def span(at: float, texts: Sequence[str], width: float) -> tuple[float, float]:
 
 
 def tick_anchor(at: float) -> str:
-    """How a text stands to its tick, so that none leaves the drawing."""
+    """Return the anchor of a text at its tick, so that none leaves the drawing."""
     return "start" if at < 0.08 else "end" if at > 0.92 else "middle"
 
 
 def whole_count(value: float) -> str:
-    """All of its digits, in groups of three."""
+    """Return all of its digits, in groups of three."""
     return f"{value:,.0f}"
 
 
@@ -166,7 +166,7 @@ def round_ticks(last: int, most: int) -> list[int]:
 
 
 def round_step(last: int, most: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50… of which at most `most` fit into `last`."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50… of which at most `most` fit into `last`."""
     step = 1
     while True:
         for factor in (1, 2, 5):

@@ -20,7 +20,7 @@ _TITLE = "Hit rate over time"
 
 
 def timeline_section(report: Report, prefix: str) -> Section | None:
-    """All requests, then each group, in the order in which requests were settled; None where no hit rate ever moves."""
+    """Return all requests, then each group, in the order in which requests were settled; None where no hit rate ever moves."""
     identity = f"{prefix}-time"
     lines = [] if report.views is None else [one for one in report.views.timelines if any(_counts(one))]
     lines.sort(key=lambda one: one.group is not None)
@@ -51,7 +51,7 @@ def timeline_section(report: Report, prefix: str) -> Section | None:
 
 
 def _moves(timeline: Timeline) -> bool:
-    """Whether there is anything to see."""
+    """Return whether a hit rate changes."""
     rates = [_rate(one) for one in timeline.bins if one.prompt_tokens]
     return max(rates) - min(rates) >= _LEAST_SEEN
 
@@ -61,7 +61,7 @@ def _counts(timeline: Timeline) -> list[int]:
 
 
 class _Axis:
-    """Windows of requests are those of all together: a group's own requests in one stand somewhere in it."""
+    """Windows of requests are those of all together: a group's own requests are somewhere in its window."""
 
     def __init__(self, lines: list[Timeline]) -> None:
         firsts = {one.first for line in lines for one in line.bins}

@@ -1,4 +1,4 @@
-"""Where prompt tokens went: from all of them, loss by loss, down to the hits."""
+"""Waterfall of prompt tokens: from all of them, loss by loss, down to the hits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BAR = 14
 
 
 def waterfall(report: Report, prefix: str) -> Section | None:
-    """Losses stand in the order of their size; with the hits they add up to all tokens and to exactly 100.0 %.
+    """Return the losses in the order of their size; with the hits they add up to all tokens and to exactly 100.0 %.
 
     None where all tokens went one way, which the bar above it shows.
     """
@@ -39,7 +39,7 @@ def waterfall(report: Report, prefix: str) -> Section | None:
 
 
 def token_strip(report: Report, prefix: str) -> tuple[Drawing | None, list[Key]]:
-    """All tokens as one bar, and what is in it; nothing where there are none."""
+    """Return all tokens as one bar, and its legend; nothing where there are none."""
     parts = [(fate, count, text) for fate, count, text in fate_shares(report.fates) if count]
     total = sum(count for _, count, _ in parts)
     if not total:

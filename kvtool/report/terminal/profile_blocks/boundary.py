@@ -20,7 +20,7 @@ _MOST_GROUPS = 20
 
 
 def print_boundaries(console: Console, groups: Iterable[Boundary]) -> None:
-    """For each group a table of block sizes, where shared prefixes end in a block, and the smallest edit that gains one."""
+    """Print for each group a table of block sizes, where shared prefixes end in a block, and the smallest edit that gains one."""
     plain = ascii_only(console)
     shown = list(groups)
     for index, group in enumerate(shown[:_MOST_GROUPS]):
@@ -62,7 +62,7 @@ def _group(console: Console, group: Boundary, plain: bool) -> None:
 
 
 def _left_over(group: Boundary, plain: bool | None) -> str:
-    """How far into a block the shared prefixes reach, as a row of bars in ASCII or not; None: without a drawing."""
+    """Say how far into a block the shared prefixes reach, with a row of bars in ASCII or not; None: without a drawing."""
     drawn = ""
     if plain is not None:
         bins = histogram(group)

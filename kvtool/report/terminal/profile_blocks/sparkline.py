@@ -21,13 +21,13 @@ _ASCII_LEVELS = ".:-=+*%#"
 
 
 def sparkline(parts: Iterable[tuple[int, int]], *, plain: bool) -> str:
-    """A character for each part and its whole, from none to all of it; where the whole is nothing, a blank."""
+    """Return a character for each part and its whole, from none to all of it; where the whole is nothing, a blank."""
     levels = _ASCII_LEVELS if plain else _LEVELS
     return "".join(levels[min(part * len(levels) // whole, len(levels) - 1)] if whole else " " for part, whole in parts)
 
 
 def hit_rates(timeline: Timeline, cells: int) -> list[tuple[int, int]]:
-    """Hit and prompt tokens in at most so many stretches of equal length, from the first to the last bin."""
+    """Sum hit and prompt tokens in at most so many parts of equal length, from the first to the last bin."""
     bins = timeline.bins
     if not bins:
         return []
