@@ -119,7 +119,7 @@ class BenchCommand(Command):
         from kvtool.engine.model.configs.geometry import find_geometry
         from kvtool.measure.servers.live_extra import need_live
         from kvtool.measure.servers.server_timing import ServerBenchRun, WantedCalibration
-        from kvtool.report.terminal.server_views.server_bench import print_server_bench
+        from kvtool.report.terminal.server_views.bench import print_server_bench
         from kvtool.text.files.atomic_file import AtomicFile
         from kvtool.text.terminal.streams import printing
 

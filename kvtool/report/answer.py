@@ -1,6 +1,6 @@
 """The answer of a profile in three lines: what the rate is and can be, which line loses how much, and what to run next.
 
-Every format leads with it: the terminal, Markdown, HTML. Nothing in it is escaped; who shows it does that.
+Every format begins with it. Nothing in it is escaped: the format does that.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvtool.accounting.ledger.fates import FATES
 from kvtool.report.terminal.next_command import allowing, with_flag, without, without_shown
+from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens
 from kvtool.text.terminal.numbers import percent, plural
@@ -22,15 +22,14 @@ _LOSSES_NAMED = 2
 _SEVERAL = 2
 _FLAG = re.compile(r"(--[a-z][a-z-]+)(?: ([0-9a-z_.]+))?")
 _TRIED_FLAGS = re.compile(rf": ({_FLAG.pattern}(?: {_FLAG.pattern})*): ")
-"""The settings that a fix of the run was tried with, as they stand in the words of the fix."""
+"""The settings that a fix of the run was tried with, in the words of the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Lines are empty where there is nothing to say; `finding` is the one that `lost` is about, None where it has no place.
 
-    `command` is what stands behind `kvtool`, and `change` what it has that the one before had not: enough to say where the command
-    is long.
+    `command` follows `kvtool`, and `change` is what it has that the one before had not: enough where the command is long.
     """
 
     rate: str
@@ -42,13 +41,13 @@ class Answer:
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """Each line that has anything to say, with its label."""
+        """Return each line that has text, with its label."""
         lines = [("Hit rate", self.rate), ("Lost", self.lost), ("Next", self.todo)]
         return [(label, text) for label, text in lines if text]
 
 
 def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence[str] = ()) -> Answer:
-    """The three lines of a report. `command` made it, `optimize` edits its workload; else both are made of the workload's name."""
+    """Return the three lines of a report. `command` made it, `optimize` edits its workload; the default is made of its name."""
     finding = worst_finding(report)
     rate, lost = _rate(report), _lost(report, finding)
     if report.partial:
@@ -59,29 +58,29 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
 
 
 def worst_finding(report: Report) -> Finding | None:
-    """The first finding that costs anything: of those that build on each other, the one to begin with."""
+    """Return the first finding that costs anything: of those that build on each other, the one to begin with."""
     return next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
 
 
 def place_of_finding(finding: Finding) -> str:
-    """Where a finding stands, as people look it up: the file, with its line, or in a log the record and where in that."""
+    """Return the place of a finding: the file, with its line, or in a log the record and the place in it."""
     if finding.logged is not None:
         return f"{finding.path}:{finding.logged.record}, {finding.logged.told}"
     return f"{finding.path}:{finding.line}" if finding.line else finding.path
 
 
 def fixed_rate(report: Report) -> float | None:
-    """The hit rate with all fixes that were kept, measured by running again; None where none was."""
+    """Return the hit rate with all fixes that were kept, measured by running again; None where none was."""
     return max((finding.rerun.total_after for finding in report.findings if finding.rerun is not None), default=None)
 
 
 def needed_tiers(report: Report) -> list[str]:
-    """The flag by which `kvtool optimize` makes the edits that a report promises."""
+    """Return the flag by which `kvtool optimize` makes the edits that a report promises."""
     return allowing(each.tier for each in report.findings if each.rerun is not None)
 
 
 def _rate(report: Report) -> str:
-    """What the hit rate is, and what it can be."""
+    """Say what the hit rate is, and what it can be."""
     now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
     if fixed is not None:
         # A finding that goes along with another's fix has none of its own.
@@ -100,13 +99,13 @@ def _rate(report: Report) -> str:
 
 
 def _unlimited(report: Report) -> str:
-    """The cache that hits all that can be hit."""
+    """Name the cache that hits all that can be hit."""
     several = report.config.get("kv_cache_groups")
     return "an unlimited cache of full attention" if several else "an unlimited cache"
 
 
 def _lost(report: Report, finding: Finding | None) -> str:
-    """Which line of which prompt loses how much; without such a line, what took the most tokens."""
+    """Say which line of which prompt loses how much; without such a line, what took the most tokens."""
     totals = report.totals
     if finding is not None:
         claim = finding.message.partition(": ")[0]
@@ -117,15 +116,15 @@ def _lost(report: Report, finding: Finding | None) -> str:
     lost = lost_tokens(totals)
     if not lost:
         return ""
-    fates = sorted(((-count, fate) for fate, count in report.fates.items() if count and fate != "hit"))
-    most = ", then ".join(f"{FATES.get(fate, fate)} ({-count:,})" for count, fate in fates[:_LOSSES_NAMED])
+    fates = [(fate, count) for fate, count, _ in fate_shares(report.fates) if count and fate != "hit"]
+    most = ", then ".join(f"{fate_name(fate)} ({count:,})" for fate, count in fates[:_LOSSES_NAMED])
     return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all), most as {most}"
 
 
 def _next(
     report: Report, finding: Finding | None, command: Sequence[str], optimize: Sequence[str]
 ) -> tuple[str, Sequence[str], str]:
-    """What to do now, the command for it where there is one, and what is new in that."""
+    """Return what to do now, the command for it where there is one, and what is new in it."""
     proven = [each for each in report.findings if each.rerun is not None]
     edit = next((each for each in proven if each.in_source), None)
     if report.editable:

@@ -1,4 +1,4 @@
-"""Where results are written: `-o [FORMAT=]PATH`, parsed, checked before any work is done, and written whole."""
+"""Output files: `-o [FORMAT=]PATH`, parsed, checked before any work is done, and written whole."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _by_extension(path: str, formats: Collection[str]) -> Format:
 
 
 def _choice(formats: Collection[str]) -> str:
-    """All formats with the extensions that stand for them."""
+    """List all formats with their extensions."""
     shown = [f"{name} ({' '.join(FORMATS[name].extensions)})" if FORMATS[name].extensions else name for name in formats]
     return f"formats: {', '.join(shown)}; others than the extension's as FORMAT=PATH."
 
@@ -106,7 +106,7 @@ def check_outputs(
     formats: Collection[str] = tuple(FORMATS),
     allow_outside: bool = False,
 ) -> list[OutputFile]:
-    """What `-o` asks for, in order; KvtoolError for what could not be written, before any work is done.
+    """Return what `-o` asks for, in order; KvtoolError for what could not be written, before any work is done.
 
     No file may be written twice, be one of the `inputs`, or be `taken` (paths with what they are: "the file of --events"). Only one
     may go to standard output, and none with `json` (the flag --json). `allow_outside`: workloads may name files anywhere.
@@ -140,7 +140,7 @@ def check_outputs(
 
 
 def _files_of(path: str, *, allow_outside: bool) -> list[str]:
-    """The files that a workload names; none where it cannot be read, which is told when it is."""
+    """Return the files that a workload names; none where it cannot be read: the run itself reports that."""
     from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES
     from kvtool.text.files.text_files import read_text
 
@@ -175,7 +175,7 @@ class _Known:
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """Of a regular file that is there; None of anything else (/dev/null may be written as often as one likes)."""
+    """Return the inode of a regular file that is there; None of anything else (/dev/null may be written as often as one likes)."""
     try:
         if not Path(path).is_file():
             return None
@@ -198,7 +198,7 @@ def _check_writable(path: str) -> None:
 
 
 def need_views(outputs: Sequence[OutputFile]) -> bool:
-    """Whether what reports draw has to be collected for these."""
+    """Return whether what reports draw has to be collected for these."""
     return any(output.format.views for output in outputs)
 
 
@@ -252,7 +252,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _to_stdout(text: str) -> None:
-    """The bytes of a file, whatever the encoding of standard output."""
+    """Write the bytes of a file, whatever the encoding of standard output."""
     try:
         sys.stdout.flush()
         buffer = getattr(sys.stdout, "buffer", None)
@@ -280,13 +280,13 @@ def _append_summary(path: str, text: str) -> None:
 
 
 def output_root() -> str:
-    """The folder that paths in outputs are relative to: the git root above the working folder, else the working folder."""
+    """Return the folder that paths in outputs are relative to: the git root above the working folder, else the working folder."""
     here = str(Path.cwd())
     return git_root(here) or here
 
 
 def in_root(path: str) -> bool:
-    """Whether a file is below that folder: a saved result may name any file, and only these are read again for it."""
+    """Return whether a file is below that folder: a saved result may name any file, and only these are read again for it."""
     try:
         named = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:  # half of a surrogate pair, which is in the name of no file

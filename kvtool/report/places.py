@@ -50,7 +50,7 @@ class OutputPlace:
 
 
 def relative(path: str, root: str) -> str | None:
-    """The path relative to `root`, with `/`; None where it leads out of it, or is no file (standard input).
+    """Return the path relative to `root`, with `/`; None where it leads out of it, or is no file (standard input).
 
     Links are followed only where the path as it is written leads out.
     """
@@ -79,7 +79,7 @@ class Places:
         self._workloads = {found.identity: report.workload for report in result.reports for found in report.findings}
 
     def of_finding(self, finding: Finding) -> OutputPlace | None:
-        """Where it is or, if that is in no file below the root, the file of its workload; None where that is none either."""
+        """Return where it is or, if that is in no file below the root, the file of its workload; None where that is none either."""
         path = self._file(finding.path, finding.line)
         if path is None:
             return self._instead(self._workloads.get(finding.identity, ""))
@@ -87,7 +87,7 @@ class Places:
         return OutputPlace(path, finding.line, finding.column if finding.line else 0, width)
 
     def elsewhere(self, finding: Finding) -> list[str]:
-        """A sentence about where it really is, if that cannot be shown as a place; else none. No folder is named."""
+        """Return a sentence about where it really is, if that cannot be shown as a place; else none. No folder is named."""
         if self._file(finding.path, finding.line) is not None:
             return []
         name = PurePosixPath(finding.path).name
@@ -95,7 +95,7 @@ class Places:
         return [f"It is {where}in no file below the root of the repository."]
 
     def in_log(self, finding: Finding) -> list[str]:
-        """Where in the record of a log it is, and the command that shows an example; no command names files out of the root."""
+        """Return where in the record of a log it is, and the command that shows an example; it names no files out of the root."""
         lines = []
         if finding.logged is not None:
             lines.append(f"in: record {finding.logged.record:,}, {finding.logged.told}")
@@ -104,7 +104,7 @@ class Places:
         return [sanitize(line) for line in lines]
 
     def of_check(self, check: Check) -> OutputPlace | None:
-        """Where the demand is written or, if that is not below the root, the file of the workload."""
+        """Return where the gate is written or, if that is not below the root, the file of the workload."""
         path = self._file(check.path, check.line)
         return (
             self._instead(check.workload)
@@ -117,14 +117,14 @@ class Places:
         return None if path is None else OutputPlace(path)
 
     def _file(self, path: str, line: int) -> str | None:
-        """The path below the root; a name without a line may be that of something else ("3 files", a prompt builder)."""
+        """Return the path below the root; a name without a line may be that of something else ("3 files", a prompt builder)."""
         if not line and PurePosixPath(path).suffix.lower() not in _SUFFIXES:
             return None
         return relative(path, self._root)
 
 
 def fingerprints(findings: Sequence[Finding], root: str) -> list[str]:
-    """One for each finding: the same from run to run, whatever moves lines or changes figures, and unique in the result.
+    """Return one for each finding: the same from run to run, whatever moves lines or changes figures, and unique in the result.
 
     It is made of the code, the file, the group and the names that the message quotes; of several that share all of that, it
     counts which one it is from the top.
@@ -140,7 +140,7 @@ def fingerprints(findings: Sequence[Finding], root: str) -> list[str]:
 
 
 def check_fingerprint(check: Check, root: str) -> str:
-    """That of a failed check: its id, with the path of the workload from the root, so that it is the same from any folder."""
+    """Return that of a failed check: its id, with the path of the workload from the root, the same from any folder."""
     path = relative(check.workload, root) if PurePosixPath(check.workload).suffix.lower() in _SUFFIXES else None
     return _hash("check", check.id if path is None else path + check.id.removeprefix(check.workload))
 

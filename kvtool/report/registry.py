@@ -1,4 +1,4 @@
-"""All formats by name, with the extensions that stand for them."""
+"""Output formats by name, with their extensions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Format:
     views: bool = False
 
     def write(self, result: CheckResult, options: WriteOptions) -> str:
-        """The whole file as text."""
+        """Return the whole file as text."""
         function: Writer = import_module(self.module).write
         return function(result, options)
 
@@ -32,7 +32,7 @@ FORMATS = {
     each.name: each
     for each in (
         Format("json", "everything, for a program", "kvtool.report.formats.json_document", (".json",), views=True),
-        Format("markdown", "a comment on a pull request", "kvtool.report.formats.markdown", (".md", ".markdown")),
+        Format("markdown", "a comment on a pull request", "kvtool.report.markdown.comment", (".md", ".markdown")),
         Format("github", "annotations of GitHub Actions, and its step summary", "kvtool.report.formats.github"),
         Format("junit", "test results, for any CI", "kvtool.report.formats.junit", (".xml",)),
         Format("sarif", "SARIF 2.1.0, for code scanning", "kvtool.report.formats.sarif", (".sarif", ".sarif.json")),

@@ -1,4 +1,4 @@
-"""What a renderer is told beside the result."""
+"""Options of a renderer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvtool.results.show_text import ShowText
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """`show_text` is what of prompts may be quoted; the result holds no more than that already.
+    """`show_text` says what of prompts may be quoted; the result contains no more than that already.
 
     `root` is the folder that paths in files for other tools are relative to (the git root, else the working folder). `command` is
     what stood behind `kvtool`, for the next command that a report proposes. `width` is that of text formats, in columns; with

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.boundary import SIZES, BoundaryBook, GroupBoundary
 from kvtool.accounting.prefix_tree import RadixTree
-from kvtool.report.terminal.profile_blocks.boundary import edit_sentence, histogram, print_boundaries
+from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
+from kvtool.report.views.boundaries import edit_sentence, histogram
 from kvtool.results.report import Boundary
 from kvtool.text.terminal.console import make_console
 

@@ -220,7 +220,7 @@ def test_examples_fit_their_width_and_keep_their_numbers(
         screen = "".join("".join(text.splitlines()[:24]).split())  # a long path may be broken anywhere
         assert all("".join(f"{label}{line}".split()) in screen for label, line in answer_of(profile).lines)
         assert {*numbers, *(finding.code for finding in profile.findings)} <= words
-        assert f"KV cache: {profile.kv_cache.filled_blocks:,} block" in text
+        assert f"Filled {profile.kv_cache.filled_blocks:,} block" in " ".join(text.split())
         shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)
         shares = shares[: sum(count > 0 for count in profile.fates.values())]
         assert sum(round(float(share) * 10) for share in shares) == 1000
@@ -535,7 +535,8 @@ def test_the_report_stands_before_anything_is_measured(
     told = " ".join(capsys.readouterr().out.split())
     assert told.endswith("p99")
     assert re.match(
-        r"TTFT p50 [\d.,]+ ms with the cache, [\d.,]+ ms without; measured on this machine \(cpu\) with ", told
+        r"TTFT p50 [\d.,]+ ms with the cache, [\d.,]+ ms without; measured on this machine \(cpu, torch kernels\) with ",
+        told,
     )
     assert "the first 3 of 3 requests" in told
     times = finished[0].ttft.measured

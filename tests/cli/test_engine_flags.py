@@ -206,7 +206,7 @@ def test_the_price_in_logits(checkpoint: Path, shown: Shown, document: Document)
     assert error["max_difference"] > 0
     assert found["ttft"]["measured"]["audit"] is None
     text = shown(*flags)
-    assert "logits with a KV cache in fp8_e4m3: " in text
+    assert "Logits with a KV cache in fp8_e4m3: " in text
     assert "of 24 first tokens would be another" in text
 
 
@@ -219,7 +219,7 @@ def test_reuse_flips_nothing(checkpoint: Path, shown: Shown, document: Document)
     assert (audit["requests"], audit["tokens"], audit["flips"]) == (24, 24, [])
     assert 0 <= audit["max_difference"] < 1e-3
     assert found["verdict"] == "pass"
-    assert "audit of reuse: 24 requests, largest difference of logits" in (text := shown("--audit", *MEASURED))
+    assert "Audit of reuse: 24 requests, largest difference of logits" in (text := shown("--audit", *MEASURED))
     assert "no token flips" in text
 
 
@@ -243,7 +243,7 @@ def test_a_broken_reuse_fails(
     text = shown("--audit", *MEASURED, code=1)
     assert "FAIL 1 gate (audit: reuse changed a token)" in text
     assert "which must not happen" in text
-    assert re.search(r"flip in \S+ at position 80: margin", text)
+    assert re.search(r"Flip in \S+ at position 80: token \d+ became \d+, margin", text)
     assert document("--audit", *MEASURED, "--dtype", "bfloat16")["verdict"] == "none"  # there rounding may flip tokens
     assert document(*MEASURED)["verdict"] == "none"
 
@@ -471,7 +471,7 @@ def test_a_folder_is_what_is_measured(checkpoint: Path, shown: Shown, document: 
     measured = found["ttft"]["measured"]
     assert (measured["requests"], measured["complete"]) == (24, True)
     text = shown(*MEASURED)
-    assert "measured on this machine (cpu) with tiny, one at a time" in text
+    assert "measured on this machine (cpu, torch kernels) with tiny, one at a time" in text
     assert "predicted for tiny on h100" in text
 
 
@@ -480,7 +480,9 @@ def test_random_weights_need_a_config_only(folder: Path, shown: Shown, document:
     found = document(*MEASURED, "--load-format", "dummy", "--dtype", "bfloat16")
     assert (found["config"]["load_format"], found["config"]["dtype"]) == ("dummy", "bfloat16")
     assert found["ttft"]["measured"]["complete"]
-    assert "measured on this machine (cpu) with tiny with random weights" in shown(*MEASURED, "--load-format", "dummy")
+    assert "measured on this machine (cpu, torch kernels) with tiny with random weights" in shown(
+        *MEASURED, "--load-format", "dummy"
+    )
     assert document("--model", "tiny", "--dry-run")["ttft"]["measured"] is None
     assert "--load-format dummy needs no weights" in refused(["profile", "w.yaml", *MEASURED], capsys)
 

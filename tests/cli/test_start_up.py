@@ -35,9 +35,8 @@ _OF_MONEY = (
     "kvtool.profiler.reported.hosted_log",
     "kvtool.profiler.reported.money_report",
     "kvtool.profiler.reported.isolation_cost",
-    "kvtool.report.words.money_lines",
-    "kvtool.report.terminal.profile_blocks.money_block",
-    "kvtool.report.terminal.profile_blocks.isolation",
+    "kvtool.report.views.money",
+    "kvtool.report.views.isolation",
 )
 _OF_ADVICE = ("kvtool.fixes.", "kvtool.profiler.advice.")
 _WITHOUT_ADVICE = {"kvtool.fixes.fix", "kvtool.profiler.advice.trials"}
@@ -99,9 +98,7 @@ def test_a_log_that_names_no_hosted_model_loads_no_prices(tmp_path: Path) -> Non
     (tmp_path / "log.jsonl").write_text(_CHAT * 3)
     loaded = _loaded(tmp_path, "profile", "log.jsonl")
     assert "kvtool.workload.logs.records.known_formats" in loaded
-    assert not {
-        name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.words.money_lines"))
-    }
+    assert not {name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.views.money"))}
 
 
 @pytest.mark.parametrize("advice", ["--advice", "--no-advice"])

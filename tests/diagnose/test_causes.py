@@ -32,7 +32,7 @@ from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.run.purposes import explained_run
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.run_setup import RunSetup
-from kvtool.report.terminal.profile_blocks.fix_gains import told
+from kvtool.report.views.causes import costliest_causes
 from kvtool.results.finding import Finding
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
@@ -669,7 +669,7 @@ def test_a_cause_has_a_row_from_a_thousandth_of_its_group_on(
         assert causes.left_out.blame_tokens == sum(blocked) - sum(expected)
     terminal = [tokens for tokens in expected if 100 * tokens >= total][:8]
     group = made_results.group("g", tokens=total, hit=0, reachable=0)
-    assert [row.blame_tokens for causes in found.values() for row in told(group, causes.rows)] == terminal
+    assert [row.blame_tokens for causes in found.values() for row in costliest_causes(group, causes.rows)] == terminal
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.gate.compare_results import compare_results
-from kvtool.report.terminal.comparison import points, print_comparison
+from kvtool.report.terminal.comparison import print_comparison
+from kvtool.report.views.comparison import points
 from kvtool.results.check import CheckResult
 from kvtool.results.comparison import Comparison
 from kvtool.results.files import load_result

@@ -304,8 +304,8 @@ def test_tpot_is_measured_beside_ttft(profile: Callable[..., dict[str, Any]], by
     assert measured["flat"] > 0
     assert measured["prefix_aware"] > 0
     out = shown(capsys, bytes_json)
-    assert "TPOT ms, measured here" in out
-    assert "measured: 6 requests together, the median of 64 steps" in out
+    assert "TPOT, measured here" in out
+    assert "Measured: 6 requests together, the median of 64 steps" in out
     assert "where auto is flat" not in out
 
 
@@ -332,7 +332,7 @@ def test_tpot_that_takes_too_long_is_told(
     assert found["ttft"]["measured"]["complete"]
     out = shown(capsys, bytes_json)
     assert "TPOT is not measured: it takes longer here" in out
-    assert "TPOT ms, measured here" not in out
+    assert "TPOT, measured here" not in out
 
 
 def test_one_conversation_leaves_all_of_the_budget_to_ttft(profile: Callable[..., dict[str, Any]]) -> None:
@@ -346,7 +346,7 @@ def test_a_shortfall_is_never_silent(
 ) -> None:
     monkeypatch.setattr(measure, "choose_kernels", lambda _: KernelChoice(torch_twins, "this GPU lacks a thing"))
     assert profile()["ttft"]["measured"]["shortfall"] == "this GPU lacks a thing"
-    assert "note: this GPU lacks a thing" in shown(capsys, bytes_json)
+    assert "Note: this GPU lacks a thing" in shown(capsys, bytes_json)
 
 
 class SmallDevice(DeviceMemory):

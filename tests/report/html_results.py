@@ -18,6 +18,7 @@ from tests.made_results import check, finding, group, report, result
 SECTIONS = {
     "findings": "Opportunities",
     "tokens": "Where prompt tokens went",
+    "sums": "Tokens by session",
     "groups": "Groups against gates",
     "tree": "Who shares what",
     "time": "Hit rate over time",
@@ -26,9 +27,9 @@ SECTIONS = {
     "worst": "The worst prompts, block by block",
     "causes": "Causes and what fixing them unlocks",
     "turns": "Turns of conversations",
-    "sums": "Tokens by session",
     "ttft": "Time to first token",
-    "memory": "Decode and KV memory",
+    "decode": "Decode step",
+    "memory": "KV cache",
     "boundaries": "Hits by block size",
     "config": "Configuration",
 }

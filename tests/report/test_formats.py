@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from kvtool.report.formats.github import step_summary
-from kvtool.report.formats.markdown_text import code, prose
+from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import fingerprints, relative
 from kvtool.report.registry import FORMATS
 from kvtool.report.write_options import WriteOptions
@@ -146,7 +146,7 @@ def test_text_of_users_is_shown_as_code_and_ends_no_cell(text: str) -> None:
     page = render("markdown", result("none", "", made, checks=(check("fail", message=text, id=text, path=text),)))
     kinds = [one.type for one in tokens(page)]
     assert not {"html_block", "html_inline", "link_open", "image", "em_open", "s_open"} & {*kinds}
-    assert kinds.count("td_open") == 4 + 6 + 6 + 3 * 3
+    assert kinds.count("td_open") == 4 + 6 + 8 + 3 * 3
 
 
 @given(text=st.text(st.sampled_from("`|\\*_[]()<>!@#~:/.a1 -&;=Gh"), max_size=40))

@@ -13,7 +13,7 @@ import pytest
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.report.html import write
 from kvtool.report.html.charts.icicle import layout
-from kvtool.report.html.charts.ticks import round_step, round_ticks
+from kvtool.report.html.charts.scales import round_step, round_ticks
 from kvtool.report.html.markup import element, prose, share
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
@@ -422,7 +422,7 @@ def test_gates_are_told_in_words() -> None:
     checks = rows(table(found.id("verdict"), "Checks"))
     assert [row[:6] for row in checks] == [
         ["FAIL", "support", "hit rate", "≥80.0%", "40.0%", "error"],
-        ["PASS", "rag", "hit rate", "≥80.0%", "87.0%", "error"],
+        ["ok", "rag", "hit rate", "≥80.0%", "87.0%", "error"],
     ]
     captions = [node.words() for node in found.id("w1-groups").all("figcaption")]
     assert captions == [
@@ -451,11 +451,11 @@ def test_a_baseline_is_drawn_and_decides_beside_the_gate() -> None:
     section = found.id("w1-groups")
     assert "support FAIL" in section.all("figcaption")[-1].words()
     described = section.all("desc")[-1].words()
-    assert described.endswith("gate at least 30.0%: PASS, baseline 79.0%: FAIL")
+    assert described.endswith("gate at least 30.0%: ok, baseline 79.0%: FAIL")
     assert (
         len([node for node in section.all("line") if "before" in node.attributes["class"].split()]) == 3
     )  # halo, mark, key
-    assert rows(table(section, "Groups"))[0][-2] == "FAIL"
+    assert rows(table(section, "Groups"))[0][-1] == "FAIL"
     assert "79.0% → 40.0%" in rows(table(found.id("verdict"), "Checks"))[0][-1]
 
 
@@ -474,7 +474,7 @@ def test_figures_of_other_kinds_of_checks() -> None:
         ("FAIL", "≤0", "3", ""),
         ("FAIL", "≤5.0%", "27.0%", ""),
         ("WARN", "≥80.000%", "79.996%", "81.0%"),
-        ("OPEN", "none", "none", ""),
+        ("not judged", "none", "none", ""),
     ]
 
 
@@ -520,7 +520,7 @@ def test_partial_run() -> None:
     assert found.all("h1")[0].words() == "support.yaml"
     assert found.all(class_="verdict")[0].words().startswith("PARTIAL")
     assert "PARTIAL The run was interrupted" in found.id("w1").words()
-    assert rows(table(found.id("verdict"), "Checks"))[0][0] == "OPEN"
+    assert rows(table(found.id("verdict"), "Checks"))[0][0] == "not judged"
 
 
 def test_findings_alone() -> None:

@@ -16,9 +16,10 @@ from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.cli.app import run
 from kvtool.report.terminal.next_command import shorten_place
-from kvtool.report.terminal.profile_blocks.boundary import boundary_hint
-from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
-from kvtool.report.terminal.profile_blocks.ledger_sums import costliest
+from kvtool.report.terminal.render import print_section
+from kvtool.report.views import causes
+from kvtool.report.views.boundaries import boundary_hint
+from kvtool.report.views.sums import costliest
 from kvtool.results.report import Cause, SumRow, Unlock
 from kvtool.text.terminal.console import cell_width, make_console
 from tests import made_results
@@ -116,9 +117,9 @@ def test_the_table_of_sums_fits_and_says_what_it_sums_to(
     arguments = ["w.yaml", "--no-advice", "-t", bytes_json, "--by", "line", "--width", str(width)]
     out = profiled(capsys, *arguments)
     assert max(map(cell_width, out.splitlines())) <= width
-    told = re.search(r"tokens sum to ([\d,]+) and lost to ([\d,]+)", " ".join(out.split()))
+    told = re.search(r"Tokens sum to ([\d,]+) and lost to ([\d,]+)", " ".join(out.split()))
     assert told is not None
-    table = out[out.index("  Line ") : out.index("  tokens sum to")].splitlines()[1:]
+    table = out[out.index("  Line ") : out.index("  Tokens sum to")].splitlines()[1:]
     assert len(table) == 21
     assert table[-1].startswith(f"  {OTHERS} ")
     figures = [[int(cell.replace(",", "")) for cell in re.findall(r" ([\d,]+)(?= )", f"{line} ")] for line in table]
@@ -189,7 +190,7 @@ def test_the_report_tells_causes_and_the_command_that_edits(
     for width in (60, 80, 120):
         out = profiled(capsys, "w.yaml", "-t", bytes_json, "--width", str(width))
         assert max(map(cell_width, out.splitlines())) <= width
-        assert len(re.findall(r"^  In the way of [\d,]+ lost tokens of (?:acme|globex)", out, re.MULTILINE)) == 2
+        assert len(re.findall(r"^  Causes of [\d,]+ lost tokens in (?:acme|globex)", out, re.MULTILINE)) == 2
         assert re.search(r"^  first\.md:2 +KV101 +[\d,]+ +[\d,]+ +[\d.]+% +[\d.]+%", out, re.MULTILINE)
         proposed = out[out.index("  Next ") :].partition("\n\n")[0]
         command = " ".join(proposed.replace("\\\n", " ").split()).partition(": kvtool ")[2]
@@ -221,26 +222,28 @@ def test_the_table_of_causes_fits_and_its_columns_sum(width: int) -> None:
     left_out = {"causes": 5, "blame_tokens": 10, "share_tokens": 40}
     tenant = made_results.group(name, tokens=10_000, hit=0, causes_left_out=left_out)
     stream = StringIO()
-    print_causes(make_console(file=stream, width=width, color="never"), [tenant], rows)
+    section = causes.view(made_results.report(tenant, causes=list(rows)))
+    assert section is not None
+    print_section(make_console(file=stream, width=width, color="never"), section)
     out = stream.getvalue()
     assert max(map(cell_width, out.splitlines())) <= width
-    assert "In the way of 1,000 lost tokens" in " ".join(out.split())
+    assert "Causes of 1,000 lost tokens" in " ".join(out.split())
     assert ":1234" in out
     assert {"600", "500", "300", "150", "90.0%", "20.0%"} <= set(out.split())
     assert re.search(r"\(others\)\s+(?:blame +)?100\s+(?:share +)?50\b", out)  # with the one below a hundredth
 
 
 def test_one_cause_is_told_by_its_finding() -> None:
-    stream = StringIO()
-    print_causes(make_console(file=stream, width=80, color="never"), [made_results.group("g")], [cause()])
-    assert stream.getvalue() == ""
+    section = causes.view(made_results.report(made_results.group("g"), causes=[cause()]))
+    assert section is not None
+    assert [table.only for table in section.tables] == ["pages"]
 
 
 def test_fates_that_hashes_cannot_tell_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [{"timestamp": n, "input_length": 1024, "output_length": 4, "hash_ids": [1, n + 2]} for n in range(3)]
     (folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     out = profiled(capsys, "trace.jsonl", "--by", "line")
-    assert "block hashes have no text" in out
+    assert "Block hashes have no text" in out
     assert "(no source)" in out
     assert set(document(capsys, "trace.jsonl")["absent_fates"]) == {"blocked", "displaced", "seam", "cosmetic"}
 
@@ -256,7 +259,7 @@ def test_the_hint_on_block_sizes_is_given_where_it_matters() -> None:
     book.add("g", 1000, 520)  # 512 tokens hit; of 2,000 that is a quarter
     assert (
         boundary_hint([each.boundary() for each in book])
-        == "blocks of 528 tokens would hit 0.0%, not 25.6%: see --boundaries"
+        == "blocks of 528 tokens would hit 0.0%, not 25.6% (--boundaries)"
     )
     shared = BoundaryBook(16)
     shared.add("g", 100_000, 0)

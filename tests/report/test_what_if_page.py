@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.report.html.charts.label_places import LabelledPoint, label_places
+from kvtool.report.html.charts.router_scatter import LabelledPoint, label_places
 from kvtool.report.html.what_if import what_if_page
 from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
 from tests.made_results import HOSTILE

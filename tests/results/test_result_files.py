@@ -18,7 +18,7 @@ from kvtool.accounting.ledger.fates import FATES
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.report.registry import FORMATS
 from kvtool.report.terminal.profile import print_profile
-from kvtool.report.terminal.profile_blocks.contradictions import check_report
+from kvtool.report.terminal.result import check_report
 from kvtool.report.write_options import WriteOptions
 from kvtool.results import files
 from kvtool.results.files import load_result

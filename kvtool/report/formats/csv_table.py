@@ -50,7 +50,7 @@ _SEVERITIES = ("error", "warning", "info")
 
 
 def write(result: CheckResult, _options: WriteOptions) -> str:
-    """The whole file, lines ended by CR LF; only its head where nothing was profiled. It never quotes a prompt."""
+    """Return the whole file, lines ended by CR LF; only its head where nothing was profiled. It never quotes a prompt."""
     names = list(FATES)
     names += sorted({name for report in result.reports for name in report.fates} - set(names))
     file = StringIO(newline="")
@@ -122,6 +122,6 @@ def _fates(fates: Fates, names: Iterable[str]) -> list[str]:
 
 
 def cell_text(value: str) -> str:
-    """A cell without control characters that neither a spreadsheet nor a CI runner obeys."""
+    """Return a cell without control characters that neither a spreadsheet nor a CI runner obeys."""
     shown = blunt(sanitize(value))
     return f"{_QUOTE}{shown}" if shown.lstrip().startswith((*_FORMULA, _QUOTE)) else shown

@@ -1,6 +1,6 @@
 """Annotations of GitHub Actions: workflow commands on standard output, read by the runner.
 
-Each command stands on one line of its own and is made here; text from users only ever comes behind its `::`, with line ends and
+Each command is one line and is made here; text from users only ever comes after its `::`, with line ends and
 control characters made visible, so that it cannot begin a command.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvtool.diagnose.finding_cost import by_cost
-from kvtool.report.formats import markdown
+from kvtool.report.markdown import comment
 from kvtool.report.places import OutputPlace, Places
-from kvtool.report.words.finding_words import sentences, title_of
+from kvtool.report.views.findings import sentences, title_of
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.verdict import Outcome
@@ -34,13 +34,13 @@ _VERDICTS: dict[Outcome, str] = {
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """Checks that are not met, the ten costliest findings, how many more there are, and the verdict."""
+    """Return checks that are not met, the ten costliest findings, how many more there are, and the verdict."""
     return "".join(f"{line}\n" for line in _lines(result, options))
 
 
 def step_summary(result: CheckResult, options: WriteOptions) -> str:
-    """The same result as markdown, for the file that GITHUB_STEP_SUMMARY names: at most 1 MB of UTF-8."""
-    return markdown.document(result, options, limit=_MOST_SUMMARY, size=lambda text: len(text.encode(errors="replace")))
+    """Return the same result as Markdown, for the file that GITHUB_STEP_SUMMARY names: at most 1 MB of UTF-8."""
+    return comment.document(result, options, limit=_MOST_SUMMARY, size=lambda text: len(text.encode(errors="replace")))
 
 
 def _lines(result: CheckResult, options: WriteOptions) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _lines(result: CheckResult, options: WriteOptions) -> Iterator[str]:
 
 
 def _command(level: str, title: str, *lines: str, spot: OutputPlace | None = None) -> str:
-    """One workflow command; its message is `lines`."""
+    """Return one workflow command; its message is `lines`."""
     properties: dict[str, str | int] = {}
     if spot is not None:
         properties["file"] = spot.path

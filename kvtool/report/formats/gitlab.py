@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
-from kvtool.report.words.finding_words import sentences, title_of
+from kvtool.report.views.findings import sentences, title_of
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.text.terminal.console import sanitize
@@ -20,7 +20,7 @@ _ROOT = "."
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """An array of issues, checks first."""
+    """Return an array of issues, checks first."""
     places = Places(result, options.root)
     issues = [
         _issue(

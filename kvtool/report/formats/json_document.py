@@ -8,7 +8,7 @@ from kvtool.results.model import dump
 
 
 def write(result: CheckResult, _options: WriteOptions) -> str:
-    """One document with sorted keys; ratios from 0 to 1, times in seconds."""
+    """Return one document with sorted keys; ratios from 0 to 1, times in seconds."""
     if result.command == "profile" and len(result.reports) == 1:
         return dump(result.reports[0])
     return dump(result)

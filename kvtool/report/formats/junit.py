@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
 from kvtool.report.places import OutputPlace, Places
-from kvtool.report.words.finding_words import sentences, title_of
+from kvtool.report.views.findings import sentences, title_of
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
@@ -28,7 +28,7 @@ _COUNTED = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """The whole file; what XML 1.0 has no character for is an escape that people can read."""
+    """Return the whole file; what XML 1.0 has no character for is an escape that people can read."""
     places = Places(result, options.root)
     root = ET.Element("testsuites", name="kvtool")
     checks: dict[str, list[Check]] = {}
@@ -88,7 +88,7 @@ def _add_check(suite: ET.Element, check: Check, places: Places) -> None:
 
 
 def _add_findings(root: ET.Element, findings: Iterable[Finding], places: Places, *, judged: bool) -> None:
-    """What was only read: a test case for each finding.
+    """Add a test case for each finding in files that were only read.
 
     Where findings alone are `judged` (lint), errors are failures and warnings are skipped tests; beside gates, they are told.
     """
@@ -109,7 +109,7 @@ def _add_findings(root: ET.Element, findings: Iterable[Finding], places: Places,
 
 
 def _add_verdict(root: ET.Element, result: CheckResult) -> None:
-    """A test case for a verdict that no other one shows, so that the file never says less than the exit code."""
+    """Add a test case for a verdict that no other one shows, so that the file never says less than the exit code."""
     failed, broken = root.find(".//failure") is not None, root.find(".//error") is not None
     verdict = result.verdict
     if verdict.outcome == "fail" and not failed:
@@ -150,7 +150,7 @@ def _count(element: ET.Element, suites: Iterable[ET.Element]) -> None:
 
 
 def _line(text: str) -> str:
-    """One line with nothing in it that XML could not hold: control characters and half surrogate pairs as escapes."""
+    """Return one line that XML can contain: control characters and half surrogate pairs as escapes."""
     return sanitize(text)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import quote
 
 from kvtool.diagnose.codes import CodeEntry, entry_of
-from kvtool.report.formats.markdown_text import block
+from kvtool.report.markdown.text import block
 from kvtool.report.places import OutputPlace, Places, check_fingerprint, fingerprints
-from kvtool.report.words.finding_words import name_of, sentences
+from kvtool.report.views.findings import name_of, sentences
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import ExamplePair, Finding
@@ -34,7 +34,7 @@ _LINK = re.compile(r"\](?=\()")
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """The whole log, with one run."""
+    """Return the whole log, with one run."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(result, options)]}
     return blunt_json(json.dumps(log, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)) + "\n"
 
@@ -152,7 +152,7 @@ def _finding(finding: Finding, text: str, fingerprint: str, spot: OutputPlace | 
 
 
 def _pair(example: ExamplePair) -> dict[str, Any]:
-    """The lines of a pair; which files they are of is told where they lie below the root."""
+    """Return the lines of a pair, with their files where these are below the root."""
     lines = {"was": example.was_line, "now": example.now_line}
     return {name: sanitize(line.text) for name, line in lines.items() if line is not None}
 
@@ -190,7 +190,7 @@ def _region(spot: OutputPlace) -> dict[str, int]:
 
 
 def _uri(path: str) -> str:
-    """A relative reference (RFC 3986) to the path, byte for byte."""
+    """Return a relative reference (RFC 3986) to the path, byte for byte."""
     try:
         return quote(path.encode(errors="surrogateescape"))
     except UnicodeEncodeError:  # no file has such a name

@@ -50,7 +50,7 @@ _PIECE = re.compile(rf"[\x21-\x7e]+(?: [\x21-\x7e]+)*|[{_BAR}]+|[^\x20-\x7e{_BAR
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """The report at `options.width` columns, under the name of the workload."""
+    """Return the report at `options.width` columns, under the name of the workload."""
     names = [report.workload for report in result.reports]
     shown = names[0] if len(names) == 1 else f"{len(names)} workloads" if names else ""
 
@@ -61,7 +61,7 @@ def write(result: CheckResult, options: WriteOptions) -> str:
 
 
 def svg_of(print_function: Callable[[Console], None], title: str, width: int) -> str:
-    """What `print_function` prints to a console of `width` columns, as a picture with a title; the same for the same text."""
+    """Draw what `print_function` prints to a console of `width` columns, with a title; the same for the same text."""
     file = StringIO()
     console = make_console(file=file, color="always", width=width)
     print_function(console)
@@ -79,7 +79,7 @@ class _Run:
 
 
 def _runs(printed: str, console: Console) -> list[_Run]:
-    """What was printed, cut where its style changes and where there is more than one space."""
+    """Cut what was printed where its style changes and where there is more than one space."""
     from rich.ansi import AnsiDecoder
 
     found: list[_Run] = []

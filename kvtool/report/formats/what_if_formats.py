@@ -1,25 +1,22 @@
-"""What `kvtool what-if` found as a file: JSON, Markdown, HTML, CSV, text, or a picture of the terminal view."""
+"""A document of `kvtool what-if` as a file: JSON, Markdown, HTML, CSV, text, or a picture of the terminal view."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING
 
 from kvtool.report.formats.csv_table import cell_text
-from kvtool.report.formats.markdown_text import code, prose
 from kvtool.report.formats.svg import svg_of
+from kvtool.report.formats.text_format import text_of
+from kvtool.report.markdown.render import section_lines, table_lines
+from kvtool.report.markdown.text import code, prose
 from kvtool.report.outputs import OutputFile, write_texts
 from kvtool.report.terminal.plan_views.what_if import print_what_if
-from kvtool.report.words.what_if_columns import columns
-from kvtool.report.words.what_if_words import answer, heading, legend, not_there
+from kvtool.report.views.what_if import answer, changes, heading, legend
+from kvtool.report.views.what_if_rows import rows_table
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
-from kvtool.text.terminal.console import make_console
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _MOST_ROWS = 100
 
@@ -29,23 +26,6 @@ def write_what_if(document: WhatIfDocument, outputs: Sequence[OutputFile], *, wi
     options = WriteOptions(width=width)
     texts = [(output, FORMATTERS[output.format.name](document, options)) for output in outputs]
     write_texts(texts, quiet=quiet)
-
-
-def _json(document: WhatIfDocument, _options: WriteOptions) -> str:
-    return document.to_json()
-
-
-def _text(document: WhatIfDocument, options: WriteOptions) -> str:
-    file = StringIO()
-    print_what_if(make_console(file=file, color="never", width=options.width), document)
-    return file.getvalue()
-
-
-def _svg(document: WhatIfDocument, options: WriteOptions) -> str:
-    def show(console: Console) -> None:
-        print_what_if(console, document)
-
-    return svg_of(show, "kvtool what-if", options.width)
 
 
 def _html(document: WhatIfDocument, _options: WriteOptions) -> str:
@@ -71,32 +51,24 @@ def _cell(value: object) -> str:
 
 
 def _markdown(document: WhatIfDocument, _options: WriteOptions) -> str:
-    """A sentence and a table; names cannot become markup, mentions or links."""
+    """Return a sentence and a table; names cannot become markup, mentions or links."""
     lines = [f"### kvtool: what if, for {code(document.input)}", ""]
-    lines += [prose("; ".join([*heading(document), *document.notes])), "", prose(answer(document)), ""]
-    shown = columns(document.rows)
-    lines.append(f"| {' | '.join(column.head for column in shown)} |")
-    lines.append(f"|{'|'.join('--:' if column.kind == 'number' else '---' for column in shown)}|")
-    for row in document.rows[:_MOST_ROWS]:
-        cells = [
-            code(column.cell(row), cell=True) if column.kind == "command" else prose(column.cell(row), cell=True)
-            for column in shown
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    if len(document.rows) > _MOST_ROWS:
-        lines += ["", f"{len(document.rows) - _MOST_ROWS:,} more rows are in the JSON."]
-    for lack in not_there(document):
-        lines += ["", prose(f"{lack}.")]
-    lines += ["", prose(f"{legend(document)}.")]
+    lines += [prose("; ".join([*heading(document), *document.notes])), "", prose(answer(document))]
+    if document.rows and document.rows[0].axis is None:
+        lines += section_lines(changes(document, document.rows))
+    else:
+        lines += ["", *table_lines(rows_table("Rows", document.rows, _MOST_ROWS)), "", prose(f"{legend(document)}.")]
     return "\n".join(lines) + "\n"
 
 
 FORMATTERS: Mapping[str, Callable[[WhatIfDocument, WriteOptions], str]] = {
-    "json": _json,
+    "json": lambda document, _: document.to_json(),
     "markdown": _markdown,
     "html": _html,
     "csv": _csv,
-    "text": _text,
-    "svg": _svg,
+    "text": lambda document, options: text_of(lambda console: print_what_if(console, document), options.width),
+    "svg": lambda document, options: svg_of(
+        lambda console: print_what_if(console, document), "kvtool what-if", options.width
+    ),
 }
-"""What it can be written as, by the names of the formats."""
+"""Writers by the names of formats."""

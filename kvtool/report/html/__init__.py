@@ -1,4 +1,4 @@
-"""HTML: one file to send around, without a script and without any request to a network."""
+"""HTML: one self-contained file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the fates of tokens look and what they mean: a colour for each family, a texture for each fate, a sentence for people."""
+"""Paints of fates: a colour for each family, a texture for each fate, and what it means."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from markupsafe import Markup
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.report.html.markup import element
 from kvtool.report.html.page_parts import Key
+from kvtool.report.views.fates import fate_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,41 +70,36 @@ Gradients, not patterns: in a PDF these would be a bitmap for every shape that i
 _UNKNOWN = Look("new", "wide", "this version does not know it")
 
 
-def fate_name(fate: str) -> str:
-    """In words."""
-    return FATES.get(fate, fate.replace("_", " "))
-
-
 def fate_meaning(fate: str) -> str:
-    """Why tokens have it."""
+    """Return why tokens have it."""
     return _LOOKS.get(fate, _UNKNOWN).meaning
 
 
 def fate_fill(fate: str) -> str:
-    """The paint of a fate, for an attribute `fill`."""
+    """Return the paint of a fate, for an attribute `fill`."""
     return f"url(#fate-{fate if fate in _LOOKS else 'unknown'})"
 
 
 def fate_class(fate: str) -> str:
-    """The class that gives a shape of this fate its outline."""
+    """Return the class that gives a shape of this fate its outline."""
     return f"fate {_LOOKS.get(fate, _UNKNOWN).family}"
 
 
 def swatch(fill: str | None, class_: str) -> Markup:
-    """A sample of a paint, for a legend."""
+    """Draw a sample of a paint, for a legend."""
     shape = element("rect", x=0.5, y=0.5, width=17, height=11, class_=class_, fill=fill)
     return element("svg", shape, class_="swatch", width=18, height=12, aria_hidden="true")
 
 
 def legend(fates: Mapping[str, str]) -> list[Key]:
-    """A key for each of these fates with the text that goes with it, in the order of the ledger."""
+    """Return a key for each of these fates with its text, in the order of the ledger."""
     known = {fate: place for place, fate in enumerate(FATES)}
     ordered = sorted(fates, key=lambda fate: (known.get(fate, len(known)), fate))
     return [Key(swatch(fate_fill(fate), fate_class(fate)), fate_name(fate), fates[fate]) for fate in ordered]
 
 
 def paints() -> Markup:
-    """The textures, once for a page."""
+    """Define the textures, once for a page."""
     stripes = [_stripes(f"fate-{fate}", look) for fate, look in _LOOKS.items()]
     stripes += [_stripes("fate-unknown", _UNKNOWN)]
     stripes += [_stripes(f"paint-{name}", look) for name, look in _PAINTS.items()]
@@ -123,12 +119,12 @@ _PAINTS = {
 
 
 def paint(name: str) -> str:
-    """A texture by its name, for an attribute `fill`."""
+    """Return a texture by its name, for an attribute `fill`."""
     return f"url(#paint-{name})"
 
 
 def _stripes(identity: str, look: Look) -> Markup:
-    """A gradient that repeats, with steps that are steep but not hard."""
+    """Define a gradient that repeats, with steps that are steep but not hard."""
     across, down, marked = _TEXTURES[look.texture]
     stops = [(0.0, "marks"), (marked, "marks"), (min(marked + 0.08, 1.0), "ground"), (0.92, "ground"), (1.0, "marks")]
     if not marked:

@@ -1,4 +1,4 @@
-"""Findings as opportunities, the largest saving first: what it is, where, what it costs, what to do, and what the fix gave."""
+"""Cards of findings, the largest saving first: place, cost, fix and gain."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from markupsafe import Markup
 from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.report.answer import needed_tiers
-from kvtool.report.html.charts.drawing import rectangle
-from kvtool.report.html.commands import shown_command
-from kvtool.report.html.fixes import before_after, before_after_keys
+from kvtool.report.html.charts.drawing import drawing, line, rectangle
+from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.report.views.findings import changed_lines, finding_place, name_of
+from kvtool.report.views.page_commands import shown_command
 from kvtool.results.check import CheckResult
-from kvtool.results.finding import Finding, Snippet
+from kvtool.results.finding import Finding, Rerun, Snippet
 from kvtool.results.report import Report
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.numbers import duration, percent, plural
@@ -26,6 +27,9 @@ _MOST_LOOSE = 200
 _MOST_PATCH_LINES = 200
 _SEVERITIES = ("error", "warning", "info")
 _KINDS = {"error": "fail", "warning": "warn", "info": "info"}
+_TOLD_ALONE = 0.005
+"""A difference of hit rates from which the rate with one fix alone is shown."""
+_KEYS = (Key(swatch(paint("before"), "outline block"), "before"), Key(swatch(None, "bar"), "after"))
 _SIGNS = {"+": ("ins", "added"), "-": ("del", "removed")}
 
 
@@ -73,7 +77,7 @@ class Cards:
 
 
 def cards_of(report: Report, result: CheckResult, prefix: str, show_text: ShowText) -> Cards:
-    """The findings of one workload, the largest saving first, without those that comments silence."""
+    """Return the findings of one workload, the largest saving first, without those that comments silence."""
     told = {finding.identity for finding in result.findings}
     kept = [finding for finding in report.findings if not result.ignored or finding.identity in told]
     ordered = sorted(by_cost(kept), key=lambda one: -one.tokens_lost)
@@ -86,7 +90,7 @@ def cards_of(report: Report, result: CheckResult, prefix: str, show_text: ShowTe
 
 
 def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
-    """Findings of no report, the most severe first."""
+    """Return findings of no report, the most severe first."""
     kept = sorted(
         result.loose_findings(),
         key=lambda one: (_SEVERITIES.index(one.severity), -one.tokens_lost, one.path, one.line, one.column, one.code),
@@ -98,14 +102,14 @@ def loose_cards(result: CheckResult, show_text: ShowText) -> Cards:
 
 
 def explained(cards: Iterable[Cards]) -> list[CodeEntry]:
-    """The catalogue's entries of all codes that are shown, each once."""
+    """Return the catalogue's entries of all codes that are shown, each once."""
     found = {card.code for group in cards for card in group.cards}
     entries = {entry.code: entry for code in found if (entry := entry_of(code)) is not None}
     return [entries[code] for code in sorted(entries)]
 
 
 def tiers_of(entries: Sequence[CodeEntry]) -> list[tuple[str, str]]:
-    """What the proofs mean that these entries speak of."""
+    """Explain the proofs that these entries mention."""
     used = {remedy.tier for entry in entries for remedy in entry.remedies if remedy.tier is not None}
     return [(tier, TIERS[tier]) for tier in sorted(used)]
 
@@ -128,10 +132,10 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         id=identity,
         code=finding.code,
         anchor=f"code-{entry.code}" if entry is not None else "",
-        name=entry.name if entry is not None else "",
+        name=name_of(finding.code),
         severity=finding.severity,
         kind=_KINDS[finding.severity],
-        place=_place(finding),
+        place=finding_place(finding),
         group=finding.group if several else "",
         saving=_saving(finding, report),
         bar=_bar(finding.tokens_lost / most) if most and finding.tokens_lost else None,
@@ -140,8 +144,8 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         fix=finding.fix,
         proof=_proof(finding.tier),
         warnings=tuple(finding.warnings),
-        drawings=[] if rerun is None else before_after(rerun, finding.group, identity, several=several),
-        keys=[] if rerun is None else before_after_keys(),
+        drawings=[] if rerun is None else _before_after(rerun, finding.group, identity, several=several),
+        keys=[] if rerun is None else list(_KEYS),
         measured="" if rerun is None else _measured(finding),
         lines=tuple(_lines(finding)) if quoted else (),
         patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
@@ -158,29 +162,20 @@ def _saving(finding: Finding, report: Report | None) -> str:
 
 
 def _bar(ratio: float) -> Markup:
-    """How large a saving is beside the largest one."""
+    """Draw how large a saving is beside the largest one."""
     shapes = rectangle(0, 0, 1, 8, "track"), rectangle(0, 0, ratio, 8, "loss")
     return element("svg", *shapes, class_="saving", width="100%", height=8, aria_hidden="true")
 
 
-def _place(finding: Finding) -> str:
-    """`prompt.md:3:9` or, in a log, `log.jsonl:12 · messages[0] (system), line 3`."""
-    if finding.logged is not None:
-        return f"{finding.path}:{finding.logged.record} · {finding.logged.told}"
-    return f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
-
-
 def _lines(finding: Finding) -> Iterable[tuple[str, Markup]]:
-    pair = finding.example
-    if pair is not None and pair.was_line is not None and pair.now_line is not None:
-        yield "was", _snippet(pair.was_line)
-        yield "now", _snippet(pair.now_line)
-    elif finding.snippet is not None:
+    pair = changed_lines(finding)
+    yield from ((label, _snippet(line)) for label, line in pair)
+    if not pair and finding.snippet is not None:
         yield "", _snippet(finding.snippet)
 
 
 def _commands(finding: Finding, report: Report | None) -> Iterable[tuple[str, str]]:
-    """What shows two requests that differ, and the edit that makes the fix."""
+    """Yield the commands that show two requests that differ, and the edit that makes the fix."""
     if finding.example is not None:
         yield "Two such requests side by side:", finding.example.command
     if report is not None and report.editable and finding.in_source and finding.rerun is not None:
@@ -214,7 +209,7 @@ def _measured(finding: Finding) -> str:
 
 
 def _snippet(snippet: Snippet) -> Markup:
-    """The line with what is meant marked in it."""
+    """Mark in a line what the finding is about."""
     start, stop = min(snippet.start, len(snippet.text)), min(snippet.stop, len(snippet.text))
     before, meant, after = (
         snippet.text[:start],
@@ -225,7 +220,7 @@ def _snippet(snippet: Snippet) -> Markup:
 
 
 def _patch(patch: str) -> Markup:
-    """Each line of a unified diff with its sign, added and removed ones as such."""
+    """Mark the lines of a unified diff that are added and removed."""
     lines = patch.removesuffix("\n").split("\n")
     parts: list[object] = []
     for written in lines[:_MOST_PATCH_LINES]:
@@ -236,3 +231,31 @@ def _patch(patch: str) -> Markup:
     if len(lines) > _MOST_PATCH_LINES:
         parts.append(f"{len(lines) - _MOST_PATCH_LINES:,} more lines")
     return joined(parts)
+
+
+def _before_after(rerun: Rerun, group: str, identity: str, *, several: bool) -> list[Drawing]:
+    """Draw hit rates before and after a fix: of the group and, where there are `several`, of all requests."""
+    alone = rerun.group_alone
+    if alone is not None and abs(alone - rerun.group_after) < _TOLD_ALONE:
+        alone = None
+    drawings = [_change_drawing(f"{identity}-group", group or "group", rerun.group_before, rerun.group_after, alone)]
+    if several:
+        drawings.append(
+            _change_drawing(f"{identity}-total", "all requests", rerun.total_before, rerun.total_after, None)
+        )
+    return drawings
+
+
+def _change_drawing(identity: str, name: str, before: float, after: float, alone: float | None) -> Drawing:
+    shapes = [rectangle(0, 2, 1, 8, "track"), rectangle(0, 13, 1, 12, "track")]
+    shapes.append(
+        rectangle(0, 2, before, 8, "outline block least", tip=f"before: {percent(before)}", fill=paint("before"))
+    )
+    shapes.append(rectangle(0, 13, after, 12, "bar least", tip=f"after: {percent(after)}"))
+    told = f"{percent(before)} before, {percent(after)} after"
+    figures = [f"{percent(before)} → {percent(after)}"]
+    if alone is not None:
+        shapes += [line(alone, 11, alone, 27, "gate halo"), line(alone, 11, alone, 27, "gate")]
+        told += f", {percent(alone)} with this fix alone"
+        figures.append(f"this fix alone {percent(alone)} (mark)")
+    return Drawing(drawing(identity, f"Hit rate of {name} before and after", told, 28, shapes), name, tuple(figures))

@@ -8,12 +8,12 @@ from markupsafe import Markup
 
 from kvtool.report.answer import answer_of
 from kvtool.report.html.charts.drawing import rectangle
-from kvtool.report.html.charts.waterfall import fate_shares
-from kvtool.report.html.fates import fate_class, fate_name
+from kvtool.report.html.fates import fate_class
 from kvtool.report.html.findings import Cards, cards_of, loose_cards
 from kvtool.report.html.headline import AnswerLine, answer_lines
 from kvtool.report.html.markup import element
 from kvtool.report.html.template_environment import template_environment
+from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.text.terminal.runner_commands import blunt_xml
@@ -24,7 +24,7 @@ _MOST_FINDINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class FateRow:
-    """How many tokens had a fate, with a bar as long as their share."""
+    """Tokens of a fate, with a bar as long as their share."""
 
     name: str
     bar: Markup
@@ -44,7 +44,7 @@ class FragmentPart:
 
 
 def fragment(result: CheckResult) -> str:
-    """One `div` with a style sheet that touches nothing outside of it. It quotes what the result holds, and escapes all of it."""
+    """Return one `div` with a style sheet of its own. It quotes what the result contains, and escapes all of it."""
     environment = template_environment()
     shown = result.reports[:_MOST_REPORTS]
     text = environment.get_template("fragment.html.jinja").render(

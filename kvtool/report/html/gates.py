@@ -1,66 +1,27 @@
-"""Demands and how they fared, and each group against its own."""
+"""Groups against the gates that are set for them, drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
 from kvtool.report.html.fates import paint, swatch
-from kvtool.report.html.markup import arrows, element, share
-from kvtool.report.html.page_parts import Drawing, Figure, Key, Section, StatusWord, Table, TableColumn
+from kvtool.report.html.markup import element, share
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.checks import STATUS, worst_status
+from kvtool.report.views.groups import COLD_NOTE, groups_table
+from kvtool.report.views.section import Section
 from kvtool.results.check import CheckResult
-from kvtool.results.finding import Finding
-from kvtool.results.gate_words import dollars, durations, goodputs, percents
 from kvtool.results.report import Group, Report, lost_tokens
-from kvtool.results.verdict import Check, Kind
-from kvtool.text.terminal.numbers import duration, percent
+from kvtool.results.verdict import Check
+from kvtool.text.terminal.numbers import percent
 
 _MOST_DRAWN = 20
 _MOST_WIDE = 5
 _MOST_ROWS = 500
-_MOST_CHECKS = 200
-_WORDS = {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "open": "OPEN"}
-_ORDER = ("fail", "warn", "open", "pass")
 _HEIGHT = 22
-
-
-def checks_table(checks: list[Check], *, several: bool) -> Table | None:
-    """Every demand with its limit and what was measured, those that are not met first; None where nothing was demanded."""
-    if not checks:
-        return None
-    ordered = sorted(checks, key=lambda check: _ORDER.index(check.status))
-    compared = any(check.baseline is not None for check in checks)
-    rows: list[tuple[object, ...]] = []
-    for check in ordered[:_MOST_CHECKS]:
-        of = (check.workload,) if several else ()
-        rows.append(
-            (
-                StatusWord(_WORDS[check.status], check.status),
-                *of,
-                check.group if check.group is not None else "all requests",
-                _what(check),
-                *_figures(check),
-                *((percent(check.baseline) if check.baseline is not None else "",) if compared else ()),
-                check.level,
-                f"{check.path}:{check.line}" if check.line else check.path,
-                arrows(check.message),
-            )
-        )
-    columns = (
-        TableColumn("Status", "word"),
-        *((TableColumn("Workload", "code"),) if several else ()),
-        TableColumn("Group"),
-        TableColumn("What is demanded"),
-        TableColumn("Limit", "number"),
-        TableColumn("Actual", "number"),
-        *((TableColumn("Baseline", "number"),) if compared else ()),
-        TableColumn("Level", "word"),
-        TableColumn("Set in", "code"),
-        TableColumn("In words", "prose"),
-    )
-    return Table("Checks", columns, rows, more=max(len(checks) - _MOST_CHECKS, 0))
 
 
 def groups_section(report: Report, result: CheckResult, prefix: str) -> Section | None:
@@ -95,15 +56,18 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section 
     if "baseline" in kinds:
         keys.append(Key(_swatch("before"), "baseline: the hit rate that was recorded"))
     more = len(report.groups) - _MOST_DRAWN
-    return Section(
+    return DrawnSection(
         f"{prefix}-groups",
         "Groups against gates" if gates else "Groups",
         ("Part of the prompt tokens that came from the cache.",),
-        drawings,
+        drawings=drawings,
         layout="multiples" if len(drawings) > _MOST_WIDE else "single",
         keys=keys,
-        tables=[] if alone else [_table(report, gates)],
-        notes=(f"{more:,} groups that lost less are not drawn.",) if more > 0 else (),
+        tables=[] if alone else [groups_table(report, gates, _MOST_ROWS, {})],
+        notes=(
+            *(() if alone else (COLD_NOTE,)),
+            *((f"{more:,} groups that lost less are not drawn.",) if more > 0 else ()),
+        ),
     )
 
 
@@ -135,7 +99,7 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
         past = check.baseline if check.kind == "baseline" else None
         at, class_ = (check.limit, "gate") if past is None else (past, "before")
         text = f"gate ≥{percent(at)}" if past is None else f"baseline {percent(at)}"
-        told += f", {text.replace('≥', 'at least ')}: {_WORDS[check.status]}"
+        told += f", {text.replace('≥', 'at least ')}: {STATUS[check.status]}"
         shapes += [
             line(at, 0, at, 22, f"{class_} halo"),
             line(at, 0, at, 22, class_),
@@ -144,116 +108,11 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
         height += 16
     if reach > hit:
         figures.append(f"reachable {percent(reach)}")
-    return Drawing(drawing(identity, f"Hit rate of {name}", told, height, shapes), name, tuple(figures), _worst(checks))
-
-
-def _worst(checks: Sequence[Check]) -> StatusWord | None:
-    """Of the one that fared worst; None where there is none."""
-    found = {check.status for check in checks}
-    return next((StatusWord(_WORDS[status], status) for status in _ORDER if status in found), None)
+    return Drawing(
+        drawing(identity, f"Hit rate of {name}", told, height, shapes), name, tuple(figures), worst_status(checks)
+    )
 
 
 def _swatch(class_: str) -> Markup:
     mark = element("line", x1=share(0.5), x2=share(0.5), y1=0, y2=12, class_=class_)
     return element("svg", mark, class_="swatch", width=18, height=12, aria_hidden="true")
-
-
-def _table(report: Report, gates: Mapping[str | None, Sequence[Check]]) -> Table:
-    worst: dict[str, Finding] = {}
-    for finding in report.findings:
-        worst.setdefault(finding.group, finding)
-    timed = any(group.predicted_ttft is not None for group in report.groups)
-    evicts = any(group.fates.get("evicted") for group in report.groups)
-    rows = [_row(group, gates, worst.get(group.name), timed, evicts) for group in report.groups[:_MOST_ROWS]]
-    columns = (
-        TableColumn("Group"),
-        TableColumn("Requests", "number"),
-        TableColumn("Tokens per request", "number"),
-        TableColumn("Hit rate", "number"),
-        TableColumn("Reachable", "number"),
-        TableColumn("Lost per request", "number"),
-        TableColumn("Blocked", "number"),
-        *((TableColumn("Evicted", "number"),) if evicts else ()),
-        TableColumn("Cold", "number"),
-        *((TableColumn("TTFT p50, predicted", "number"),) if timed else ()),
-        *((TableColumn("Gate", "word"),) if gates else ()),
-        TableColumn("Worst finding", "word"),
-    )
-    note = "Cold: first uses of a prefix and what is seen once. Shares are of the group's prompt tokens."
-    more = max(len(report.groups) - _MOST_ROWS, 0)
-    return Table("Groups", columns, rows, more=more, notes=(note,), sorts="groups")
-
-
-def _row(
-    group: Group, gates: Mapping[str | None, Sequence[Check]], worst: Finding | None, timed: bool, evicts: bool
-) -> tuple[object, ...]:
-    tokens, requests = max(group.prompt_tokens, 1), max(group.requests, 1)
-    cold = group.fates.get("first_use", 0) + group.fates.get("unique", 0)
-    ttft = group.predicted_ttft
-    return (
-        group.name,
-        _count(group.requests),
-        _count(group.prompt_tokens / requests),
-        _rate(group.hit_rate),
-        _rate(group.reachable_hit_rate),
-        _count(lost_tokens(group) / requests),
-        _rate(group.fates.get("blocked", 0) / tokens),
-        *((_rate(group.fates.get("evicted", 0) / tokens),) if evicts else ()),
-        _rate(cold / tokens),
-        *((Figure(duration(ttft.p50), ttft.p50) if ttft is not None else "",) if timed else ()),
-        *((_worst(gates.get(group.name, ())) or "none",) if gates else ()),
-        f"{worst.code} {worst.severity}" if worst is not None else "none",
-    )
-
-
-def _count(value: float) -> Figure:
-    return Figure(f"{value:,.0f}", value)
-
-
-def _rate(value: float) -> Figure:
-    return Figure(percent(value), value)
-
-
-def _what(check: Check) -> str:
-    words = {
-        "hit_rate": "hit rate",
-        "reachable_gap": "gap to what is reachable",
-        "reported_gap": "gap of what is reported",
-        "cost_per_1k_requests": "cost of 1,000 requests",
-        "ttft_p50": "TTFT p50, predicted",
-        "ttft_p90": "TTFT p90, predicted",
-        "ttft_p99": "TTFT p99, predicted",
-        "gpus": "GPUs for the objectives, predicted",
-        "goodput": "goodput, predicted",
-        "findings": "",
-        "baseline": "hit rate against the baseline",
-        "audit": "audit of reuse",
-    }
-    return f"findings: {check.id.rsplit('/', 1)[-1]}" if check.kind == "findings" else words[check.kind]
-
-
-def _figures(check: Check) -> tuple[str, str]:
-    """Limit and actual value, with as many digits as it takes to tell them apart."""
-    sign = "≥" if check.kind in ("hit_rate", "baseline") else "≤"
-    limit, actual = check.limit, check.actual
-    write = _writer(check.kind)
-    if limit is None or actual is None:
-        return (f"{sign}{write(limit, limit)[0]}" if limit is not None else "none"), (
-            write(actual, actual)[0] if actual is not None else "none"
-        )
-    shown_limit, shown_actual = write(limit, actual)
-    return f"{sign}{shown_limit}", shown_actual
-
-
-def _writer(kind: Kind) -> Callable[[float, float], tuple[str, str]]:
-    if kind.startswith("ttft"):
-        return durations
-    if kind == "cost_per_1k_requests":
-        return dollars
-    if kind == "goodput":
-        return goodputs
-    return _counts if kind in ("findings", "audit", "gpus") else percents
-
-
-def _counts(one: float, other: float) -> tuple[str, str]:
-    return f"{one:,.0f}", f"{other:,.0f}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kvtool.report.answer import Answer
-from kvtool.report.html.commands import shown_command
+from kvtool.report.answer import Answer, fixed_rate
+from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural, size
 
@@ -23,7 +23,7 @@ class HeadlineTile:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """One of the lines that everything begins with; a command stands below it where there is one."""
+    """One of the first lines of a page, with a command where there is one."""
 
     label: str
     text: str
@@ -31,13 +31,13 @@ class AnswerLine:
 
 
 def answer_lines(answer: Answer) -> list[AnswerLine]:
-    """What the rate is and can be, which line loses how much, and what to run."""
+    """Return what the rate is and can be, which line loses how much, and what to run."""
     command = shown_command(answer.command) if answer.command else ""
     return [AnswerLine(label, text, command if text == answer.todo else "") for label, text in answer.lines]
 
 
 def tiles(report: Report) -> list[HeadlineTile]:
-    """Hit rates that differ, and times to the first token."""
+    """Return hit rates that differ, and times to the first token."""
     totals = report.totals
     rate = percent(totals.hit_rate)
     found = [
@@ -47,13 +47,9 @@ def tiles(report: Report) -> list[HeadlineTile]:
     if percent(totals.reachable_hit_rate) != rate:
         text = f"with an unlimited cache and these prompts: {100 * gap:.1f} points more"
         found.append(HeadlineTile("Reachable", percent(totals.reachable_hit_rate), text))
-    proven = [finding for finding in report.findings if finding.rerun is not None]
-    if proven and proven[0].rerun is not None:
-        found.append(
-            HeadlineTile(
-                "With fixes", percent(proven[0].rerun.total_after), "measured by running again with the fixes below"
-            )
-        )
+    fixed = fixed_rate(report)
+    if fixed is not None:
+        found.append(HeadlineTile("With fixes", percent(fixed), "measured by running again with the fixes below"))
     if percent(totals.mean_request_hit_rate) != rate:
         text = "mean of the requests' own hit rates"
         found.append(HeadlineTile("Per request", percent(totals.mean_request_hit_rate), text))
@@ -65,7 +61,7 @@ def tiles(report: Report) -> list[HeadlineTile]:
 
 
 def facts(report: Report) -> list[str]:
-    """What was profiled, and by which rules, in short."""
+    """Return what was profiled, and by which rules, in short."""
     config = report.config
     capacity = config.get("capacity_blocks")
     limited = isinstance(capacity, int) and capacity > 0
@@ -81,7 +77,7 @@ def facts(report: Report) -> list[str]:
 
 
 def cautions(report: Report) -> Iterator[str]:
-    """What must be known before the figures are used."""
+    """Yield what must be known before the figures are used."""
     totals = report.totals
     if totals.refused_requests:
         yield f"{plural(totals.refused_requests, 'request')} refused and left out; the first: {totals.first_refusal}"

@@ -1,4 +1,4 @@
-"""The page: everything of a result in one file that asks no network for anything."""
+"""The page of a result: one self-contained file."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from kvtool.report.answer import answer_of, worst_finding
+from kvtool.report.html.charts.block_sizes import boundaries_section
 from kvtool.report.html.charts.icicle import icicle_section
 from kvtool.report.html.charts.reuse import capacity_section, distance_section
 from kvtool.report.html.charts.rulers import rulers_section
 from kvtool.report.html.charts.timeline import timeline_section
 from kvtool.report.html.charts.waterfall import token_strip, waterfall
-from kvtool.report.html.commands import missing_views
 from kvtool.report.html.fates import paints
 from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards, tiers_of
-from kvtool.report.html.gates import checks_of, checks_table, groups_section
+from kvtool.report.html.gates import checks_of, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
-from kvtool.report.html.money import money_section
-from kvtool.report.html.page_parts import Drawing, Key, Missing, Section, StatusWord
-from kvtool.report.html.tables import boundaries_section, causes_section, config_section, sums_section, turns_section
+from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.report.html.render import page_sections
 from kvtool.report.html.template_environment import template_environment
-from kvtool.report.html.tenants import tenants_section
-from kvtool.report.html.times import memory_section, ttft_section
+from kvtool.report.views.checks import checks_table
+from kvtool.report.views.order import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS
+from kvtool.report.views.page_commands import missing_views
+from kvtool.report.views.section import Missing, Section, StatusWord
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
@@ -35,7 +36,7 @@ from kvtool.text.terminal.runner_commands import blunt_xml
 
 _MOST_REPORTS = 50
 _POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
-"""Nothing is loaded or sent, and of styles and scripts only those run whose hashes stand here."""
+"""Nothing is loaded or sent, and only styles and scripts with these hashes run."""
 _OUTCOMES: dict[Outcome, StatusWord] = {
     "pass": StatusWord("PASS", "pass"),
     "warn": StatusWord("WARN", "warn"),
@@ -47,7 +48,7 @@ _OUTCOMES: dict[Outcome, StatusWord] = {
 
 @dataclass(frozen=True, slots=True)
 class ReportPart:
-    """One profiled workload on the page: `after` the findings stand charts, and `details` of the engine below these."""
+    """One profiled workload on the page: `after` the findings come charts, then `details` of the engine."""
 
     id: str
     title: str
@@ -68,7 +69,7 @@ class ReportPart:
 
 
 def write(result: CheckResult, options: WriteOptions) -> str:
-    """The whole page; what prompts say is in it only where `options.show_text` allows that and the result holds it."""
+    """Return the whole page; it quotes prompts only where `options.show_text` allows that and the result contains them."""
     parts = [
         _part(report, result, f"w{number}", options) for number, report in enumerate(result.reports[:_MOST_REPORTS], 1)
     ]
@@ -101,12 +102,12 @@ def write(result: CheckResult, options: WriteOptions) -> str:
 
 
 def _hash(text: str) -> str:
-    """What a browser compares before it takes a style sheet or runs a script that stands in the page."""
+    """Hash a style sheet or a script as a browser does before it uses it."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 def _loudest(parts: Sequence[ReportPart], reports: Sequence[Report]) -> ReportPart | None:
-    """The workload that a finding costs most, whose answer leads; None where none costs anything."""
+    """Return the workload that a finding costs most, whose answer leads; None where none costs anything."""
     costs = [finding.tokens_lost if (finding := worst_finding(report)) else 0 for report in reports[: len(parts)]]
     most = max(costs, default=0)
     return parts[costs.index(most)] if most or len(parts) == 1 else None
@@ -127,23 +128,19 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
     strip, keys = token_strip(report, prefix)
     after = [
         waterfall(report, prefix),
-        money_section(report, prefix),
-        tenants_section(report, prefix),
+        *page_sections(report, (*COST, *TOKENS), prefix),
         groups_section(report, result, prefix),
         icicle_section(report, prefix),
         timeline_section(report, prefix),
         capacity_section(report, prefix),
         distance_section(report, prefix),
         rulers_section(report, prefix),
-        causes_section(report, prefix),
-        turns_section(report, prefix),
-        sums_section(report, prefix),
+        *page_sections(report, (CAUSES, TURNS), prefix),
     ]
     details = [
-        ttft_section(report, prefix),
-        memory_section(report, prefix),
+        *page_sections(report, (*ENGINE, LOGITS), prefix),
         boundaries_section(report, prefix),
-        config_section(report, prefix),
+        *page_sections(report, [CONFIG], prefix),
     ]
     return ReportPart(
         id=prefix,
@@ -166,7 +163,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
 
 
 def _status(report: Report, result: CheckResult) -> StatusWord | None:
-    """The worst of the demands on one workload; None where there are none."""
+    """Return the worst status of the gates of one workload; None where there are none."""
     if report.partial:
         return _OUTCOMES["partial"]
     found = {check.status for check in checks_of(report, result)}

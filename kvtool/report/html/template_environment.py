@@ -1,4 +1,4 @@
-"""Where pages are filled in: whatever a template writes goes through `shown`, then is escaped; only `Markup` is not."""
+"""Jinja environment of pages: whatever a template writes goes through `shown`, then is escaped; only `Markup` is not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvtool.text.terminal.numbers import plural
 
 
 def template_environment() -> Environment:
-    """The templates of this folder; one that is not given a name that it uses raises."""
+    """Load the templates of this folder; a name that is missing raises."""
     environment = Environment(
         loader=PackageLoader("kvtool.report.html", "."),
         autoescape=True,

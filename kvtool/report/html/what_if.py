@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
-
-from markupsafe import Markup
 
 from kvtool.report.html.charts.fleet_lines import replicas_section, tier_section
 from kvtool.report.html.charts.router_scatter import routing_section
@@ -15,37 +11,29 @@ from kvtool.report.html.charts.scales import short_count
 from kvtool.report.html.charts.split_map import split_section
 from kvtool.report.html.charts.sweep_lines import block_size_section, capacity_section, policy_section, ttl_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile
-from kvtool.report.html.page_parts import Section, Table, TableColumn
-from kvtool.report.html.sweep_table import row_commands, sweep_table
-from kvtool.report.html.template_environment import template_environment
-from kvtool.report.words.what_if_commands import flags_again
-from kvtool.report.words.what_if_words import answer, enough_row, heading, legend
+from kvtool.report.html.sections_page import sections_page
+from kvtool.report.views.section import Section
+from kvtool.report.views.what_if import answer, changes, enough_row, heading, legend
+from kvtool.report.views.what_if_rows import row_commands
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
-from kvtool.text.terminal.runner_commands import blunt_xml
-from kvtool.version import __version__
 
 _TABLE = "table"
 
 
 def what_if_page(document: WhatIfDocument) -> str:
-    """The whole page; nothing of it is loaded from anywhere, it has no script, and no prompt is quoted."""
-    environment = template_environment()
-    style = "".join(environment.get_template(name).render() for name in ("style.css.jinja", "what_if.css.jinja"))
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    return blunt_xml(
-        environment.get_template("what_if.html.jinja").render(
-            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-            style=Markup(style),  # noqa: S704 - files of ours, without anything of the result
-            version=__version__,
-            title=document.input,
-            facts=heading(document),
-            notes=document.notes,
-            answer=list(_answer(document)),
-            tiles=list(_tiles(document)),
-            sections=_sections(document),
-            legend="" if document.answer else legend(document),
-        )
+    """Return the whole page, which quotes no prompt."""
+    return sections_page(
+        _sections(document),
+        title=document.input,
+        head_title=f"What if: {document.input}",
+        brand="what if",
+        facts=heading(document),
+        notes=document.notes,
+        answer=list(_answer(document)),
+        tiles=list(_tiles(document)),
+        note="" if document.answer else f"How it was counted: {legend(document)}.",
+        footer="Each row is the same requests, counted again with one thing changed.",
     )
 
 
@@ -55,22 +43,6 @@ def _sections(document: WhatIfDocument) -> list[Section]:
     for row in document.rows:
         by_axis.setdefault(row.axis or _TABLE, []).append(row)
     return [replace(_SECTIONS[axis](document, rows), commands=row_commands(rows)) for axis, rows in by_axis.items()]
-
-
-def _table_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
-    """What could be changed, today's row first and the best behind it, each with its command."""
-    lead = "Each row is the same requests with one thing changed: today first, then the best, bounds last."
-    table = sweep_table("Changes", rows)
-    if any(row.command for row in rows):
-        again = flags_again(rows)
-        cells = [(*of_row, flags) for of_row, flags in zip(table.rows, again, strict=False)]
-        note = "Run it: the command that was given, with these flags."
-        table = replace(table, columns=(*table.columns, TableColumn("Run it", "code")), rows=cells, notes=(note,))
-    found = [table]
-    if document.missing:
-        columns = (TableColumn("Change"), TableColumn("Why", "prose"))
-        found.append(Table("Not in the table", columns, [(row.change, row.why) for row in document.missing]))
-    return Section("changes", "What could be changed", (lead,), tables=found)
 
 
 def _answer(document: WhatIfDocument) -> Iterator[AnswerLine]:
@@ -111,6 +83,6 @@ _SECTIONS: Mapping[str, Callable[[WhatIfDocument, Sequence[SweepRow]], Section]]
     "replicas": replicas_section,
     "tier": tier_section,
     "pd": split_section,
-    _TABLE: _table_section,
+    _TABLE: changes,
 }
 """What draws the rows of an axis."""

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.answer import needed_tiers
 from kvtool.report.terminal.findings import print_findings
+from kvtool.report.terminal.lines import put_head
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle, with_flag
-from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
+from kvtool.report.terminal.verdict import print_notices, print_sentence
+from kvtool.report.views.checks import worst_status
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
 from kvtool.results.gate_words import change
 from kvtool.results.report import Group, Report, Totals
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import CLOCKED, Check
-from kvtool.text.terminal.console import ascii_only, fold, is_plain, pack, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, fold, is_plain, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
 
@@ -123,8 +125,7 @@ def _header(console: Console, result: CheckResult, plain: bool) -> None:
         parts += [f"{rules} rules, block {block}", named, f"seed {seed}"]
     if result.ignored:
         parts.append(f"{plural(result.ignored, 'finding')} ignored")
-    for line in pack(parts, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, parts)
 
 
 def _table(console: Console, result: CheckResult, plain: bool) -> None:
@@ -136,7 +137,7 @@ def _table(console: Console, result: CheckResult, plain: bool) -> None:
         checks = [check for check in result.verdict.checks if check.workload == report.workload]
         of_all = [check for check in checks if check.group is None]
         name = sanitize(report.workload, ascii_only=plain)
-        rows.append([name, *_cells(report.totals, of_all), status_word(checks) or "-"])
+        rows.append([name, *_cells(report.totals, of_all), str(worst_status(checks) or "-")])
         if all(check.status == "pass" for check in checks):
             continue
         by_group: dict[str | None, list[Check]] = {}
@@ -151,7 +152,7 @@ def _table(console: Console, result: CheckResult, plain: bool) -> None:
             label = sanitize(group_name, ascii_only=plain)
             found = by_group.get(group_name, [])
             shown = f"{name}, group {label}" if whole else f"  {shorten_middle(label, room, ascii_only=plain)}"
-            rows.append([shown, *_cells(group, found), status_word(found) or "-"])
+            rows.append([shown, *_cells(group, found), str(worst_status(found) or "-")])
         left_out += max(len(names) - _MOST_GROUPS, 0)
     kept = [place for place in range(len(_COLUMNS)) if place < 3 or any(row[place] for row in rows)]
     put_table(console, [_COLUMNS[place] for place in kept], [[row[place] for place in kept] for row in rows])

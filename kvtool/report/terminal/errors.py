@@ -33,7 +33,7 @@ _AROUND = 4000
 
 
 def print_error(error: KvtoolError) -> None:
-    """One mistake of the user's."""
+    """Print one mistake of the user's."""
     console = make_console(stderr=True)
     plain = ascii_only(console)
     place = f"{sanitize(str(error.place), ascii_only=plain)}: " if error.place is not None else ""
@@ -47,7 +47,7 @@ def print_error(error: KvtoolError) -> None:
 
 
 def _excerpt(console: Console, place: Place) -> None:
-    """The line, cut to a window around the place, and carets under it; what looks secret in it is blacked out."""
+    """Return the line, cut to a window around the place, and carets under it; what looks secret in it is blacked out."""
     text, column, stop = _without_secrets(place.excerpt or "", (place.column or 1) - 1, place.width)
     label = f"{place.line:>6}"
     room = max(console.width - len(label) - 3, 20)
@@ -66,7 +66,7 @@ def _without_secrets(text: str, start: int, width: int) -> tuple[str, int, int]:
 
 
 def print_usage(error: Exception) -> int | None:
-    """A mistake on the command line, as the parser found it; None where `error` is none of its own."""
+    """Print a mistake on the command line, as the parser found it; None where `error` is none of its own."""
     format_message = getattr(error, "format_message", None)
     if format_message is None:
         return None
@@ -87,7 +87,7 @@ def print_usage(error: Exception) -> int | None:
 
 
 def _instead(given: str, names: Iterable[str]) -> str:
-    """Which of the names may be meant by one that is none; empty where nobody can tell."""
+    """Return the names that an unknown one is close to; empty where there are none."""
     known = list(names)
     meant = [name for name in _OTHER_NAMES.get(given, ()) if name in known]
     meant = meant or [name for name in known if name.startswith(given)]
@@ -99,7 +99,7 @@ def _instead(given: str, names: Iterable[str]) -> str:
 
 
 def _flags(context: Any) -> list[str]:
-    """All flags of a command."""
+    """Return all flags of a command."""
     return [] if context is None else [flag for each in context.command.params for flag in each.opts]
 
 

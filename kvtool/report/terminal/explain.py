@@ -16,7 +16,7 @@ _HEAD = "bold"
 
 
 def print_entry(console: Console, entry: CodeEntry) -> None:
-    """All that there is to say about one code."""
+    """Print the catalogue's entry of one code."""
     for line in fold(f"{entry.code}  {entry.name}", console.width, indent=7):
         put(console, line, _HEAD)
     put(console)

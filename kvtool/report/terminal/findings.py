@@ -12,6 +12,7 @@ from kvtool.diagnose.finding_line import MeantLine, meant_line, redacted_line
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.terminal.shown_path import shown_path
+from kvtool.report.views.findings import finding_place
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import cell_width, fold, put, sanitize
@@ -32,7 +33,7 @@ _FIGURE = re.compile(r"(?<=[0-9]) ")
 def print_findings(
     console: Console, findings: Sequence[Finding], *, plain: bool, show_text: ShowText, read_files: bool = True
 ) -> None:
-    """The costliest findings, each with its source line where text may be shown.
+    """Print the costliest findings, each with its source line where text may be shown.
 
     `read_files` False shows only lines that the findings bring along.
     """
@@ -74,12 +75,8 @@ def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowTex
 
 
 def place_shown(finding: Finding, plain: bool) -> str:
-    """The head of a finding: `prompt.j2:3:9` or, in a log, `log.jsonl:12 · messages[0] (system), line 3`."""
-    place = shown_path(finding.path, plain)
-    if finding.logged is not None:
-        told = sanitize(finding.logged.told, ascii_only=plain)
-        return f"{place}:{finding.logged.record} {'-' if plain else '·'} {told}"
-    return f"{place}:{finding.line}:{finding.column}" if finding.line else place
+    """Return the head of a finding as text that neither the terminal nor a CI log obeys."""
+    return shown_path(finding_place(finding, joint="-" if plain else "·"), plain)
 
 
 def _change(before: float, after: float) -> str:
@@ -87,14 +84,14 @@ def _change(before: float, after: float) -> str:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Lines that are broken at spaces, but not within a figure and its unit."""
+    """Break lines at spaces, but not within a figure and its unit."""
     return [line.replace(_GLUE, " ") for line in fold(text, width, indent=4)]
 
 
 def put_finding_text(
     console: Console, finding: Finding, *, plain: bool, show_text: ShowText, read_files: bool = True
 ) -> None:
-    """What stands there: of a log what was and what is now, with the command that shows both; else the line."""
+    """Print the line; of a log the line before and after the change, with the command that shows both."""
     example = finding.example
     if example is None:
         if finding.line and (finding.in_source or finding.snippet is not None):
@@ -111,7 +108,7 @@ def put_finding_text(
 def put_excerpt(
     console: Console, finding: Finding, *, plain: bool, show_text: ShowText, read_files: bool = True
 ) -> None:
-    """The line of the file; for logs, whose lines are whole records, the line of the prompt; nothing where neither is known.
+    """Print the line of the file; for logs, whose lines are whole records, the line of the prompt; nothing where neither is known.
 
     What looks secret in it is blacked out unless `show_text` is `full`.
     """
@@ -123,7 +120,7 @@ def put_excerpt(
 
 
 def _put_line(console: Console, label: str, meant: MeantLine, *, plain: bool, show_text: ShowText) -> None:
-    """A line, cut to the console, with carets under what is meant."""
+    """Print a line, cut to the console, with carets under what the finding is about."""
     if show_text == "snippet":
         meant = redacted_line(meant)
     line, start, width = meant.text, meant.start, meant.width

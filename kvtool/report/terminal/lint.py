@@ -12,7 +12,7 @@ from kvtool.results.documents.lint import Fixed
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,17 +65,17 @@ def _costliest(result: LintResult) -> Finding:
 
 def _summary(result: LintResult) -> str:
     parts = [
-        _counted(result.count("error"), "error"),
-        _counted(result.count("warning"), "warning"),
+        plural(result.count("error"), "error"),
+        plural(result.count("warning"), "warning"),
         f"{result.count('info'):,} info",
     ]
     text = ", ".join(part for part in parts if not part.startswith("0 ")) or "no findings"
-    places = [_counted(len(result.inputs), "input")] if result.inputs or result.probe is None else []
+    places = [plural(len(result.inputs), "input")] if result.inputs or result.probe is None else []
     text += f" in {' and '.join([*places, *(['a probe'] if result.probe is not None else [])])}"
     if result.passed_over:
-        text += f"; {_counted(result.passed_over, 'file')} without prompts passed over"
+        text += f"; {plural(result.passed_over, 'file')} without prompts passed over"
     if result.outside:
-        text += f"; {_counted(len(result.outside), 'link')} out of the repository not read"
+        text += f"; {plural(len(result.outside), 'link')} out of the repository not read"
     if result.ignored:
         text += f"; {result.ignored:,} ignored"
     fixable = [finding for finding in result.findings if result.can_fix(finding)]
@@ -85,10 +85,6 @@ def _summary(result: LintResult) -> str:
     if unsafe := len(fixable) - safe:
         text += f"; {unsafe:,} {'more ' if safe else 'marked [*] '}can be fixed with --fix --unsafe-fixes"
     return f"PARTIAL: interrupted; {text}" if result.partial else text
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _finding(

@@ -46,7 +46,7 @@ def put_marked_line(
 
 
 def _styled(before: str, meant: str, behind: str, style: str | None) -> Text:
-    """A line in which only what is meant is coloured."""
+    """Colour only what the finding is about."""
     from rich.text import Text
 
     return Text(before).append(meant, style).append(behind)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from kvtool.fixes.edits.patch import unified_patch
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
 from kvtool.profiler.optimize.write_edits import undo_command
-from kvtool.report.terminal.next_command import shell_lines
+from kvtool.report.terminal.lines import put_command, put_head
 from kvtool.report.terminal.patch import put_patch
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.optimize import DoneStep, GroupRates, OptimizeDocument, Step
-from kvtool.text.terminal.console import ascii_only, cell_width, fold, pack, put, put_field, sanitize, say
+from kvtool.text.terminal.console import ascii_only, cell_width, fold, put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
 
@@ -51,20 +51,18 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
     if next_command:
         put(console)
         put(console, "Next:")
-        for line in shell_lines(["kvtool", *next_command], console.width, plain):
-            put(console, line)
+        put_command(console, ["kvtool", *next_command])
 
 
 def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
     parts = [
         "kvtool optimize",
-        sanitize(document.input, ascii_only=plain),
+        document.input,
         plural(document.requests, "request"),
         f"block {document.block_size}",
         f"tiers {', '.join(document.tiers)}",
     ]
-    for line in pack(parts, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, parts)
     put(console)
     rates: list[tuple[str, float, str, str | None]] = [("Hit rate", document.hit_rate.before, "now", None)]
     if document.files:

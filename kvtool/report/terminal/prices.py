@@ -1,4 +1,4 @@
-"""The terminal view of `kvtool prices`: rates per million tokens, their days and where they stand."""
+"""The terminal view of `kvtool prices`: rates per million tokens, their days and sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = (
 
 
 def print_prices(console: Console, document: PricesDocument, *, details: bool) -> None:
-    """A line for each row; with `details` what else it says, and its source."""
+    """Print a line for each row; with `details` the rest of it, and its source."""
     plain = ascii_only(console)
     rows = [[sanitize(cell, ascii_only=plain) for cell in _cells(row)] for row in document.rows]
     put_table(console, _COLUMNS, rows)

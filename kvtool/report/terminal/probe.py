@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS
 from kvtool.lint.probe.probing import FoundLeak, ProbeResult
+from kvtool.report.terminal.lines import put_head
 from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
 from kvtool.text.terminal.console import ascii_only, at_right, cell_width, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_probe(console: Console, result: ProbeResult, *, show_text: bool = True) -> None:
-    """Each leak with place, cost and fix, in the order of the prompt; then what had no effect and what was not tried."""
+    """Print each leak with place, cost and fix, in the order of the prompt; then what had no effect and what was not tried."""
     plain = ascii_only(console)
     parts = [
         f"kvtool lint --probe {sanitize(shlex.quote(result.spec), ascii_only=plain)}",
@@ -25,8 +26,7 @@ def print_probe(console: Console, result: ProbeResult, *, show_text: bool = True
         plural(result.tokens, "token"),
         plural(result.runs, "run"),
     ]
-    for line in pack(parts, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, parts)
     for leak in result.leaks:
         put(console)
         _leak(console, leak, plain, show_text)

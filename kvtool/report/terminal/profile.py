@@ -1,4 +1,4 @@
-"""The terminal view of a `Report`, fresh or saved: the answer, what it rests on, and below a rule how the engine fared."""
+"""The terminal view of a `Report`, fresh or saved: the answer, the losses, and below a rule the engine's details."""
 
 from __future__ import annotations
 
@@ -6,59 +6,82 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvtool.report.answer import answer_of
+from kvtool.accounting.ledger.fates import DECIDED_BY
+from kvtool.diagnose.codes import wins
+from kvtool.report.answer import Answer, answer_of
 from kvtool.report.terminal.findings import print_findings
-from kvtool.report.terminal.profile_blocks.answer_lines import print_answer
+from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
-from kvtool.report.terminal.profile_blocks.engine_details import print_details
-from kvtool.report.terminal.profile_blocks.fix_gains import print_causes
-from kvtool.report.terminal.profile_blocks.group_table import print_groups
-from kvtool.report.terminal.profile_blocks.ledger_sums import print_sums
-from kvtool.report.terminal.profile_blocks.reuse_lines import reuse_lines
-from kvtool.report.terminal.profile_blocks.times import print_measured, print_predicted
-from kvtool.report.terminal.profile_blocks.token_fates import print_fates
-from kvtool.report.terminal.profile_blocks.turn_table import print_turns
-from kvtool.report.terminal.verdict import print_notices, print_sentence, status_word
+from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
+from kvtool.report.terminal.render import LABEL, print_section, print_table
+from kvtool.report.terminal.verdict import print_notices, print_sentence
+from kvtool.report.views.checks import worst_status
+from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
+from kvtool.report.views.groups import groups_table
+from kvtool.report.views.order import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS, sections
+from kvtool.report.views.times import measured_on, medians, not_measured, predicted_for, shortfalls
 from kvtool.results.report import Report
+from kvtool.results.run_times import OnOff
 from kvtool.results.show_text import ShowText
+from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import verdict_on
 from kvtool.results.views import Timeline
-from kvtool.text.terminal.console import ascii_only, cell_width, pack, put, sanitize, say
+from kvtool.text.terminal.console import (
+    ascii_only,
+    bar,
+    cell_width,
+    draws_bars,
+    is_plain,
+    pack,
+    put,
+    put_field,
+    sanitize,
+    say,
+)
 from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kvtool.report.views.money import MoneyLine
+
+_MOST_GROUPS = 40
+_MOST_COMMAND_LINES = 4
+_STYLES = {"Hit rate": "bold", "Lost": "bold red"}
+_STEADY = {"Hit rate": "bold"}
+"""Where no line is to blame, nothing is marked."""
+_WIDE_LABEL = 13
+
 
 @dataclass(frozen=True, slots=True)
 class ShownProfile:
-    """How a report is shown."""
+    """Settings of a profile's screen."""
 
     timelines: Sequence[Timeline] | None = None
     """Hit rates in the course of the run, where the report has no views."""
     show_text: ShowText = "snippet"
     command: Sequence[str] = ("profile",)
-    """What stood behind `kvtool`: the next thing to do is told as a change of it."""
+    """What followed `kvtool`: the next thing to do is a change of it."""
     optimize: Sequence[str] = ()
     """The command that edits this workload."""
     boundaries: bool = False
-    """With the view of block sizes."""
+    """Whether block sizes are shown."""
     details: bool = False
-    """With what the engine did."""
+    """Whether the engine's details are shown."""
     read_files: bool = True
     """False shows no line but those that findings bring along."""
     held_by: Sequence[str] = ()
-    """The lines of a configuration that demands of every build what was demanded of this run."""
+    """The lines of a configuration with the gates of this run."""
 
 
 def print_profile(console: Console, report: Report, shown: ShownProfile = ShownProfile()) -> None:
-    """All of a report, no wider than the console."""
+    """Print all of a report, no wider than the console."""
     print_accounted(console, report, shown)
     print_ending(console, report, shown)
 
 
 def print_accounted(console: Console, report: Report, shown: ShownProfile) -> None:
-    """What is known before anything was measured: the answer, findings, causes, fates, sums, groups, turns, block sizes."""
+    """Print what is known before anything was measured: the answer, findings, fates, groups."""
     timelines = shown.timelines
     if timelines is None:
         timelines = [] if report.views is None else report.views.timelines
@@ -66,60 +89,55 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     _header(console, report, plain)
     put(console)
     total = [gate for gate in report.gates if gate.group is None and gate.kind == "hit_rate"]
-    gate = f"gate >={percent(total[0].limit or 0)}  {status_word(total)}" if total else ""
-    print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
+    gate = f"gate >={percent(total[0].limit or 0)}  {worst_status(total)}" if total else ""
+    _print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
     put(console)
-    if report.money is not None or report.reported is not None:
-        from kvtool.report.terminal.profile_blocks.money_block import print_money
-        from kvtool.report.words.money_lines import money_view
+    for section in sections(COST, report, "terminal"):
+        if section.id == "money":
+            from kvtool.report.views.money import money_lines
 
-        view = money_view(report)
-        assert view is not None, "a report of money, or of what was reported"
-        print_money(console, view, plain)
-        put(console)
-    if report.kv_events is not None:
-        from kvtool.report.terminal.profile_blocks.event_reads import print_event_reads
-
-        print_event_reads(console, report.kv_events, plain)
+            _print_money_lines(console, money_lines(report))
+        print_section(console, section)
         put(console)
     if report.findings:
         print_findings(console, report.findings, plain=plain, show_text=shown.show_text, read_files=shown.read_files)
-        print_causes(console, report.groups, report.causes)
+        for section in sections([CAUSES], report, "terminal"):
+            if any(table.only == "all" for table in section.tables):
+                put(console)
+                print_section(console, section)
         put(console)
-    print_fates(console, report, plain)
-    if report.sums is not None:
+    _print_fates(console, report, plain)
+    for section in sections(TOKENS, report, "terminal"):
         put(console)
-        print_sums(console, report.sums)
-    if report.isolation is not None:
-        from kvtool.report.terminal.profile_blocks.isolation import print_isolation
-
-        put(console)
-        print_isolation(console, report.isolation, plain)
+        print_section(console, section)
     if shown.details or len(report.groups) > 1:
         put(console)
-        print_groups(console, report, timelines, plain)
-    if any(len(group.turns) > 1 for group in report.groups):
+        gates: dict[str | None, list[Check]] = {}
+        for check in report.gates:
+            gates.setdefault(check.group, []).append(check)
+        print_table(console, groups_table(report, gates, _MOST_GROUPS, hit_rate_lines(console, timelines)))
+    for section in sections([TURNS], report, "terminal"):
         put(console)
-        print_turns(console, report.groups, plain)
+        print_section(console, section)
     if shown.boundaries and report.boundaries:
         put(console)
         print_boundaries(console, report.boundaries)
     if not shown.details and report.ttft.predicted.on is not None:
         put(console)
-        print_predicted(console, report, plain)
+        _print_predicted(console, report, plain)
 
 
 def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
-    """What was measured, with `details` all that the engine did, and the verdict."""
+    """Print what was measured, with `details` all that the engine did, and the verdict."""
     plain = ascii_only(console)
     if shown.details:
         put(console)
-        print_details(console, report, plain, boundaries=shown.boundaries)
+        _print_details(console, report, plain)
     else:
-        print_measured(console, report, plain)
+        _print_measured(console, report, plain)
         say(console, "--details: decode step, block alignment, KV cache, p99", style="dim")
-    for text in reuse_lines(report, plain=plain):
-        say(console, text)
+    for section in sections([LOGITS], report, "terminal"):
+        print_section(console, section)
     if shown.held_by and not report.partial:
         _held(console, shown.held_by, plain)
     verdict = verdict_on(report)
@@ -161,7 +179,7 @@ def _rules(report: Report) -> str:
 
 
 def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
-    """The lines, or where one is too long for that what they would say."""
+    """Print the lines, or where one is too long for that what they would say."""
     put(console)
     shown = [f"    {sanitize(line, ascii_only=plain)}" if line else "" for line in lines]
     if max(map(cell_width, shown)) > console.width:
@@ -171,3 +189,140 @@ def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
     say(console, "To hold it in CI, these lines in kvtool.toml, then kvtool check:")
     for line in shown:
         put(console, line)
+
+
+def _print_answer(console: Console, answer: Answer, *, gate: str = "") -> None:
+    """Print a line each for the rate (with its `gate`), for the loss and for what to do; then the command for that."""
+    plain = ascii_only(console)
+    styles = _STYLES if answer.finding is not None else _STEADY
+    lines = shell_lines(["kvtool", *answer.command], console.width, plain) if answer.command else []
+    if len(lines) > _MOST_COMMAND_LINES:
+        lines = []
+    for label, text in answer.lines:
+        if label == "Next":
+            text += ":" if lines else f": the same command with {answer.change}" if answer.change else ""
+        more = gate if label == "Hit rate" else ""
+        shown = sanitize(text, ascii_only=plain)
+        put_field(console, label, shown, more, size=LABEL, hang=LABEL + 2, style=styles.get(label))
+    for line in lines:
+        put(console, line)  # a shell takes it as it is: no indent before a continued line
+
+
+def _print_fates(console: Console, report: Report, plain: bool) -> None:
+    """Print a row for each fate that took tokens; bars are relative to the longest."""
+    rows = [row for row in fate_shares(report.fates) if row[1]]
+    notes = dict(DECIDED_BY)
+    for finding in report.findings:
+        if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):
+            notes |= dict.fromkeys(wins(finding.code), "fix above")
+    label = max((cell_width(fate_name(name)) for name, _, _ in rows), default=0)
+    if is_plain(console):
+        for name, count, part in rows:
+            put_field(console, f"Tokens {fate_name(name)}", f"{count:,}", part, notes.get(name, ""), size=label)
+        return
+    digits = max((len(f"{count:,}") for _, count, _ in rows), default=0)
+    noted = max((len(notes[name]) + 2 for name, _, _ in rows if name in notes), default=0)
+    room = console.width - 4 - label - 2 - digits - 8 - noted
+    size_of_bar = max(min(room - 2, 30), 0) if draws_bars(console) and len(rows) > 1 else 0
+    heading = f"  Where prompt tokens went ({report.totals.prompt_tokens:,})"
+    if not size_of_bar:  # the figures stand below their titles
+        label += max(min(cell_width(heading) - 4 - label, room), 0)
+    right = f"{'tokens':>{digits}}   share"
+    before = 4 + label + 2 + (size_of_bar + 2 if size_of_bar else 0)
+    put(console, heading + right.rjust(max(before + digits + 8 - cell_width(heading), len(right) + 2)), "bold")
+    most = max((count for _, count, _ in rows), default=1)
+    for name, count, part in rows:
+        meter = bar(count / most, size_of_bar, plain) + "  " if size_of_bar else ""
+        line = f"    {fate_name(name):<{label}}  {meter}{count:>{digits},}  {part:>6}"
+        if name in notes and cell_width(line) + 2 + len(notes[name]) <= console.width:
+            line += f"  {notes[name]}"
+        put(console, line, "green" if name == "hit" else None)
+    if report.absent_fates:
+        say(console, absent_fates_note(report.absent_fates), indent=4, style="dim")
+
+
+def _print_predicted(console: Console, report: Report, plain: bool) -> None:
+    """Print the predicted time to the first token, which must be known, with its model and machine."""
+    _put_times(console, report.ttft.predicted, f"predicted for {predicted_for(report)}", plain)
+
+
+def _print_measured(console: Console, report: Report, plain: bool) -> None:
+    """Print the measured one with its model and machine, or why there is none; nothing where none was asked for."""
+    measured = report.ttft.measured
+    if measured is None:
+        return
+    if not measured.requests:
+        text = sanitize(f"not measured: {not_measured(measured)}", ascii_only=plain)
+        put_field(console, "TTFT p50", text, size=LABEL, hang=LABEL + 2, style="dim")
+        return
+    _put_times(console, measured, f"measured {measured_on(report, measured)}", plain)
+    for text in shortfalls(measured):
+        say(console, sanitize(text, ascii_only=plain), indent=LABEL + 2, style="yellow")
+
+
+def _put_times(console: Console, times: OnOff, basis: str, plain: bool) -> None:
+    text = sanitize(f"{medians(times)}; {basis}", ascii_only=plain)
+    put_field(console, "TTFT p50", text, size=LABEL, hang=LABEL + 2)
+
+
+def _print_details(console: Console, report: Report, plain: bool) -> None:
+    """Print a rule, the mean of hit rates, and the blocks of the engine."""
+    if not is_plain(console):
+        put(console, ("-" if plain else "─") * console.width, "dim")
+    rate = percent(report.totals.mean_request_hit_rate)
+    text = "mean of the requests' own hit rates"
+    put_field(console, "Per request", rate, text, size=_WIDE_LABEL, hang=_WIDE_LABEL + 2)
+    for section in sections(ENGINE, report, "terminal"):
+        put(console)
+        print_section(console, section)
+
+
+def _print_money_lines(console: Console, lines: Sequence[MoneyLine]) -> None:
+    """Print a rate and an amount for each, in columns."""
+    label = max((len(line.label) for line in lines), default=0) + 2
+    by = max((len(line.by) for line in lines), default=0)
+    amount = max((len(line.amount) for line in lines), default=0)
+    for line in lines:
+        _print_money_line(console, line, label, by, amount)
+
+
+def _print_money_line(console: Console, line: MoneyLine, label: int, by: int, amount: int) -> None:
+    """Print a rate and an amount; what does not fit beside them is below."""
+    if is_plain(console):
+        put_field(
+            console,
+            line.label,
+            line.rate or line.by,
+            *((line.by,) if line.rate else ()),
+            line.paid,
+            *line.parts,
+            size=label,
+        )
+        return
+    front = f"  {line.label:<{label}}{line.rate:>6}  "
+    right = f"{line.verb:<5} {line.amount:>{amount}}" if line.amount else ""
+    told = f"{front}{line.by:<{by}}  {right}".rstrip()
+    parts = list(line.parts)
+    if len(told) > console.width:
+        told = f"{front}{right}".rstrip()
+        parts = [*([line.by] if line.by else []), *parts]
+    joint = " · " if not console.options.ascii_only else " | "
+    joined = joint.join(parts)
+    if parts and len(told) + 3 + len(joined) <= console.width:
+        put(console, f"{told}   {joined}")
+        return
+    put(console, told)
+    indent = len(front) if console.width >= 70 else 4
+    for row in _filled(parts, joint, console.width - indent):
+        say(console, row, indent=indent)
+
+
+def _filled(parts: list[str], joint: str, width: int) -> list[str]:
+    """Put the parts on as few rows as there is room for, each part on one row where it fits."""
+    rows: list[str] = []
+    for part in parts:
+        if rows and len(rows[-1]) + len(joint) + len(part) <= width:
+            rows[-1] += joint + part
+        else:
+            rows.append(part)
+    return rows

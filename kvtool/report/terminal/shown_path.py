@@ -6,6 +6,6 @@ from kvtool.text.terminal.console import sanitize
 
 
 def shown_path(path: str, plain: bool) -> str:
-    """A path as text that no CI log reads as a command."""
+    """Return a path as text that no CI log reads as a command."""
     text = sanitize(path, ascii_only=plain)
     return f"./{text}" if text.startswith("::") else text

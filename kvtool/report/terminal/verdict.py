@@ -1,18 +1,15 @@
-"""The verdict in the terminal: the words of gates, what must not go unseen, and the last line."""
+"""The verdict in the terminal: notices and the last line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kvtool.results.verdict import Check, Outcome, Status, Verdict
+from kvtool.results.verdict import Outcome, Verdict
 from kvtool.text.terminal.console import ascii_only, sanitize, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_WORST: tuple[Status, ...] = ("fail", "warn", "open", "pass")
-_WORDS: dict[Status, str] = {"fail": "FAIL", "warn": "WARN", "open": "open", "pass": "ok"}
 _STYLES: dict[Outcome, str] = {
     "fail": "bold red",
     "warn": "bold yellow",
@@ -22,20 +19,14 @@ _STYLES: dict[Outcome, str] = {
 }
 
 
-def status_word(checks: Iterable[Check]) -> str:
-    """How the worst of the checks fared; empty where there are none."""
-    found = {check.status for check in checks}
-    return next((_WORDS[status] for status in _WORST if status in found), "")
-
-
 def print_notices(console: Console, verdict: Verdict) -> None:
-    """What must not go unseen."""
+    """Print what must be known besides the verdict."""
     plain = ascii_only(console)
     for notice in verdict.notices:
         say(console, f"notice: {sanitize(notice, ascii_only=plain)}", indent=0, hang=4, style="bold yellow")
 
 
 def print_sentence(console: Console, verdict: Verdict) -> None:
-    """The last line of the report."""
+    """Print the last line of the report."""
     text = sanitize(verdict.sentence, ascii_only=ascii_only(console))
     say(console, text, indent=0, hang=4, style=_STYLES[verdict.outcome])

@@ -19,7 +19,7 @@ def drawing(
     class_: str = "drawing",
     **more: object,
 ) -> Markup:
-    """An image with a name and a description for those who do not see it; `more` are further attributes."""
+    """Return an image with a name and a description for those who do not see it; `more` are further attributes."""
     return element(
         "svg",
         element("title", title, id=f"{identity}-t"),
@@ -38,18 +38,18 @@ def drawing(
 def rectangle(
     x: float, y: float, width: float, height: float, class_: str, *, tip: str = "", fill: str | None = None
 ) -> Markup:
-    """`x` and `width` from 0 to 1; `tip` is told to those who point at it."""
+    """Return a rectangle, `x` and `width` from 0 to 1; `tip` is shown to those who point at it."""
     inside = (element("title", tip),) if tip else ()
     return element("rect", *inside, x=share(x), y=y, width=share(width), height=height, class_=class_, fill=fill)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
-    """Across from 0 to 1, down in pixels."""
+    """Return a line: across from 0 to 1, down in pixels."""
     return element("line", x1=share(x1), y1=y1, x2=share(x2), y2=y2, class_=class_)
 
 
 def label(x: float, y: float, text: object, class_: str = "", *, shift: float = 0, anchor: str | None = None) -> Markup:
-    """Text at `x` (from 0 to 1), moved by `shift` pixels; it ends there in the right half of the drawing unless told otherwise."""
+    """Return text at `x` (from 0 to 1), moved by `shift` pixels; in the right half of the drawing it ends there by default."""
     return element(
         "text",
         text,
@@ -62,7 +62,7 @@ def label(x: float, y: float, text: object, class_: str = "", *, shift: float = 
 
 
 def axis(height: float, ticks: Sequence[tuple[float, str]], *, top: float = 0) -> Markup:
-    """Lines from top to bottom at ticks, and what they stand for below them."""
+    """Return lines from top to bottom at ticks, and their labels below them."""
     parts: list[Markup] = []
     for at, text in ticks:
         anchor = "start" if at <= 0 else "end" if at >= 1 else "middle"
@@ -74,7 +74,7 @@ def axis(height: float, ticks: Sequence[tuple[float, str]], *, top: float = 0) -
 
 
 def plot(height: float, shapes: Iterable[object]) -> Markup:
-    """Shapes in coordinates from 0 to 1000 across and `height` down, stretched to the width; their lines keep their strength."""
+    """Return shapes in coordinates from 0 to 1000 across and `height` down, stretched to the width but for lines."""
     return element(
         "svg",
         *shapes,
@@ -87,13 +87,13 @@ def plot(height: float, shapes: Iterable[object]) -> Markup:
 
 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """A line through points of a `plot`."""
+    """Return a line through points of a `plot`."""
     text = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return element("polyline", points=text, class_=class_, vector_effect="non-scaling-stroke")
 
 
 def area(points: Sequence[tuple[float, float]], height: float, class_: str) -> Markup:
-    """What lies between points of a `plot` and its bottom."""
+    """Return the area between points of a `plot` and its bottom."""
     first, last = points[0][0], points[-1][0]
     text = " ".join(f"{x:.1f},{y:.1f}" for x, y in [(first, height), *points, (last, height)])
     return element("polygon", points=text, class_=class_)

@@ -16,9 +16,9 @@ from kvtool.report.html.charts.scales import (
     ticks_with_room,
     whole_count,
 )
-from kvtool.report.html.page_parts import Drawing, Key, Section
-from kvtool.report.html.sweep_table import sweep_table
-from kvtool.report.words.what_if_columns import level_moment
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.section import Section
+from kvtool.report.views.what_if_rows import level_moment, rows_table
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import per_second, percent, plural
@@ -115,14 +115,14 @@ def fleet_section(
     words: SectionWords, rows: Sequence[SweepRow], drawings: list[Drawing], keys: list[Key], notes: Sequence[str]
 ) -> Section:
     """Drawings beside each other, and all rows as a table below."""
-    return Section(
+    return DrawnSection(
         words.identity,
         words.title,
         (words.lead,),
-        drawings,
+        drawings=drawings,
         layout="pair",
         keys=keys,
-        tables=[sweep_table(words.title, rows)],
+        tables=[rows_table(words.title, rows)],
         notes=tuple(notes),
     )
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import axis, drawing, label, rectangle
-from kvtool.report.html.charts.ticks import round_ticks
+from kvtool.report.html.charts.scales import round_ticks
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
-from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import PrefixTree, TreeNode
 from kvtool.text.terminal.numbers import percent, plural
@@ -48,11 +49,11 @@ def icicle_section(report: Report, prefix: str) -> Section | None:
     if tree.left_out:
         held += f"; {plural(tree.left_out, 'token')} stand in smaller ones"
     more = len(tree.nodes) - len(nodes)
-    return Section(
+    return DrawnSection(
         identity,
         _TITLE,
         (_LEAD, f"{held}."),
-        [Drawing(_svg(f"{identity}-icicle", nodes, spans, numbers))],
+        drawings=[Drawing(_svg(f"{identity}-icicle", nodes, spans, numbers))],
         keys=_keys(nodes),
         tables=[_table(nodes, heaviest, report.totals.requests)],
         notes=(f"{more:,} more pieces are not drawn.",) if more > 0 else (),
@@ -60,7 +61,7 @@ def icicle_section(report: Report, prefix: str) -> Section | None:
 
 
 def layout(nodes: Sequence[TreeNode], requests: int) -> list[tuple[float, float]]:
-    """Where each node begins and how tall it is, as parts of the height: children share their parent's, as requests say.
+    """Return where each node begins and how tall it is, as parts of the height: children share their parent's by requests.
 
     A node whose parent does not stand before it counts as one at the front.
     """
@@ -83,7 +84,7 @@ def layout(nodes: Sequence[TreeNode], requests: int) -> list[tuple[float, float]
 
 
 def _shares_blocks(tree: PrefixTree, block_size: int) -> bool:
-    """Whether any requests share a whole block."""
+    """Return whether any requests share a whole block."""
     return any(node.requests > 1 and node.start + node.tokens >= block_size for node in tree.nodes)
 
 
@@ -114,7 +115,7 @@ def _svg(
 
 
 def _piece(place: int, node: TreeNode, top: float, tall: float, parts: Sequence[Markup]) -> Markup:
-    """What is drawn of a node, with the figures that the script draws it anew from."""
+    """Draw a node, with the figures from which the script draws it anew."""
     above = node.parent if node.parent is not None and node.parent < place else None
     return element(
         "g",
@@ -139,7 +140,7 @@ def _label(node: TreeNode) -> str:
 
 
 def _texts(number: int, node: TreeNode, x: float, y: float, width: float) -> list[Markup]:
-    """The number on a plate and, where even narrow pages of the wide layout have room, what the piece is."""
+    """Return the number on a plate and, where even narrow pages of the wide layout have room, the name of the piece."""
     plate = 26 if number > 9 else 18
     shapes = [
         element(
@@ -187,7 +188,7 @@ def _place(node: TreeNode) -> str:
 
 
 def _table(nodes: Sequence[TreeNode], heaviest: Sequence[int], requests: int) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (
             f"{number}",
             _where(node),

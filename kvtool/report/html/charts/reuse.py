@@ -1,4 +1,4 @@
-"""What a cache of another size would hit, and how far apart uses of a block are."""
+"""Hits with a cache of another size, and the distance between uses of a block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from markupsafe import Markup
 from kvtool.report.html.charts.drawing import area, drawing, label, line, path, plot, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
-from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import Reuse, ReuseBin
 from kvtool.text.terminal.numbers import percent, plural, size
@@ -22,7 +23,7 @@ _LEAST_SLOTS = 8
 
 
 def capacity_section(report: Report, prefix: str) -> Section | None:
-    """The hit rate of LRU lists of all sizes, with the size that is configured and the hit rate that was reached.
+    """Return the hit rate of LRU lists of all sizes, with the configured size and the hit rate that was reached.
 
     None where the size does not matter.
     """
@@ -30,18 +31,18 @@ def capacity_section(report: Report, prefix: str) -> Section | None:
     identity = f"{prefix}-capacity"
     if reuse is None or len({point.hit_rate for point in reuse.curve}) < 2:
         return None
-    return Section(
+    return DrawnSection(
         identity,
         _CURVE_TITLE,
         ("The hit rate that an LRU list of so many blocks would have (Mattson's stack distances).", *_sampled(reuse)),
-        [Drawing(_curve(f"{identity}-curve", report, reuse))],
+        drawings=[Drawing(_curve(f"{identity}-curve", report, reuse))],
         keys=_curve_keys(report),
         tables=[_curve_table(report, reuse)],
     )
 
 
 def distance_section(report: Report, prefix: str) -> Section | None:
-    """How many other blocks are used between two uses of one; None where it is always the same, or there are no two uses."""
+    """Return how many other blocks are used between two uses of one; None where it never varies, or no block is used twice."""
     reuse = report.views.reuse if report.views is not None else None
     identity = f"{prefix}-distance"
     if reuse is None or len(reuse.bins) < 2:
@@ -59,11 +60,11 @@ def distance_section(report: Report, prefix: str) -> Section | None:
                 f"further apart than the {capacity:,} blocks that are configured",
             )
         )
-    return Section(
+    return DrawnSection(
         identity,
         _BINS_TITLE,
         (lead, *_sampled(reuse)),
-        [Drawing(_bars(f"{identity}-bars", reuse, capacity))],
+        drawings=[Drawing(_bars(f"{identity}-bars", reuse, capacity))],
         keys=keys,
         tables=[_bins_table(reuse)],
     )
@@ -140,7 +141,7 @@ def _mark(shape: Markup) -> Markup:
 
 def _curve_table(report: Report, reuse: Reuse) -> Table:
     per_block = report.kv_cache.bytes_per_block
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (f"{point.blocks:,}", size(point.blocks * per_block), percent(point.hit_rate)) for point in reuse.curve
     ]
     columns = (TableColumn("Blocks", "number"), TableColumn("KV memory", "number"), TableColumn("Hit rate", "number"))
@@ -186,7 +187,7 @@ def _span(one: ReuseBin) -> str:
 
 def _bins_table(reuse: Reuse) -> Table:
     total, so_far = sum(one.uses for one in reuse.bins), 0
-    rows: list[tuple[object, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for one in reuse.bins:
         so_far += one.uses
         rows.append((_span(one), f"{one.uses:,}", percent(so_far / total) if total else "0.0%"))

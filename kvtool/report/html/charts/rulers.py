@@ -5,9 +5,11 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import axis, drawing, line, rectangle
-from kvtool.report.html.charts.ticks import round_step, round_ticks
-from kvtool.report.html.fates import fate_class, fate_fill, fate_name, legend
-from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
+from kvtool.report.html.charts.scales import round_step, round_ticks
+from kvtool.report.html.fates import fate_class, fate_fill, legend
+from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.fates import fate_name
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import Run, WorstPrompt
 from kvtool.text.terminal.numbers import percent, plural
@@ -22,7 +24,7 @@ _BAR = 22
 
 
 def rulers_section(report: Report, prefix: str) -> Section | None:
-    """All on one scale, so that their lengths can be compared; one for those that are alike.
+    """Return prompts on one scale, so that their lengths can be compared; one for those that are alike.
 
     Only those in which there is a hit or a loss that something could be done about; None where there is no such prompt, or only
     single bars.
@@ -39,11 +41,11 @@ def rulers_section(report: Report, prefix: str) -> Section | None:
     longest = max(max(prompt.prompt_tokens for prompt in worst), 1)
     fates = {run.fate: "" for prompt in worst for run in prompt.runs}
     step = round_step(-(-longest // block), _MOST_TICKS)
-    return Section(
+    return DrawnSection(
         identity,
         _TITLE,
         (f"Each prompt from its first token to its last; a mark below stands for every {_blocks(step, block)}.",),
-        [
+        drawings=[
             _drawing(f"{identity}-{number}", prompts, longest, block, step, labels=number == len(shown) - 1)
             for number, prompts in enumerate(shown)
         ],
@@ -100,7 +102,7 @@ def _where(run: Run) -> str:
 
 def _table(worst: list[WorstPrompt], block: int) -> Table:
     cells = [(prompt, run) for prompt in worst for run in prompt.runs]
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (
             prompt.id,
             f"{run.start:,}",

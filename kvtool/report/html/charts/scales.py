@@ -1,12 +1,10 @@
-"""Axes of charts: where a value stands, and the ticks that have room at any width."""
+"""Axes of charts: places of values, and the ticks that have room at any width."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, inf, log10
-
-from kvtool.report.html.charts.ticks import round_step
 
 NARROW = 250
 """Pixels of a drawing on a small phone, or of one of a pair, without what stands to the left of it."""
@@ -62,7 +60,7 @@ def _round_number(value: float, *, down: bool) -> float:
 
 
 def rate_top(most: float) -> float:
-    """The end of an axis of rates: the next step of 5, 10 or 20 points above."""
+    """Return the end of an axis of rates: the next step of 5, 10 or 20 points above."""
     step = 0.05 if most <= 0.25 else 0.1 if most <= 0.6 else 0.2
     return min(max(step * -(-most // step), step), 1.0)
 
@@ -113,7 +111,7 @@ def ticks_with_room(
     write: Callable[[float], tuple[str, ...]],
     units: tuple[str, ...] = (),
 ) -> list[Tick]:
-    """Of these values those whose texts do not run into each other: the last, the first, then the others in their order.
+    """Return the values whose texts do not run into each other: the last, the first, then the others in their order.
 
     The first bears the `units`, one behind each of its texts.
     """
@@ -137,7 +135,7 @@ def _apart(at: float, texts: tuple[str, ...], other: Tick, width: int) -> bool:
 
 
 def span(at: float, texts: Sequence[str], width: float) -> tuple[float, float]:
-    """Where texts at a place begin and end in pixels: at the edges inward, else around it."""
+    """Return where texts at a place begin and end in pixels: at the edges inward, else around it."""
     length = _LETTER * max((len(text) for text in texts), default=0)
     anchor = tick_anchor(at)
     start = at * width - (0 if anchor == "start" else length if anchor == "end" else length / 2)
@@ -145,12 +143,12 @@ def span(at: float, texts: Sequence[str], width: float) -> tuple[float, float]:
 
 
 def tick_anchor(at: float) -> str:
-    """How a text stands to its tick, so that none leaves the drawing."""
+    """Return the anchor of a text at its tick, so that none leaves the drawing."""
     return "start" if at < 0.08 else "end" if at > 0.92 else "middle"
 
 
 def whole_count(value: float) -> str:
-    """All of its digits, in groups of three."""
+    """Return all of its digits, in groups of three."""
     return f"{value:,.0f}"
 
 
@@ -160,3 +158,18 @@ def short_count(value: float) -> str:
         if value >= unit:
             return f"{value / unit:.3g}{name}"
     return f"{value:.3g}"
+
+
+def round_ticks(last: int, most: int) -> list[int]:
+    """0 and at most `most` round numbers up to `last`, in equal steps."""
+    return list(range(0, last + 1, round_step(last, most)))
+
+
+def round_step(last: int, most: int) -> int:
+    """Return the smallest of 1, 2, 5, 10, 20, 50… of which at most `most` fit into `last`."""
+    step = 1
+    while True:
+        for factor in (1, 2, 5):
+            if last <= step * factor * most:
+                return step * factor
+        step *= 10

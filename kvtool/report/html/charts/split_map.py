@@ -20,7 +20,8 @@ from kvtool.report.html.charts.fleet_lines import (
 )
 from kvtool.report.html.charts.scales import whole_count
 from kvtool.report.html.markup import element
-from kvtool.report.html.page_parts import Drawing, Key, Section
+from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.report.views.section import Section
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import plural
 

@@ -17,10 +17,10 @@ from kvtool.report.html.charts.scales import (
     ticks_with_room,
     whole_count,
 )
-from kvtool.report.html.page_parts import Drawing, Section
-from kvtool.report.html.sweep_table import sweep_table
-from kvtool.report.words.what_if_columns import POLICIES, how_sure
-from kvtool.report.words.what_if_words import enough_row
+from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.section import Section
+from kvtool.report.views.what_if import enough_row
+from kvtool.report.views.what_if_rows import POLICIES, how_sure, rows_table
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural, size
 
@@ -35,7 +35,7 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
         lead += f" Told from {percent(document.sampled)} of the blocks."
     drawn = [row for row in rows if row.capacity]
     if len({row.capacity for row in drawn}) < 2:
-        return Section(identity, title, (lead,), tables=[sweep_table(title, rows)])
+        return Section(identity, title, (lead,), tables=[rows_table(title, rows)])
     ends = [float(row.capacity or 0) for row in drawn] + ([float(document.capacity)] if document.capacity else [])
     scale = scale_of(ends, wide=2)
     enough = enough_row(document)
@@ -60,8 +60,8 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
         f"unlimited {percent(document.reachable_hit_rate)}."
     )
     svg = chart.draw(f"{identity}-chart", title, told)
-    tables = [sweep_table(title, rows)]
-    return Section(identity, title, (lead,), [Drawing(svg)], keys=chart.keys(), tables=tables)
+    tables = [rows_table(title, rows)]
+    return DrawnSection(identity, title, (lead,), drawings=[Drawing(svg)], keys=chart.keys(), tables=tables)
 
 
 def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
@@ -70,9 +70,9 @@ def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
     lead = "Who leaves a full cache. OPT knows what comes: no server can be told to follow it, and no policy hits more."
     drawn = [row for row in rows if row.capacity]
     capacities = sorted({float(row.capacity or 0) for row in drawn})
-    tables = [sweep_table(title, rows)]
+    tables = [rows_table(title, rows)]
     if len(capacities) < 2:
-        return Section(identity, title, (lead,), _bars(identity, rows), layout="multiples", tables=tables)
+        return DrawnSection(identity, title, (lead,), drawings=_bars(identity, rows), layout="multiples", tables=tables)
     names = [name for name in POLICIES if any(row.policy == name for row in drawn)]
     scale = scale_of(capacities, wide=2)
     chart = LineChart(
@@ -98,7 +98,7 @@ def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
         for line in chart.lines
     )
     svg = chart.draw(f"{identity}-chart", "Hit rate of policies by capacity", f"Blocks and hit rates: {told}.")
-    return Section(identity, title, (lead,), [Drawing(svg)], keys=chart.keys(), tables=tables)
+    return DrawnSection(identity, title, (lead,), drawings=[Drawing(svg)], keys=chart.keys(), tables=tables)
 
 
 def ttl_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
@@ -138,7 +138,7 @@ def _rates(
 ) -> Section:
     """Hit rates over one setting, a line for each capacity; `words` are the section's id, its title and what it says."""
     identity, title, lead = words
-    tables = [sweep_table(title, rows)]
+    tables = [rows_table(title, rows)]
     drawn = [row for row in rows if x_of(row)]
     values = sorted({x_of(row) or 0.0 for row in drawn})
     if len(values) < 2:
@@ -166,7 +166,7 @@ def _rates(
     )
     told = "; ".join(f"{write(x_of(row) or 0.0)}: {percent(row.hit_rate)}" for row in drawn[:40])
     svg = chart.draw(f"{identity}-chart", f"Hit rate by {title.lower()}", f"{told}.")
-    return Section(identity, title, (lead,), [Drawing(svg)], keys=chart.keys(), tables=tables)
+    return DrawnSection(identity, title, (lead,), drawings=[Drawing(svg)], keys=chart.keys(), tables=tables)
 
 
 def _tokens(document: WhatIfDocument, row: SweepRow) -> int | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from kvtool.report.html.charts.drawing import area, drawing, label, line, path, plot
-from kvtool.report.html.page_parts import Drawing, Section, Table, TableColumn
+from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import TimeBin, Timeline
 from kvtool.text.terminal.numbers import percent, plural
@@ -19,7 +20,7 @@ _TITLE = "Hit rate over time"
 
 
 def timeline_section(report: Report, prefix: str) -> Section | None:
-    """All requests, then each group, in the order in which requests were settled; None where no hit rate ever moves."""
+    """Return all requests, then each group, in the order in which requests were settled; None where no hit rate ever moves."""
     identity = f"{prefix}-time"
     lines = [] if report.views is None else [one for one in report.views.timelines if any(_counts(one))]
     lines.sort(key=lambda one: one.group is not None)
@@ -36,13 +37,13 @@ def timeline_section(report: Report, prefix: str) -> Section | None:
         notes.append(f"{more:,} more groups are not drawn.")
     if still:
         notes.append(f"Not drawn, as it hardly moves: that of {plural(still, 'group')}.")
-    return Section(
+    return DrawnSection(
         identity,
         _TITLE,
         (
             "Requests in the order in which they were settled; each step is the part of its requests' tokens that were hits.",
         ),
-        drawings,
+        drawings=drawings,
         layout="multiples",
         tables=[_table(lines)],
         notes=tuple(notes),
@@ -50,7 +51,7 @@ def timeline_section(report: Report, prefix: str) -> Section | None:
 
 
 def _moves(timeline: Timeline) -> bool:
-    """Whether there is anything to see."""
+    """Return whether a hit rate changes."""
     rates = [_rate(one) for one in timeline.bins if one.prompt_tokens]
     return max(rates) - min(rates) >= _LEAST_SEEN
 
@@ -60,7 +61,7 @@ def _counts(timeline: Timeline) -> list[int]:
 
 
 class _Axis:
-    """Windows of requests are those of all together: a group's own requests in one stand somewhere in it."""
+    """Windows of requests are those of all together: a group's own requests are somewhere in its window."""
 
     def __init__(self, lines: list[Timeline]) -> None:
         firsts = {one.first for line in lines for one in line.bins}
@@ -123,7 +124,7 @@ def _y(rate: float, height: float) -> float:
 
 
 def _table(lines: list[Timeline]) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (
             timeline.group if timeline.group is not None else "all requests",
             f"{one.first + 1:,}",

@@ -1,4 +1,4 @@
-"""Where prompt tokens went: from all of them, loss by loss, down to the hits."""
+"""Waterfall of prompt tokens: from all of them, loss by loss, down to the hits."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from markupsafe import Markup
 
 from kvtool.accounting.ledger.fates import DECIDED_BY
 from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
-from kvtool.report.html.fates import fate_class, fate_fill, fate_meaning, fate_name, legend
-from kvtool.report.html.page_parts import Drawing, Key, Section, Table, TableColumn
+from kvtool.report.html.fates import fate_class, fate_fill, fate_meaning, legend
+from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
+from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
-from kvtool.text.terminal.numbers import plural, shares
+from kvtool.text.terminal.numbers import plural
 
 _PITCH = 43
 _BAR = 14
-_OF_TOKENS = {"blocked", "displaced"}
 
 
 def waterfall(report: Report, prefix: str) -> Section | None:
-    """Losses stand in the order of their size; with the hits they add up to all tokens and to exactly 100.0 %.
+    """Return the losses in the order of their size; with the hits they add up to all tokens and to exactly 100.0 %.
 
     None where all tokens went one way, which the bar above it shows.
     """
@@ -27,18 +28,18 @@ def waterfall(report: Report, prefix: str) -> Section | None:
     total = sum(count for _, count, _ in parts)
     lead = [f"All {plural(total, 'prompt token')}, what each cause takes away, and what is left: the hits."]
     if report.absent_fates:
-        lead.append(_untold(set(report.absent_fates)))
-    return Section(
+        lead.append(absent_fates_note(report.absent_fates))
+    return DrawnSection(
         f"{prefix}-tokens",
         "Where prompt tokens went",
         tuple(lead),
-        [Drawing(_svg(f"{prefix}-waterfall", total, parts))],
+        drawings=[Drawing(_svg(f"{prefix}-waterfall", total, parts))],
         tables=[_table(total, parts)],
     )
 
 
 def token_strip(report: Report, prefix: str) -> tuple[Drawing | None, list[Key]]:
-    """All tokens as one bar, and what is in it; nothing where there are none."""
+    """Return all tokens as one bar, and its legend; nothing where there are none."""
     parts = [(fate, count, text) for fate, count, text in fate_shares(report.fates) if count]
     total = sum(count for _, count, _ in parts)
     if not total:
@@ -51,14 +52,6 @@ def token_strip(report: Report, prefix: str) -> tuple[Drawing | None, list[Key]]
     told = "; ".join(f"{fate_name(fate)} {text}" for fate, _, text in parts)
     svg = drawing(f"{prefix}-strip", "Where all prompt tokens went", told, 28, shapes)
     return Drawing(svg), legend({fate: text for fate, _, text in parts})
-
-
-def fate_shares(fates: dict[str, int]) -> list[tuple[str, int, str]]:
-    """Fate, tokens and share: the hits first, then losses from the largest to the smallest."""
-    lost = sorted((fate for fate in fates if fate != "hit"), key=lambda fate: (-fates[fate], fate))
-    order = ["hit", *lost]
-    counts = [fates.get(fate, 0) for fate in order]
-    return list(zip(order, counts, shares(counts), strict=True))
 
 
 def _svg(identity: str, total: int, parts: list[tuple[str, int, str]]) -> Markup:
@@ -96,7 +89,7 @@ def _row(
 
 
 def _table(total: int, parts: list[tuple[str, int, str]]) -> Table:
-    rows: list[tuple[object, ...]] = [
+    rows: list[tuple[Cell, ...]] = [
         (fate_name(fate), f"{count:,}", text, fate_meaning(fate)) for fate, count, text in parts
     ]
     rows.append(("sum", f"{total:,}", "100.0%", ""))
@@ -107,10 +100,3 @@ def _table(total: int, parts: list[tuple[str, int, str]]) -> Table:
         TableColumn("What it means", "prose"),
     )
     return Table("Prompt tokens", columns, rows, folded=True)
-
-
-def _untold(absent: set[str]) -> str:
-    """Which fates this input cannot tell, and why."""
-    if absent >= _OF_TOKENS:
-        return "Block hashes have no text: what is blocked or moved counts as unique or as first use."
-    return "Token ids have no text: drift and differences of form count as blocked or unique."

@@ -1,62 +1,96 @@
-"""What `kvtool what-if` prints: what the requests can hit at most, then a row for each setting."""
+"""The terminal view of `kvtool what-if`: the answer first, then a row for each setting or change."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.report.words.what_if_columns import RowColumn, outcomes, settings
-from kvtool.report.words.what_if_words import answer, heading, legend
-from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
-from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, is_plain, pack, put, sanitize
-from kvtool.text.terminal.table import Column, put_table
+from kvtool.report.terminal.lines import put_command, put_head
+from kvtool.report.terminal.next_command import shell_lines
+from kvtool.report.terminal.render import cells_of
+from kvtool.report.views.what_if import answer, changes, heading, legend
+from kvtool.report.views.what_if_rows import rows_table, settings
+from kvtool.report.words.what_if_commands import words_of
+from kvtool.results.documents.what_if import WhatIfDocument
+from kvtool.text.terminal.console import ascii_only, bar, cell_width, draws_bars, is_plain, put, sanitize, say
+from kvtool.text.terminal.table import Column, put_table, room_for_first
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _BAR = 24
+_RUN = "Run: "
 
 
 def print_what_if(console: Console, document: WhatIfDocument) -> None:
-    """The answer first: how much can be hit, and what of the rows comes near it."""
-    plain = ascii_only(console)
-    head = [
-        f"kvtool what-if {sanitize(document.input, ascii_only=plain)}",
-        *heading(document),
-    ]
-    for line in pack(head, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    """Print the answer, what the rows came to, and how they were counted."""
+    put_head(console, [f"kvtool what-if {document.input}", *heading(document)])
     for note in document.notes:
-        for line in fold(f"  {note}", console.width, indent=4):
-            put(console, line, "dim")
+        say(console, note, hang=2, style="dim")
     put(console)
     if document.answer and document.rows:
-        from kvtool.report.terminal.plan_views.what_if_table import print_table
-
-        print_table(console, document)
-        return
-    for line in fold(f"  {answer(document)}", console.width, indent=4):
-        put(console, line, "bold")
+        _print_changes(console, document)
+    else:
+        say(console, answer(document), hang=2, style="bold")
+        put(console)
+        _print_rows(console, document)
     put(console)
+    say(console, legend(document), hang=2, style="dim")
+
+
+def _print_rows(console: Console, document: WhatIfDocument) -> None:
+    """Print the rows of a sweep, each with a bar where there is room."""
     rows = document.rows
-    bars = draws_bars(console) and not is_plain(console)
-    changed, came = settings(rows), [column for column in outcomes(rows) if column.kind != "command"]
-    columns = [_column(column) for column in (*changed, *came)]
-    table = [[_cell(column, row, plain=plain) for column in (*changed, *came)] for row in rows]
-    if bars and rows:
-        at = len(changed) + 1
+    columns, table = cells_of(console, rows_table("Rows", rows, len(rows)))
+    if rows and draws_bars(console) and not is_plain(console):
+        at = len(settings(rows)) + 1
         columns.insert(at, Column("", "<", keep=0, drawing=True))
         for row, cells in zip(rows, table, strict=True):
-            cells.insert(at, bar(row.hit_rate, _BAR, plain))
+            cells.insert(at, bar(row.hit_rate, _BAR, ascii_only(console)))
     put_table(console, columns, table)
+
+
+def _print_changes(console: Console, document: WhatIfDocument) -> None:
+    """Print what to change first, then a row for each change, how to run it again, and what is missing."""
+    plain = ascii_only(console)
+    for line in document.answer:
+        command = line.removeprefix(_RUN)
+        if command is line:
+            say(console, sanitize(line, ascii_only=plain), hang=2, style="bold")
+            continue
+        put(console)
+        put(console, "Run:")
+        put_command(console, words_of(command))
     put(console)
-    for line in fold(f"  {legend(document)}", console.width, indent=4):
-        put(console, line, "dim")
+    table, *_ = changes(document, document.rows).tables
+    columns, rows = cells_of(console, table)
+    columns[0] = Column("change", "<", prose=not is_plain(console))
+    last = -1 if columns[-1].title == "run it" else len(columns)
+    beside = is_plain(console) or room_for_first(columns, rows, console.width) >= max(len(row[0]) for row in rows)
+    if beside:
+        put_table(console, columns, rows)
+    else:
+        put_table(console, columns[:last], [row[:last] for row in rows])
+        _commands(console, rows, [row[-1] for row in rows] if last < 0 else [])
+    if document.missing:
+        put(console)
+        put(console, "Not in the table:", "bold")
+        for row in document.missing:
+            say(console, sanitize(f"{row.change}: {row.why}", ascii_only=plain), hang=2)
 
 
-def _column(column: RowColumn) -> Column:
-    return Column(column.head, "<" if column.head in ("router", "sure?") else ">", keep=column.keep)
-
-
-def _cell(column: RowColumn, row: SweepRow, *, plain: bool) -> str:
-    text = column.cell(row)
-    return sanitize(text.replace("±", "+-") if plain else text, ascii_only=plain)
+def _commands(console: Console, table: Sequence[Sequence[str]], again: Sequence[str]) -> None:
+    """Print the commands below the table, where they have no room beside it."""
+    plain = ascii_only(console)
+    put(console)
+    put(console, "Run it:", "bold")
+    for (name, *_), said in zip(table, again, strict=True):
+        if not said:
+            continue
+        lines = shell_lines(words_of(said), console.width - 2, plain)
+        if len(lines) == 1 and cell_width(lines[0]) + cell_width(name) + 2 <= console.width:
+            put(console, f"  {name}:{lines[0][1:]}")
+            continue
+        say(console, f"{name}:", hang=2)
+        for line in lines:
+            put(console, f"  {line}" if line is lines[0] else line)  # more margin would part a word that goes on

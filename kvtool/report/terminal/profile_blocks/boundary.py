@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.boundary import MIN_SHARED, padding_sentence
+from kvtool.accounting.boundary import MIN_SHARED
 from kvtool.report.terminal.profile_blocks.sparkline import sparkline
-from kvtool.results.report import Boundary, SizeHits
+from kvtool.report.views.boundaries import edit_sentence, histogram
+from kvtool.results.report import Boundary
 from kvtool.text.terminal.console import ascii_only, is_plain, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
@@ -16,14 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _MOST_GROUPS = 20
-_LARGER = (528, 784, 1600)
-"""Block sizes that an engine chooses by itself for hybrid models."""
-_MUCH = 0.1
-_MOST_RANGES = 16
 
 
 def print_boundaries(console: Console, groups: Iterable[Boundary]) -> None:
-    """For each group a table of block sizes, where shared prefixes end in a block, and the smallest edit that gains one."""
+    """Print for each group a table of block sizes, where shared prefixes end in a block, and the smallest edit that gains one."""
     plain = ascii_only(console)
     shown = list(groups)
     for index, group in enumerate(shown[:_MOST_GROUPS]):
@@ -65,7 +62,7 @@ def _group(console: Console, group: Boundary, plain: bool) -> None:
 
 
 def _left_over(group: Boundary, plain: bool | None) -> str:
-    """How far into a block the shared prefixes reach, as a row of bars in ASCII or not; None: without a drawing."""
+    """Say how far into a block the shared prefixes reach, with a row of bars in ASCII or not; None: without a drawing."""
     drawn = ""
     if plain is not None:
         bins = histogram(group)
@@ -76,42 +73,3 @@ def _left_over(group: Boundary, plain: bool | None) -> str:
         f"left over in a block, 0 to {group.block_size - 1} tokens: {drawn}"
         f"most often {plural(usual.tokens, 'token')}, in {usual.requests:,} of {plural(group.requests, 'request')}"
     )
-
-
-def histogram(group: Boundary) -> list[tuple[int, int, int]]:
-    """(first, last, requests) for at most 16 ranges of tokens left over, which cover 0 to block size - 1."""
-    width = -(-group.block_size // _MOST_RANGES)
-    bins = [0] * -(-group.block_size // width)
-    for each in group.left_over:
-        bins[each.tokens // width] += each.requests
-    return [(at * width, min((at + 1) * width, group.block_size) - 1, count) for at, count in enumerate(bins)]
-
-
-def edit_sentence(group: Boundary) -> str:
-    """The smallest edit that gains a block, or that there is none."""
-    if group.edit is None:
-        return f"no addition at the front would save more than it costs, with blocks of {group.block_size:,}"
-    return padding_sentence(group.edit, group.requests)
-
-
-def boundary_hint(groups: Iterable[Boundary]) -> str | None:
-    """What a larger block size that engines use would cost all groups together; None where that is not much.
-
-    What an addition at the front would win is a finding of its own (KV204).
-    """
-    shown = list(groups)
-    sizes = [_by_size(group) for group in shown]
-    tokens = sum(group.prompt_tokens for group in shown)
-    if not tokens or any(group.block_size not in known for group, known in zip(shown, sizes, strict=True)):
-        return None
-    now = sum(known[group.block_size].hit_tokens for group, known in zip(shown, sizes, strict=True))
-    for size in _LARGER:
-        if all(size > group.block_size and size in known for group, known in zip(shown, sizes, strict=True)):
-            hit = sum(known[size].hit_tokens for known in sizes)
-            if now - hit >= _MUCH * tokens:
-                return f"blocks of {size:,} tokens would hit {percent(hit / tokens)}, not {percent(now / tokens)}: see --boundaries"
-    return None
-
-
-def _by_size(group: Boundary) -> dict[int, SizeHits]:
-    return {size.block_size: size for size in group.sizes}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
+from kvtool.report.terminal.lines import put_head
 from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
-from kvtool.report.terminal.prompt_diffs.ruler import print_ruler
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Spot, Trial
 from kvtool.text.terminal.console import (
@@ -23,30 +26,33 @@ from kvtool.text.terminal.console import (
     put_field,
     sanitize,
 )
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.table import Column, table
 from kvtool.text.tokens.prompt import Ids
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+
 _LABEL = 13
 _CONTEXT_BEFORE, _CONTEXT_AFTER = 4, 8
 _MOST_NAMED = 8
+_CELL_STYLES = {"=": "green", "X": "bold red", "~": "yellow", "#": "magenta"}
+_LEGEND = [("=", "reusable"), ("X", "first difference"), ("~", "same text, lost"), ("#", "differs")]
+_LEGEND_EQUAL = [("=", "reusable"), ("~", "same text, computed again"), ("#", "in the second prompt only")]
 
 
 def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True) -> None:
     """Header, totals, ruler, the first difference and what moving it gives, in lines no wider than the console."""
     plain = ascii_only(console)
-    separator = " | " if plain else " · "
     a, b = (shown_path(name, plain) for name in (diff.name_a, diff.name_b))
     parts = [
         f"kvtool diff-prompts {a} {b}",
         f"block {diff.block_size}",
-        sanitize(diff.tokenizer, ascii_only=plain),
+        diff.tokenizer,
         f"{diff.length_a:,} vs {diff.length_b:,} tokens",
     ]
-    for line in pack((part for part in parts if part), console.width, separator=separator, indent=2):
-        put(console, line, "bold")
+    put_head(console, parts)
     put(console)
     _totals(console, diff)
     if diff.length_b and not is_plain(console):
@@ -67,12 +73,8 @@ def _quoted(path: str, plain: bool) -> str:
     return path if path == "-" else shlex.quote(shown_path(path, plain))
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def _totals(console: Console, diff: PromptDiff) -> None:
-    reusable = f"{_plural(diff.reuse.tokens, 'token')}, {diff.reuse.blocks:,} of {_plural(diff.blocks, 'block')}"
+    reusable = f"{plural(diff.reuse.tokens, 'token')}, {diff.reuse.blocks:,} of {plural(diff.blocks, 'block')}"
     first = "" if diff.first is None else f"first difference: token {diff.first.token:,}"
     row = f"  {'Reusable':<{_LABEL - 2}}{reusable}"
     if is_plain(console):
@@ -85,7 +87,7 @@ def _totals(console: Console, diff: PromptDiff) -> None:
         put(console, row)
     if first:
         put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
-    lost = f"{_plural(diff.lost_tokens, 'token')}, {_plural(diff.lost_blocks, 'block')}"
+    lost = f"{plural(diff.lost_tokens, 'token')}, {plural(diff.lost_blocks, 'block')}"
     if diff.first is not None:
         lost += f"; {diff.same_tokens:,} of those tokens {'is' if diff.same_tokens == 1 else 'are'} the same text"
     label = "Lost" if diff.first is not None else "Computed"
@@ -139,10 +141,10 @@ def _first(console: Console, first: Difference, plain: bool, names: tuple[str, s
 def _volatile(first: Difference) -> str:
     for name, own, other in (("a", first.tokens_a, first.tokens_b), ("b", first.tokens_b, first.tokens_a)):
         if not other:
-            return f"{_plural(own, 'token')} in {name} only"
+            return f"{plural(own, 'token')} in {name} only"
     if first.tokens_a == first.tokens_b:
-        return f"{_plural(first.tokens_b, 'token')} {'differs' if first.tokens_b == 1 else 'differ'}"
-    return f"{first.tokens_a:,} vs {_plural(first.tokens_b, 'token')}"
+        return f"{plural(first.tokens_b, 'token')} {'differs' if first.tokens_b == 1 else 'differ'}"
+    return f"{first.tokens_a:,} vs {plural(first.tokens_b, 'token')}"
 
 
 def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
@@ -188,7 +190,7 @@ def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
 
 
 def _unavoidable(diff: PromptDiff) -> str:
-    tokens = _plural(diff.lost_tokens, "token")
+    tokens = plural(diff.lost_tokens, "token")
     if diff.length_b % diff.block_size:
         fill = "fills" if diff.lost_tokens == 1 else "fill"
         return f"The last {tokens} {fill} no whole block, and only whole blocks are shared."
@@ -215,7 +217,7 @@ def _trial(trial: Trial, b: str, room: int) -> str:
     what = what[:1].upper() + what[1:]
     if trial.gained_blocks <= 0:
         return f"{what}: no gain" + (f" ({trial.gained_blocks:,} blocks)" if trial.gained_blocks else "")
-    tokens, blocks = _plural(trial.reuse.tokens, "token"), _plural(trial.reuse.blocks, "block")
+    tokens, blocks = plural(trial.reuse.tokens, "token"), plural(trial.reuse.blocks, "block")
     result = f"{what}: {tokens} reusable, {blocks} (+{trial.gained_blocks:,})"
     return result if cell_width(result) <= room else result.replace(" reusable,", ",")
 
@@ -277,3 +279,74 @@ def print_tokens(
     put(console)
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
+
+
+def cells(diff: PromptDiff) -> list[str]:
+    """Two characters for each block of the second prompt, one for each half; a half without tokens is blank."""
+    size, length = diff.block_size, diff.length_b
+    same = np.zeros(length, dtype=bool)
+    for run in diff.runs:
+        same[run.b_start : run.b_start + run.length] = True
+    first = diff.first.token if diff.first is not None else -1
+
+    def half(start: int, stop: int) -> str:
+        stop = min(stop, length)
+        if start >= stop:
+            return " "
+        if start <= first < stop:
+            return "X"
+        return "~" if same[start:stop].all() else "#"
+
+    result = ["=="] * diff.reuse.blocks
+    for start in range(diff.reuse.tokens, length, size):
+        if size == 1:
+            result.append(half(start, start + 1) * 2)
+        else:
+            middle = start + (size + 1) // 2
+            result.append(half(start, middle) + half(middle, start + size))
+    return result
+
+
+def print_ruler(console: Console, diff: PromptDiff, plain: bool) -> None:
+    """The ruler, elided around the difference where the width asks for it, and a legend of the marks in it."""
+    from rich.text import Text
+
+    drawn = cells(diff)
+    at = min(diff.first.block if diff.first is not None else diff.reuse.blocks, len(drawn) - 1)
+    groups = _groups(len(drawn), at, (console.width - 8) // 4)
+    gap = " ... " if plain else " ··· "
+    numbers, row = "  block ", Text(" " * 8)
+    for index, group in enumerate(groups):
+        if index:
+            row.append(gap, "dim")
+        for block in group:
+            place = cell_width(row.plain) + (1 if len(str(block)) < 4 else 0)
+            if place > len(numbers) or (place == len(numbers) and numbers.endswith(" ")):
+                numbers = numbers.ljust(place) + f"{block}"
+            row.append("[", "dim")
+            for mark, marks in groupby(drawn[block]):
+                row.append("".join(marks), _CELL_STYLES.get(mark, ""))
+            row.append("]", "dim")
+    put(console, numbers, "dim")
+    put(console, row)
+    used = {mark for cell in drawn for mark in cell}
+    legend = _LEGEND if diff.first is not None else _LEGEND_EQUAL
+    for line in pack((f"{mark} {text}" for mark, text in legend if mark in used), console.width - 8, separator="   "):
+        put(console, " " * 8 + line, "dim")
+
+
+def _groups(count: int, at: int, room: int) -> list[range]:
+    """Which blocks are drawn: all, or the first, those around the difference, and the last."""
+    if count <= room:
+        return [range(count)]
+    room = max(room - 3, 3)  # two gaps of five cells each
+    tail = 3 if room >= 9 else 1
+    head = room - tail
+    if at < head - 2:
+        return [range(head), range(count - tail, count)]
+    first = 2 if room >= 9 else 1
+    middle = max(room - first - tail, 1)
+    start = max(min(at - middle // 2, count - tail - middle), first)
+    if start + middle >= count - tail:
+        return [range(first), range(start, count)]
+    return [range(first), range(start, start + middle), range(count - tail, count)]

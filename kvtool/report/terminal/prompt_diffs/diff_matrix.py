@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kvtool.report.terminal.lines import put_head
 from kvtool.report.terminal.prompt_diffs.diff import place_of
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Branch, BranchDifference, ManyDiff
@@ -15,10 +16,8 @@ from kvtool.text.terminal.console import (
     cell_width,
     fold,
     is_plain,
-    pack,
     put,
     put_field,
-    sanitize,
     say,
 )
 from kvtool.text.terminal.numbers import percent, plural
@@ -53,10 +52,9 @@ def print_many(console: Console, diff: ManyDiff) -> None:
         "kvtool diff-prompts",
         f"{len(diff.prompts)} prompts",
         f"block {diff.block_size}",
-        sanitize(diff.tokenizer, ascii_only=plain),
+        diff.tokenizer,
     ]
-    for line in pack((part for part in parts if part), console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, parts)
     put(console)
     if diff.shared_blocks is not None:
         _legend(console, diff, range(len(diff.prompts)), plain)

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 
 from kvtool.measure.bench.bench_result import BenchResult
 from kvtool.measure.bench.cases import StepCase
+from kvtool.report.terminal.lines import put_command, put_head
 from kvtool.report.terminal.next_command import shell_lines
+from kvtool.results.documents.bench import Misses
 from kvtool.results.documents.calibrated import Residuals
-from kvtool.text.terminal.console import ascii_only, bar, fold, pack, put, sanitize
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.results.documents.server_bench import ServerBench, TimedPrompt
+from kvtool.text.terminal.console import ascii_only, bar, fold, pack, put, sanitize, say
+from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.text.terminal.table import Column, put_table
 from kvtool.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BAR = 20
@@ -23,6 +27,7 @@ _MOST_LEFT_OUT = 6
 _DISTURBED = 1.25
 _BUSY = 0.5
 _BEYOND = 3.0
+_EXAMPLE = "workloads/support-bot.yaml"
 
 
 def print_bench(console: Console, result: BenchResult, todo: str, command: Sequence[str]) -> None:
@@ -292,3 +297,46 @@ def _rate(value: float, unit: str) -> str:
     scale, prefix = _unit(value)
     number = value / scale
     return f"{number:,.{0 if number >= 100 else 1 if number >= 10 else 2}f} {prefix}{unit}"
+
+
+def print_server_bench(console: Console, bench: ServerBench, output: str | None) -> None:
+    """Seconds by length and hits, the line that was fitted and its error; what to do with the file."""
+    head = [
+        f"kvtool bench --server {bench.source}",
+        bench.model,
+        f"{bench.requests:,} prompts, {bench.tokens:,} tokens",
+    ]
+    put_head(console, head)
+    put(console)
+    columns = [Column("prompt"), Column("cached"), Column("quartile"), Column("slowest"), Column("fitted")]
+    put_table(console, columns, [_row(point) for point in bench.points])
+    put(console)
+    fitted = bench.fitted
+    for text in (
+        (
+            f"seconds = {fitted.a_s:.3g} + {fitted.b_s_per_token:.3g} a computed token"
+            f" + {fitted.c_s_per_token_pair:.3g} for each token that one attends to"
+        ),
+        f"each held out in turn  {_missed(bench.held_out)}; in the fit {_missed(bench.fit)}",
+        *(
+            [f"latency model  {_missed(bench.calibration_held_out)} on those held out"]
+            if bench.calibration_held_out is not None
+            else []
+        ),
+    ):
+        say(console, text, hang=2)
+    put(console)
+    put(console, "Next:", "dim")
+    command = ["kvtool", "bench", "--server", bench.source, "-o", "server.json"]
+    if output is not None:
+        command = ["kvtool", "profile", _EXAMPLE, "--server", bench.source, "--calibration", output]
+    put_command(console, command, "dim")
+
+
+def _row(point: TimedPrompt) -> list[str]:
+    times = (point.seconds, point.slowest_s, point.fitted_s)
+    return [f"{point.prompt_tokens:,}", f"{point.cached_tokens:,}", *map(duration, times)]
+
+
+def _missed(misses: Misses) -> str:
+    return f"off by {percent(misses.median)} in the median, {percent(misses.worst)} at most"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvtool.report.terminal.lines import put_head
 from kvtool.results.documents.beside_server import BesideServer
-from kvtool.text.terminal.console import ascii_only, fold, pack, put, sanitize
+from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
 
@@ -20,8 +21,7 @@ def print_beside(console: Console, beside: BesideServer) -> None:
     plain = ascii_only(console)
     names = [sanitize(name, ascii_only=plain) for name in (beside.report, beside.source)]
     head = [f"kvtool compare {names[0]} with {names[1]}", f"{beside.server}, {beside.span}"]
-    for line in pack(head, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, head)
     put(console)
     served, predicted = beside.served, beside.predicted
     rows = [
@@ -33,8 +33,7 @@ def print_beside(console: Console, beside: BesideServer) -> None:
     put_table(console, [Column("", "<"), Column("predicted"), Column("served")], rows)
     put(console)
     for text, style in _lines(beside):
-        for line in fold(f"  {text}", console.width, indent=4):
-            put(console, line, style)
+        say(console, text, hang=2, style=style)
 
 
 def _lines(beside: BesideServer) -> list[tuple[str, str | None]]:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kvtool.report.terminal.lines import put_head
 from kvtool.results.documents.watched import ObservedTimes, ServerCounts, WatchDocument, WatchedEvents
-from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, pack, put, sanitize
+from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, pack, put, sanitize, say
 from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.text.terminal.table import Column, put_table
 
@@ -23,7 +24,7 @@ _NONE = "-"
 def print_watched(console: Console, seen: WatchDocument, *, window: float) -> None:
     """The whole look: whose, rates of the window, sums, times, and what the server's log prints."""
     plain = ascii_only(console)
-    _print_head(console, seen, plain)
+    _print_head(console, seen)
     put(console)
     _print_rate(console, seen, plain)
     columns = [
@@ -41,11 +42,9 @@ def print_watched(console: Console, seen: WatchDocument, *, window: float) -> No
     for line in pack(_now(seen), console.width, separator=" | " if plain else " · ", indent=4):
         put(console, f"  {line}" if len(line) + 2 <= console.width else line)
     for text in _events(seen.events, plain):
-        for line in fold(f"  {text}", console.width, indent=4):
-            put(console, line)
+        say(console, text, hang=2)
     for note in _notes(seen):
-        for line in fold(f"  {note}", console.width, indent=4):
-            put(console, line, "dim")
+        say(console, note, hang=2, style="dim")
 
 
 def watched_line(seen: WatchDocument, *, window: float) -> str:
@@ -66,18 +65,17 @@ def watched_line(seen: WatchDocument, *, window: float) -> str:
     return f"{clock}  {'; '.join(parts)}"
 
 
-def _print_head(console: Console, seen: WatchDocument, plain: bool) -> None:
-    models = ", ".join(sanitize(model, ascii_only=plain) for model in seen.models[:3])
+def _print_head(console: Console, seen: WatchDocument) -> None:
+    models = ", ".join(seen.models[:3])
     more = f" and {len(seen.models) - 3} more" if len(seen.models) > 3 else ""
     head = [
-        f"kvtool watch {sanitize(seen.source, ascii_only=plain)}",
+        f"kvtool watch {seen.source}",
         seen.server,
         *([f"{models}{more}"] if models else []),
         *([plural(seen.engines, "engine")] if seen.engines > 1 else []),
         *([f"{seen.since_attach.seconds:,.0f} s attached"] if seen.since_attach.seconds else []),
     ]
-    for line in pack(head, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    put_head(console, head)
     if seen.message:
         style = "bold red" if seen.state in ("no answer", "several servers") else "yellow"
         for line in fold(f"  {seen.state}: {seen.message}", console.width, indent=4):

@@ -1,0 +1,1 @@
+"""Markdown: a comment on a pull request."""

@@ -1,0 +1,107 @@
+"""Causes of the losses of each group, and the gain of a fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kvtool.diagnose.findings import WORTH_TELLING
+from kvtool.report.views.section import Section, Table, TableColumn
+from kvtool.results.report import Cause, Group, Report
+from kvtool.text.terminal.numbers import percent
+
+_MOST_GROUPS = 10
+_MOST_ROWS = 8
+_LEGEND = (
+    "Blame: tokens that it blocks first. Share: each token split among all that block it. Both sum to what is lost."
+)
+_RATES = "Alone and so far: the hit rate, measured with this fix alone, and with it and those above."
+_COLUMNS = (
+    TableColumn("Place", "code", cut=True),
+    TableColumn("Code", "word"),
+    TableColumn("Values", "number", only="pages"),
+    TableColumn("Requests", "number", only="pages"),
+    TableColumn("Blame", "number"),
+    TableColumn("Share", "number"),
+    TableColumn("Alone", "number"),
+    TableColumn("So far", "number"),
+    TableColumn("What varies", "prose", keep=0),
+    TableColumn("Proof", only="pages"),
+)
+_ALONE, _SO_FAR = 6, 7
+
+
+def view(report: Report) -> Section | None:
+    """Return a table for each group, the largest loss first; a single cause is for pages only, as its finding says all of it."""
+    by_group: dict[str, list[Cause]] = {}
+    for cause in report.causes:
+        by_group.setdefault(cause.group, []).append(cause)
+    groups = [group for group in report.groups if costliest_causes(group, by_group.get(group.name, []))]
+    groups.sort(key=lambda group: -_lost(group, by_group[group.name]))
+    # Those of several causes are first: all of the terminal's tables are among the first ones.
+    groups.sort(key=lambda group: len(costliest_causes(group, by_group[group.name])) < 2)
+    tables = [_table(group, by_group[group.name]) for group in groups[:_MOST_GROUPS]]
+    if not tables:
+        return None
+    shown = [table for table in tables if table.only == "all"] or tables
+    notes = [_LEGEND + (f" {_RATES}" if any(_has_rates(table) for table in shown) else "")]
+    if len(groups) > len(tables):
+        notes.append(f"{len(groups) - len(tables):,} more groups left out; the JSON has them all.")
+    last = tables.index(shown[-1])
+    tables[last] = replace(tables[last], notes=tuple(notes))
+    return Section("causes", "Causes and what fixing them unlocks", tables=tables)
+
+
+def costliest_causes(group: Group, causes: Iterable[Cause]) -> list[Cause]:
+    """Return the causes that have a row: those with a fix, and those that block a noticeable part of the group's tokens."""
+    least = WORTH_TELLING * group.prompt_tokens
+    return [row for row in causes if row.unlock is not None or row.blame_tokens >= least][:_MOST_ROWS]
+
+
+def _lost(group: Group, causes: Iterable[Cause]) -> int:
+    return sum(cause.share_tokens for cause in causes) + group.causes_left_out.share_tokens
+
+
+def _has_rates(table: Table) -> bool:
+    return any(column.head == "Alone" for column in table.columns)
+
+
+def _table(group: Group, causes: list[Cause]) -> Table:
+    rows, lost = costliest_causes(group, causes), _lost(group, causes)
+    fixed = [row.unlock for row in rows if row.unlock is not None]
+    cells = [_cells(row) for row in rows]
+    if group.causes_left_out.causes + len(causes) > len(rows):
+        blame, share = lost - sum(row.blame_tokens for row in rows), lost - sum(row.share_tokens for row in rows)
+        cells.append(("(others)", "", "", "", f"{blame:,}", f"{share:,}", "", "", "", ""))
+    kept = [place for place in range(len(_COLUMNS)) if fixed or place not in (_ALONE, _SO_FAR)]
+    rate = f" (hit rate {percent(fixed[0].before)})" if fixed else ""
+    return Table(
+        f"Causes of {lost:,} lost tokens in {group.name}{rate}",
+        tuple(_COLUMNS[place] for place in kept),
+        [tuple(row[place] for place in kept) for row in cells],
+        only="all" if len(rows) > 1 else "pages",
+        titled=True,
+    )
+
+
+def _cells(cause: Cause) -> tuple[str, ...]:
+    unlock = cause.unlock
+    return (
+        _place(cause),
+        cause.code,
+        f"{cause.distinct_values:,}",
+        f"{cause.requests:,}",
+        f"{cause.blame_tokens:,}",
+        f"{cause.share_tokens:,}",
+        *(("", "") if unlock is None else (percent(unlock.alone), percent(unlock.after))),
+        f"{cause.variable}, {cause.name}" if cause.variable is not None else cause.name,
+        "not tried or no gain" if unlock is None else f"{unlock.order}. {unlock.tier}",
+    )
+
+
+def _place(cause: Cause) -> str:
+    """Return a line of a file that people edit, or the part of a logged request and the line in it."""
+    if cause.in_source:
+        return f"{cause.path}:{cause.line}"
+    part = cause.part or cause.path
+    return f"{part}, line {cause.line_in_text + 1:,}" if cause.line_in_text else part

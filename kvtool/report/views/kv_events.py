@@ -1,0 +1,50 @@
+"""KV events of a server: reuse there beside predicted reuse, and the sessions that eviction cost most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvtool.report.views.section import Section
+from kvtool.results.event_reads import EventReads
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import duration, plural
+
+_NAMED = 3
+_LONGEST = 40
+
+
+def view(report: Report) -> Section | None:
+    """Return whether they agree, what was evicted, who lost by it, and why something is not known."""
+    events = report.kv_events
+    if events is None:
+        return None
+    return Section("kv-events", "KV events of the server", settings=list(_lines(events)), notes=tuple(events.notes))
+
+
+def _lines(events: EventReads) -> Iterator[tuple[str, str]]:
+    if events.requests_known:
+        of = plural(events.requests_known, "request")
+        agreed = f"{events.requests_agree:,} of {of} reused what is predicted"
+        unknown = f"; {events.requests_unknown:,} not known" if events.requests_unknown else ""
+        yield "KV events", f"{agreed}: {events.reused_tokens:,} tokens, predicted {events.predicted_tokens:,}{unknown}"
+    else:
+        yield "KV events", "no request can be compared"
+    if events.differ:
+        shown = (f"{_name(one.id)} {one.predicted_tokens:,}, {one.reused_tokens:,}" for one in events.differ[:_NAMED])
+        left = events.requests_known - events.requests_agree - _NAMED
+        yield "Differ", f"{'; '.join(shown)}{f'; {left:,} more' if left > 0 else ''} (predicted, reused)"
+    age = ""
+    if events.age_p50_s is not None and events.age_p90_s is not None:
+        age = f" at an age of {duration(events.age_p50_s)}, {duration(events.age_p90_s)} (p50, p90)"
+    again = ""
+    if events.stored_again_blocks:
+        again = f"; {events.stored_again_blocks:,} stored again, {events.lost_tokens:,} tokens that could have hit"
+    yield "Evicted", f"{events.evicted_blocks:,} of {plural(events.stored_blocks, 'block')}{age}{again}"
+    losers = [(one.session, one.lost_tokens) for one in events.sessions if one.session is not None]
+    if losers:
+        shown = (f"{_name(session)} {tokens:,}" for session, tokens in losers[:_NAMED])
+        yield "Lost most", f"{'; '.join(shown)} tokens"
+
+
+def _name(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -1,0 +1,102 @@
+"""Blocks of a report: one file and one line make one that the terminal, HTML and Markdown show, each with its own escapes."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kvtool.report import views
+from kvtool.report.html import page
+from kvtool.report.markdown import comment
+from kvtool.report.registry import FORMATS
+from kvtool.report.terminal import profile
+from kvtool.report.terminal.render import print_section, print_table
+from kvtool.report.views import order
+from kvtool.report.views.order import Block
+from kvtool.report.views.section import Missing, Section, Table, TableColumn
+from kvtool.report.write_options import WriteOptions
+from kvtool.results.report import Report
+from kvtool.text.terminal.console import cell_width, make_console
+from tests.made_results import group, report, result
+
+HOSTILE = "<b>|`\x1b[31m"
+_LISTS = (order.COST, order.TOKENS, order.ENGINE, (order.CAUSES, order.TURNS, order.CONFIG, order.LOGITS))
+
+
+def _view(shown: Report) -> Section:
+    columns = (
+        TableColumn("Thing", "code", cut=True),
+        TableColumn("Number of it", "number", "no."),
+        TableColumn("For pages", only="pages"),
+        TableColumn("For screens", only="terminal"),
+    )
+    table = Table("Made up", columns, [(HOSTILE, "1,234", "on a page", "on a screen")], more=3)
+    lead = (f"{shown.totals.requests} requests.",)
+    return Section("made-up", "A block that is new", lead, [table], notes=("A note.",), missing=Missing("Nothing yet."))
+
+
+@pytest.fixture
+def new_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("made_up")
+    module.__dict__["view"] = _view
+    monkeypatch.setitem(sys.modules, "kvtool.report.views.made_up", module)
+    for user in (page, comment, profile):
+        monkeypatch.setattr(user, "TOKENS", (*order.TOKENS, Block("made_up")))
+
+
+@pytest.mark.usefixtures("new_block")
+@pytest.mark.parametrize(
+    ("name", "escaped", "head", "own", "other"),
+    [
+        ("text", "<b>|`\\x1b[31m", "no.", "on a screen", "on a page"),
+        ("markdown", "``<b>\\|`\\x1b[31m``", "Number of it", "on a page", "on a screen"),
+        ("html", "&lt;b&gt;|`\\x1b[31m", "Number of it", "on a page", "on a screen"),
+    ],
+)
+def test_a_new_block_is_shown_by_every_format(name: str, escaped: str, head: str, own: str, other: str) -> None:
+    made = report(group())
+    if name == "text":
+        stream = StringIO()
+        profile.print_profile(make_console(file=stream, width=100, color="never"), made)
+        shown = stream.getvalue()
+    else:
+        shown = FORMATS[name].write(result("none", "", made), WriteOptions())
+    for text in ("A block that is new", "10 requests.", "A note.", "Nothing yet.", "3 more rows left out", "1,234"):
+        assert text in shown
+    assert escaped in shown
+    assert head in shown
+    assert own in shown
+    assert other not in shown
+
+
+def test_every_block_has_a_view_and_every_view_is_listed() -> None:
+    names = [block.name for blocks in _LISTS for block in blocks]
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert callable(import_module(f"kvtool.report.views.{name}").view)
+    files = {path.stem for path in Path(views.__path__[0]).glob("*.py")}
+    with_view = {name for name in files if name != "__init__" and _is_profile_view(name)}
+    assert with_view == set(names)
+
+
+def _is_profile_view(name: str) -> bool:
+    view = getattr(import_module(f"kvtool.report.views.{name}"), "view", None)
+    return view is not None and view.__annotations__.get("report") == "Report"
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_a_section_fits_into_any_terminal(width: int) -> None:
+    stream = StringIO()
+    rows = [("a/long/path/to/some/file/of/prompts.j2:1234", f"{number:,}", "", "") for number in (5, 123_456)]
+    section = _view(report(group()))
+    table = Table("Made up", section.tables[0].columns, rows)
+    console = make_console(file=stream, width=width, color="never")
+    print_section(console, section)
+    print_table(console, table)
+    assert max(map(cell_width, stream.getvalue().splitlines())) <= width
+    assert stream.getvalue().count(":1234") == 2
