@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from os.path import realpath
@@ -27,9 +28,8 @@ from kvtool.lint.findings.merged_findings import told_at_templates
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.lint_jobs import judge_all
 from kvtool.lint.folders.unused_texts import without_unused
-from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
-from kvtool.lint.replaced_marks import with_marks
 from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
 from kvtool.text.files.text_files import read_text
@@ -38,6 +38,11 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.yaml.named_files import named_files
 
 FOREIGN = "no workload (it has no `groups:`), and no prompts in a form that kvtool lint reads"
+_REPLACED = re.compile(r"\.replace\(\s{0,200}([\"'])([^\"'\\\n]{3,60})\1\s{0,80},\s{0,200}+(?![fFrR]?[\"'])")
+_MARK = re.compile(
+    r"[\[<{(%$#@_*|!~]{1,4}\s?[A-Za-z][\w .-]{1,40}?\s?[\]>})%$#@_*|!~]{1,4}|[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){1,6}"
+)
+"""A name between signs, or in capitals with `_` in it."""
 
 
 def lint(
@@ -129,7 +134,7 @@ def _read_texts(
     finder = Finder(options, load)
     passed: dict[str, TextInput] = {}
     while texts:
-        texts = with_marks(texts)
+        texts = _with_marks(texts)
         judged = _judged(texts, finder, options, cache)
         more: list[str] = []
         for one, found in zip(texts, judged, strict=True):
@@ -263,3 +268,22 @@ def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, 
         on_run=lambda name: progress.stage(f"probe: {name}"),
     )
     return run_probe(spec, probe_options)
+
+
+def _with_marks(texts: Sequence[TextInput]) -> list[TextInput]:
+    """The texts, where those without placeholders of another form know which marks in them the code among them replaces."""
+    marks = {
+        found[2]
+        for one in texts
+        if one.kind == "python" and ".replace(" in one.text
+        for found in _REPLACED.finditer(one.text)
+        if _MARK.fullmatch(found[2])
+    }
+    return [_marked(one, marks) for one in texts] if marks else list(texts)
+
+
+def _marked(one: TextInput, marks: set[str]) -> TextInput:
+    if one.kind == "python" or one.style in (DATA, "jinja", "format", "mustache"):
+        return one
+    held = tuple(sorted(mark for mark in marks if mark in one.text))
+    return replace(one, style="marks", marks=held) if held else one

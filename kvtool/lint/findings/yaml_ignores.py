@@ -11,7 +11,8 @@ from pathlib import Path
 
 from kvtool.lint.findings.ignore_comments import Ignore, IgnoredLines, between, parse_ignore
 from kvtool.text.files.root_folder import RootFolder
-from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode, parse_yaml_data
+from kvtool.text.files.yaml_document import parse_yaml_data
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 from kvtool.workload.yaml.named_files import FILE_KEYS, matching_files, nodes_of, values_of
 
 _COMMENT = re.compile(r"(?:(?<=[ \t\n])|^)#[^\r\n]*kvtool:[^\r\n]*", re.MULTILINE)

@@ -12,7 +12,8 @@ from typing import Literal
 from kvtool.lint.skeleton import JINJA_MARK, style_of
 from kvtool.text.files.json_nodes import parse_json_nodes
 from kvtool.text.files.yaml_characters import WrittenCharacters
-from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode, parse_yaml_data
+from kvtool.text.files.yaml_document import parse_yaml_data
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 from kvtool.text.traced import Origin, Traced
 
 Style = Literal["", "jinja", "format", "marks", "dollar", "mustache"]
