@@ -17,7 +17,7 @@ from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.front_matter import body_start
-from kvtool.lint.python.source_encoding import python_text
+from kvtool.lint.python.python_source import python_text
 from kvtool.text.files.text_files import file_bytes, read_text
 from kvtool.text.files.yaml_document import parse_yaml_data
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES

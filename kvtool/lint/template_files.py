@@ -14,14 +14,13 @@ from jinja2.exceptions import TemplateSyntaxError
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.evidence.data_blocks import label_before
 from kvtool.lint.evidence.placeholders import doubt_of, placeholder, section, unnamed, words_of
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
+from kvtool.lint.evidence.surrounding_text import label_before
 from kvtool.lint.evidence.volatile_calls import TEMPLATE_CLOCK, called, named
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
-from kvtool.lint.template_places import TemplatePlaces
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, TemplatePlaces, placeholders, text_nodes
 from kvtool.text.line_index import LineIndex
-from kvtool.text.templates.parsed_environment import ParsedEnvironment
+from kvtool.text.templates.code_generator import ParsedEnvironment
 from kvtool.text.traced import Origin, Traced
 
 _DEEPEST_MACRO = 4

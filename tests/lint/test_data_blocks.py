@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.lint.evidence.data_blocks import label_before, with_data
 from kvtool.lint.evidence.prompt_evidence import reads_as
+from kvtool.lint.evidence.surrounding_text import label_before, with_data
 from kvtool.results.finding import Finding
 from tests.lint.found import made_findings, static_findings, text_template
 

@@ -12,8 +12,7 @@ from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
 from kvtool.lint.python.package import ClassCode, FunctionCode, Module, PythonFiles
-from kvtool.lint.python.program_prompts import ToldTexts
-from kvtool.lint.python.text_collections import apart, elements_told
+from kvtool.lint.python.program_prompts import ToldTexts, apart, elements_told
 from kvtool.lint.python.text_values import (
     Callee,
     Instance,
