@@ -22,7 +22,7 @@ from docs.generators.shell import Shell, one_tokenizer
 from docs.generators.shell import commands as shell_commands
 from kvtool.config.file_model import Config
 from kvtool.diagnose import codes
-from kvtool.text.files.yaml_nodes import load_yaml
+from kvtool.text.files.yaml_document import load_yaml
 from kvtool.workload.logs.files.file_kinds import FILE_KINDS
 from kvtool.workload.logs.records.known_formats import RECORD_FORMATS
 from kvtool.workload.yaml.schema import GroupSpec, Workload

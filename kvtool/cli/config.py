@@ -62,7 +62,7 @@ class ConfigCommand(Command):
 def _workload(path: str) -> WorkloadFile:
     from kvtool.config.option_values import WorkloadFile
     from kvtool.diagnose import codes
-    from kvtool.text.files.yaml_nodes import load_yaml
+    from kvtool.text.files.yaml_document import load_yaml
     from kvtool.workload.yaml.validate import validate
 
     document = load_yaml(path)

@@ -15,7 +15,8 @@ from kvtool.config.loading import ConfigFile
 from kvtool.config.option import Table, Value
 from kvtool.engine.prediction.accelerators import find_accelerator
 from kvtool.errors import Place
-from kvtool.text.files.yaml_nodes import Path, Scalar, YamlDocument
+from kvtool.text.files.yaml_document import Path, YamlDocument
+from kvtool.text.files.yaml_nodes import Scalar
 from kvtool.workload.yaml.schema import Workload
 
 Kind = Literal["flag", "variable", "workload", "config", "default"]

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from kvtool.diagnose.codes.kv121 import KV121
 from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.text.invisible_characters import FORMAT, JOINERS, KINDS_OF_SPACE
-from kvtool.text.look_alike import as_latin, ascii_signs, compatible
+from kvtool.text.look_alike import FORMAT, JOINERS, KINDS_OF_SPACE, as_latin, ascii_signs, compatible
 
 _INVISIBLE = re.compile(f"[{FORMAT}{JOINERS}]")
 _SPACES = re.compile(f"[{KINDS_OF_SPACE}\t]")

@@ -2,37 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.evidence.agent_profiles import WrittenIn, without_profiles
-from kvtool.lint.evidence.data_blocks import with_data
-from kvtool.lint.evidence.late_texts import without_late
-from kvtool.lint.evidence.prompt_evidence import Belief
+from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt, reads_as
+from kvtool.lint.evidence.surrounding_text import WrittenIn, with_data, without_late, without_profiles
 from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignored_findings import read_ignores
 from kvtool.lint.findings.line_moves import movable
 from kvtool.lint.findings.template_findings import found_losses
 from kvtool.lint.folders.file_dependencies import Uses
-from kvtool.lint.folders.prompt_files import template_belief
-from kvtool.lint.folders.scaffold_templates import makes_a_file
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.lint_inputs import DATA, TextInput
 from kvtool.lint.python.built_prompts import PythonPrompts
 from kvtool.lint.python.varying_texts import judged
-from kvtool.lint.skeleton import Node
-from kvtool.lint.template_files import jinja_template, marked_template, placeholder_count, traced_template
+from kvtool.lint.skeleton import Node, leaves
+from kvtool.lint.template_files import (
+    is_chat_template,
+    jinja_template,
+    marked_template,
+    placeholder_count,
+    traced_template,
+)
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.schema import EngineOptions
+
+_PLACEHOLDER_NAME = re.compile(r"\{\{[^{}/]+\}\}")
+_JINJA_TAG = re.compile(r"\{%[-+]?\s*\w")
+
+
+def makes_a_file(path: str, error: KvtoolError) -> bool:
+    """Whether a file with this error is such a template: its name or that of a folder holds a placeholder, or the line that
+    cannot be read has a tag of Jinja."""
+    excerpt = error.place.excerpt if error.place is not None else None
+    return _PLACEHOLDER_NAME.search(path) is not None or _JINJA_TAG.search(excerpt or "") is not None
+
+
+_SETTING = re.compile(r"^[ \t]{0,12}[\w.-]{1,60}[ \t]{0,20}=(?:[ \t]|$)", re.MULTILINE)
+_SECTION = re.compile(r"^\[{1,2}[\w.\" -]{1,80}\]{1,2}[ \t]*$", re.MULTILINE)
+_LEAST_SETTINGS = 3
+
+
+def template_belief(one: TextInput, prompts: Iterable[Iterable[Node]]) -> Belief:
+    """Whether a template is one of a prompt: one that reads like code, markup or settings is none: most templates make files."""
+    if _makes_settings(one.text):
+        return Belief.NO
+    if one.style == "jinja" and is_chat_template(one.text):
+        return Belief.STRONG
+    text = "".join(leaf for nodes in prompts for leaf in leaves(nodes) if isinstance(leaf, str))
+    name = PurePath(one.path).name.partition(".")[0]
+    if file_says_prompt(one.path) or name_says_prompt(name.replace("-", "_")):
+        return belief(Evidence.NAME, text)
+    return Belief.STRONG if reads_as(text) >= 0 else Belief.NO
+
+
+def _makes_settings(text: str) -> bool:
+    """Whether a template makes a file of settings: half of its lines set something, in sections."""
+    settings, sections = len(_SETTING.findall(text)), len(_SECTION.findall(text))
+    lines = sum(1 for line in text.splitlines() if line.strip() and "{%" not in line)
+    return bool(sections) and settings >= _LEAST_SETTINGS and 2 * (settings + sections) >= lines
+
 
 _LEAST_BLOCKS = {"python": (3, 4, 8)}
 """Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""

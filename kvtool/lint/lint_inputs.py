@@ -17,9 +17,9 @@ from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.front_matter import body_start
-from kvtool.lint.python.source_encoding import python_text
+from kvtool.lint.python.python_source import python_text
 from kvtool.text.files.text_files import file_bytes, read_text
-from kvtool.text.files.yaml_nodes import parse_yaml_data
+from kvtool.text.files.yaml_document import parse_yaml_data
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 
 InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from os.path import realpath
 from pathlib import Path
+from typing import BinaryIO
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import check_values
@@ -25,19 +28,23 @@ from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.findings.merged_findings import told_at_templates
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
-from kvtool.lint.folders.lint_jobs import judge_all
 from kvtool.lint.folders.unused_texts import without_unused
-from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
-from kvtool.lint.replaced_marks import with_marks
 from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.ahead.child import Child, second_process
 from kvtool.workload.yaml.named_files import named_files
 
 FOREIGN = "no workload (it has no `groups:`), and no prompts in a form that kvtool lint reads"
+_REPLACED = re.compile(r"\.replace\(\s{0,200}([\"'])([^\"'\\\n]{3,60})\1\s{0,80},\s{0,200}+(?![fFrR]?[\"'])")
+_MARK = re.compile(
+    r"[\[<{(%$#@_*|!~]{1,4}\s?[A-Za-z][\w .-]{1,40}?\s?[\]>})%$#@_*|!~]{1,4}|[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){1,6}"
+)
+"""A name between signs, or in capitals with `_` in it."""
 
 
 def lint(
@@ -129,7 +136,7 @@ def _read_texts(
     finder = Finder(options, load)
     passed: dict[str, TextInput] = {}
     while texts:
-        texts = with_marks(texts)
+        texts = _with_marks(texts)
         judged = _judged(texts, finder, options, cache)
         more: list[str] = []
         for one, found in zip(texts, judged, strict=True):
@@ -263,3 +270,82 @@ def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, 
         on_run=lambda name: progress.stage(f"probe: {name}"),
     )
     return run_probe(spec, probe_options)
+
+
+def _with_marks(texts: Sequence[TextInput]) -> list[TextInput]:
+    """The texts, where those without placeholders of another form know which marks in them the code among them replaces."""
+    marks = {
+        found[2]
+        for one in texts
+        if one.kind == "python" and ".replace(" in one.text
+        for found in _REPLACED.finditer(one.text)
+        if _MARK.fullmatch(found[2])
+    }
+    return [_marked(one, marks) for one in texts] if marks else list(texts)
+
+
+def _marked(one: TextInput, marks: set[str]) -> TextInput:
+    if one.kind == "python" or one.style in (DATA, "jinja", "format", "mustache"):
+        return one
+    held = tuple(sorted(mark for mark in marks if mark in one.text))
+    return replace(one, style="marks", marks=held) if held else one
+
+
+WORTH_IT = 400_000
+"""Characters from which on a second process pays."""
+_MOST_JOBS = 64
+_USUAL_JOBS = 2
+
+Judge = Callable[[TextInput], JudgedText]
+
+
+def judge_all(texts: Sequence[TextInput], judge: Judge, jobs: int | None) -> list[JudgedText]:
+    """What `judge` says of each; by up to `jobs` processes, None: by two where that pays and there are two cores."""
+    sizes = [len(one.text) for one in texts]
+    if not second_process(jobs, pays=sum(sizes) >= WORTH_IT) or len(texts) < 2:
+        return [judge(one) for one in texts]
+    count = min(jobs or _USUAL_JOBS, len(texts), _MOST_JOBS)
+    shares = list(_shares(sizes, count))
+    with ExitStack() as stack:
+        children: list[tuple[range, Child | None]] = []
+        for share in shares[1:]:
+            child = _begun([texts[number] for number in share], judge)
+            if child is not None:
+                stack.callback(child.close)
+            children.append((share, child))
+        results = [judge(texts[number]) for number in shares[0]]
+        for share, child in children:
+            found = [] if child is None else _received(child)
+            # What a process did not get to, because it was killed, is done here.
+            results += found[: len(share)]
+            results += [judge(texts[number]) for number in share[len(found) :]]
+    return results
+
+
+def _shares(sizes: Sequence[int], count: int) -> Iterator[range]:
+    """The files cut into `count` runs of about the same size: files of one folder stay together."""
+    total, start, passed = sum(sizes), 0, 0
+    for number, size in enumerate(sizes):
+        passed += size
+        left = count - 1
+        if count > 1 and number + 1 < len(sizes) and passed * count >= total:
+            yield range(start, number + 1)
+            total, start, passed, count = total - passed, number + 1, 0, left
+    yield range(start, len(sizes))
+
+
+def _begun(texts: Sequence[TextInput], judge: Judge) -> Child | None:
+    def work(stream: BinaryIO) -> None:
+        packed = [judge(one).packed().encode() for one in texts]
+        stream.writelines(line + b"\n" for line in packed)
+
+    try:
+        return Child(work)
+    except OSError:  # there is no room for another process
+        return None
+
+
+def _received(child: Child) -> list[JudgedText]:
+    """The results of a process that came whole."""
+    lines = child.stream.read().split(b"\n")
+    return [JudgedText.unpacked(line.decode()) for line in lines[:-1]]

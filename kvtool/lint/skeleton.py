@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.text.traced import Traced, TracedPlaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,3 +291,17 @@ def text_nodes(text: str, style: str, hole: Callable[[int, int, str], Node | Non
         at = stop
     nodes.append(text[at:])
     return [node for node in nodes if node != ""]
+
+
+class TemplatePlaces:
+    """The places of a template's parts; all of it stands in a file."""
+
+    def __init__(self, text: Traced) -> None:
+        self._places = TracedPlaces(text)
+
+    def at(self, start: int, stop: int) -> TemplatePlace:
+        """The place of `text[start:stop]`, as wide as it is on its first line."""
+        origin, line, column = self._places.position(start)
+        assert origin is not None
+        _, last, end = self._places.position(max(stop - 1, start))
+        return TemplatePlace(origin.path, line, column, max(end - column + 1, 1) if last == line else stop - start)

@@ -14,15 +14,13 @@ from jinja2.exceptions import TemplateSyntaxError
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.diagnose.codes.kv201 import OTHER
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.evidence.data_blocks import label_before
 from kvtool.lint.evidence.placeholders import doubt_of, placeholder, section, unnamed, words_of
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
+from kvtool.lint.evidence.surrounding_text import label_before
 from kvtool.lint.evidence.volatile_calls import TEMPLATE_CLOCK, called, named
-from kvtool.lint.replaced_marks import mark_pattern, name_of
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, placeholders, text_nodes
-from kvtool.lint.template_places import TemplatePlaces
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, TemplatePlaces, placeholders, text_nodes
 from kvtool.text.line_index import LineIndex
-from kvtool.text.templates.parsed_environment import ParsedEnvironment
+from kvtool.text.templates.code_generator import ParsedEnvironment
 from kvtool.text.traced import Origin, Traced
 
 _DEEPEST_MACRO = 4
@@ -44,13 +42,11 @@ _DOLLAR = re.compile(r"\$\{\s{0,8}[A-Za-z_]\w{0,99}")
 _CHAT_ONLY = re.compile(r"\b(?:add_generation_prompt|bos_token|eos_token|raise_exception|strftime_now)\b")
 
 
-def text_template(path: str, text: str, style: str) -> list[Node]:
-    """A text with `{name}` (`format`), `$name` (`dollar`) or other (`marks`) placeholders as nodes."""
-    return traced_template(Traced.of(text, Origin(path, text=text)), style)
-
-
 def traced_template(text: Traced, style: str) -> list[Node]:
-    """The same of a text that knows where it stands; without a style all of it is constant."""
+    """Return a text with `{name}` (`format`), `$name` (`dollar`) or other (`marks`) placeholders as nodes.
+
+    Without a style all of it is constant.
+    """
     plain = str.__str__(text)
     if not style:
         return [plain]
@@ -74,8 +70,8 @@ def marked_template(text: Traced, marks: Sequence[str]) -> list[Node]:
     """A text as nodes with a hole for each of the marks, which code replaces, and of what is written as other marks are."""
     plain = str.__str__(text)
     places = TemplatePlaces(text)
-    known = mark_pattern(marks)
-    spans = {(found.start(), found.end()): name_of(found[0]) for found in known.finditer(plain)}
+    known = _mark_pattern(marks)
+    spans = {(found.start(), found.end()): _mark_name(found[0]) for found in known.finditer(plain)}
     for start, stop, name in placeholders(plain, "marks"):
         if doubt_of(name) != "open" and not any(start < end and begin < stop for begin, end in spans):
             spans[start, stop] = name
@@ -88,6 +84,16 @@ def marked_template(text: Traced, marks: Sequence[str]) -> list[Node]:
         at = stop
     nodes.append(plain[at:])
     return [node for node in nodes if node != ""]
+
+
+def _mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
+    """What finds these marks; those in capitals only as whole words."""
+    return re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in sorted(marks, key=len, reverse=True)))
+
+
+def _mark_name(mark: str) -> str:
+    """What a mark names."""
+    return re.sub(r"\W+", "_", mark).strip("_")
 
 
 def placeholder_count(text: str, style: str) -> int:

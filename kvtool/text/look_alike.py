@@ -5,6 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 
+FORMAT = "\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
+"""They have no form of their own, and say nothing in any script."""
+JOINERS = "\u200c\u200d\ufe00-\ufe0f"
+"""No form of their own either, but between letters or in emoji they say how these are written."""
+KINDS_OF_SPACE = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+"""Spaces of other widths, and those at which no line is broken."""
+
+
 # Pairs of letters that have one shape in usual fonts. No library is worth its size for them: Unicode's list of confusables has
 # thousands, most of which no keyboard and no converter of texts brings into a prompt, and many of which only resemble each other.
 _CYRILLIC = (
@@ -124,3 +132,13 @@ def ascii_signs(text: str) -> str:
 def skeleton(text: str) -> str:
     """Equal for texts whose letters look the same."""
     return text if text.isascii() else as_latin(compatible(unicodedata.normalize("NFC", text)))
+
+
+_INVISIBLE = re.compile(f"[{FORMAT}{JOINERS}]")
+
+
+def one_look(text: str) -> str:
+    """The text without what readers do not see: forms of letters, quotes and dashes, invisible characters, kinds of space."""
+    if not text.isascii():
+        text = ascii_signs(skeleton(_INVISIBLE.sub("", text)))
+    return " ".join(text.split())

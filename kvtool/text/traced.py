@@ -8,8 +8,10 @@ can be led back to a line of a file, a message or a template variable.
 from __future__ import annotations
 
 import operator
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple, SupportsIndex
 
 from kvtool.text.line_index import LineIndex
@@ -279,3 +281,31 @@ def line_around(text: str, index: int) -> tuple[int, int]:
     start = text.rfind("\n", 0, index) + 1
     end = text.find("\n", index) + 1
     return start, end or len(text)
+
+
+class TracedPlaces:
+    """The places of a text's characters, each found in the logarithm of what the text is made of."""
+
+    def __init__(self, text: Traced) -> None:
+        self._text = text
+        self._marks = [mark for mark in text.marks if mark.length]
+        self._starts = [0, *accumulate(mark.length for mark in self._marks)]
+
+    def position(self, index: int) -> tuple[Origin | None, int, int]:
+        """The origin of character `index` of a text that is not empty, and its line and column there."""
+        number = min(bisect_right(self._starts, index), len(self._marks)) - 1
+        mark = self._marks[number]
+        if mark.origin is None:
+            return None, 1, 1
+        return mark.origin, *mark.origin.position(mark.offset + index - self._starts[number])
+
+    def part(self, start: int, stop: int) -> Traced:
+        """`text[start:stop]`, without going through the marks before it."""
+        number = max(bisect_right(self._starts, start) - 1, 0)
+        found: list[Mark] = []
+        while number < len(self._marks) and self._starts[number] < stop:
+            length, origin, offset = self._marks[number]
+            left, right = max(start - self._starts[number], 0), min(stop - self._starts[number], length)
+            found.append(Mark(right - left, origin, offset + left))
+            number += 1
+        return Traced(str.__getitem__(self._text, slice(start, stop)), found)

@@ -17,7 +17,7 @@ from kvtool.cli.init.guess import example, generator
 from kvtool.config.loading import load_config
 from kvtool.diagnose import codes
 from kvtool.results.schemas import SCHEMAS
-from kvtool.text.files.yaml_nodes import parse_yaml
+from kvtool.text.files.yaml_document import parse_yaml
 from kvtool.workload.yaml.validate import validate
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 from tests.conftest import Command

@@ -10,8 +10,10 @@ from kvtool.lint.file_findings import Finder
 from kvtool.lint.findings.template_findings import found_losses
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.skeleton import Node
+from kvtool.lint.template_files import traced_template
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.text.traced import Origin, Traced
 
 
 def static_findings(
@@ -30,3 +32,8 @@ def made_findings(text: str) -> list[Finding]:
 def _tokenizers() -> Tokenizers:
     """Those of all tests of a process: a tokenizer is loaded once."""
     return Tokenizers(offline=True)
+
+
+def text_template(path: str, text: str, style: str) -> list[Node]:
+    """The nodes of a text that is a file of its own."""
+    return traced_template(Traced.of(text, Origin(path, text=text)), style)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.lint.evidence.data_blocks import label_before, with_data
 from kvtool.lint.evidence.prompt_evidence import reads_as
-from kvtool.lint.template_files import text_template
+from kvtool.lint.evidence.surrounding_text import label_before, with_data
 from kvtool.results.finding import Finding
-from tests.lint.found import made_findings, static_findings
+from tests.lint.found import made_findings, static_findings, text_template
 
 RULES = "Use the words as they are written there, keep their order, and say nothing that is not among them. " * 3
 

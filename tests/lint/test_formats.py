@@ -17,7 +17,8 @@ from kvtool.errors import KvtoolError
 from kvtool.lint.formats.prompt_formats import FORMATS, ReadPrompts, may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.text.files.json_nodes import parse_json_nodes
 from kvtool.text.files.yaml_characters import WrittenCharacters
-from kvtool.text.files.yaml_nodes import Mapping, Scalar, parse_yaml_data
+from kvtool.text.files.yaml_document import parse_yaml_data
+from kvtool.text.files.yaml_nodes import Mapping, Scalar
 from tests.files import write
 from tests.lint.found import static_findings
 

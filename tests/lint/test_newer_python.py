@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.lint.python.newer_python import for_earlier_parsers, parsed
+from kvtool.lint.python.python_source import for_earlier_parsers, parsed
 from tests.lint.found import made_findings
 
 LATER = {

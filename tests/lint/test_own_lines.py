@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.lint.template_files import jinja_file, text_template
+from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
-from tests.lint.found import static_findings
+from tests.lint.found import static_findings, text_template
 
 RULES = "Keep to the tide table. " * 30
 ABOVE = "Rules of the harbour\n\nThe harbour is small.\n"

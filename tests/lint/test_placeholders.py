@@ -10,11 +10,11 @@ from kvtool.lint.file_findings import Finder
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.skeleton import Choice, Hole, TemplatePlace
-from kvtool.lint.template_files import jinja_file, text_template
+from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
-from tests.lint.found import static_findings
+from tests.lint.found import static_findings, text_template
 
 RULES = "x" * 300
 SPOT = TemplatePlace("p", 1, 1, 1)

@@ -8,7 +8,7 @@ import pytest
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.lint_inputs import sort_inputs
-from kvtool.lint.python.source_encoding import python_text
+from kvtool.lint.python.python_source import python_text
 
 LINE = "PROMPT = 'Über {name}: é'\n"
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from kvtool.lint.skeleton import MARKED, Hole, leaves, style_of
-from kvtool.lint.template_files import text_template
 from tests.files import write
-from tests.lint.found import made_findings
+from tests.lint.found import made_findings, text_template
 
 Command = Callable[..., tuple[int, str, str]]
 

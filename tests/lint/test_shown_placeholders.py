@@ -12,9 +12,8 @@ from kvtool.lint.evidence import quoted_code
 from kvtool.lint.evidence.prompt_evidence import reads_as, reads_as_reply
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.skeleton import Hole, holes, placeholders
-from kvtool.lint.template_files import text_template
 from kvtool.results.finding import Finding
-from tests.lint.found import static_findings
+from tests.lint.found import static_findings, text_template
 
 RULES = " ".join(f"Rule {number}: be short, be kind, and never promise a refund." for number in range(20))
 

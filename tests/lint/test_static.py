@@ -14,9 +14,9 @@ from kvtool.lint.evidence.volatile_calls import RANDOM
 from kvtool.lint.lint_inputs import sort_inputs
 from kvtool.lint.python.built_prompts import PythonPrompts
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, holes, placeholders, style_of
-from kvtool.lint.template_files import jinja_file, text_template
+from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
-from tests.lint.found import static_findings
+from tests.lint.found import static_findings, text_template
 
 LONG = "x" * 300
 HUGE = "y" * 1100

@@ -18,7 +18,7 @@ from kvtool.config.loading import load_config
 from kvtool.diagnose import codes as known
 from kvtool.errors import KvtoolError
 from kvtool.results.schemas import SCHEMAS
-from kvtool.text.files.yaml_nodes import parse_yaml
+from kvtool.text.files.yaml_document import parse_yaml
 from kvtool.workload.yaml.fields import SEVERITIES
 from kvtool.workload.yaml.validate import validate
 from tests.files import write

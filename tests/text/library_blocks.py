@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from markdown_it import MarkdownIt
 
-from kvtool.text.structure.markdown_block import DEEPEST, BlockKind, MarkdownBlock
+from kvtool.text.structure.markdown_blocks import DEEPEST, BlockKind, MarkdownBlock
 
 _KINDS: dict[str, BlockKind] = {
     "heading_open": "heading",

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.text.structure import data_values, prose, sentences, structure
+from kvtool.text import json_text
+from kvtool.text.structure import prose, sentences, structure
 
 PIECES = [
     "You",
@@ -96,7 +97,7 @@ def test_numbers_are_alike_line_by_line_as_in_all_of_a_text(text: str) -> None:
 @given(texts)
 def test_brackets_are_looked_for_where_there_are_any(text: str) -> None:
     if not any(sign in text for sign in "{[("):
-        assert not list(data_values._bracketed(text))
+        assert not list(json_text._bracketed(text))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_brackets_are_looked_for_where_there_are_any(text: str) -> None:
     ],
 )
 def test_lines_between_brackets_are_data_with_those_that_open_and_close_them(text: str, data: list[str]) -> None:
-    assert [text[start:stop] for start, stop in data_values.data_in(text)] == data
+    assert [text[start:stop] for start, stop in json_text.data_in(text)] == data
 
 
 def test_a_text_is_made_alike_once_for_all_of_its_differences(monkeypatch: pytest.MonkeyPatch) -> None:

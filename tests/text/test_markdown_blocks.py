@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.text.structure.markdown_block import DEEPEST
-from kvtool.text.structure.markdown_blocks import markdown_blocks
+from kvtool.text.structure.markdown_blocks import DEEPEST, markdown_blocks
 from tests.cli.test_hostile_prompts import calls
 from tests.text.library_blocks import library_blocks
 

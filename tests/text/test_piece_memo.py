@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kvtool.text.tokens.piece_memo import PieceMemo
 from kvtool.text.tokens.prompt import Ids
-from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.text.tokens.tokenizer import PieceMemo, Tokenizer
 
 
 class Encoder:
@@ -65,7 +64,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_marks_are_wiped_before_everything_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvtool.text.tokens.piece_memo._MARKS", 64)
+    monkeypatch.setattr("kvtool.text.tokens.tokenizer._MARKS", 64)
     memo = PieceMemo(Encoder(), recent=20)
     for number in range(300):
         assert texts(memo, f"line {number:05}") == f"line {number:05}"

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.text.structure import block_ranges, structure
-from kvtool.text.structure.markdown_block import MarkdownBlock
-from kvtool.text.structure.markdown_blocks import markdown_blocks
+from kvtool.text.structure.markdown_blocks import MarkdownBlock, markdown_blocks
 from kvtool.text.structure.raw_unit import RawUnit
 from kvtool.text.structure.sentences import sentence_ends
 from kvtool.text.structure.structure import MOST_LINES, Structure, structure_of

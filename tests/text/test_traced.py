@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.text.traced import Mark, Origin, Traced, concat, line_around, marks_of
-from kvtool.text.traced_places import TracedPlaces
+from kvtool.text.traced import Mark, Origin, Traced, TracedPlaces, concat, line_around, marks_of
 
 texts = st.text(alphabet="ab \n\r\t,xßİé🎉\u2028", max_size=12)
 fuzz = settings(deadline=None, max_examples=150)

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.text.files.yaml_nodes import MAX_DEPTH, Mapping, Scalar, Sequence, YamlNode, parse_yaml
+from kvtool.text.files.yaml_document import parse_yaml
+from kvtool.text.files.yaml_nodes import MAX_DEPTH, Mapping, Scalar, Sequence, YamlNode
 from kvtool.text.traced import Origin, Traced
 
 
@@ -132,7 +133,7 @@ def test_escaped_surrogate_pairs_are_joined_and_lone_ones_kept() -> None:
 
 
 def test_a_byte_order_mark_does_not_move_columns(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from kvtool.text.files.yaml_nodes import load_yaml
+    from kvtool.text.files.yaml_document import load_yaml
 
     path = tmp_path_factory.mktemp("bom") / "w.yaml"
     path.write_bytes(b"\xef\xbb\xbfkey: text\n")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError, ProblemsError
-from kvtool.text.files.yaml_nodes import parse_yaml
+from kvtool.text.files.yaml_document import parse_yaml
 from kvtool.text.quantities import (
     Capacity,
     parse_bytes,

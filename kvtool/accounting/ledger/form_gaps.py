@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from kvtool.accounting.ledger.alignment import MIN_RUN, Gap, Seen
 from kvtool.text.align import align_items, common_prefix
+from kvtool.text.look_alike import one_look
 from kvtool.text.tokens.prompt import Prompt
-from kvtool.text.visual_form import one_look
 
 _FEWEST = 32
 """The shortest gap, in tokens, that is examined."""

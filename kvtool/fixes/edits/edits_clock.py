@@ -9,7 +9,8 @@ from kvtool.fixes.edits.edits_order import yaml_tree
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_yaml import SourceEdit, line_end_of, properties_end, quoted
 from kvtool.fixes.fix import Fix
-from kvtool.text.files.yaml_nodes import Mapping, Path, Scalar
+from kvtool.text.files.yaml_document import Path
+from kvtool.text.files.yaml_nodes import Mapping, Scalar
 from kvtool.workload.yaml.schema import Variable
 from kvtool.workload.yaml.yaml_source import YamlSource
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_yaml import SourceEdit, line_end_of, properties_end
-from kvtool.text.files.yaml_nodes import Mapping, Path, Scalar, YamlDocument, YamlNode
+from kvtool.text.files.yaml_document import Path, YamlDocument
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, YamlNode
 from kvtool.text.files.yaml_nodes import Sequence as List
 
 _SPACE = re.compile(r"[ \t\r\n]*+")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvtool.fixes.edits.edits_template import NotEditableError, Range, Shape, is_template, shape_of
-from kvtool.text.files.yaml_nodes import Path
+from kvtool.text.files.yaml_document import Path
 from kvtool.text.traced import Origin, Traced
 
 

@@ -21,7 +21,8 @@ from kvtool.fixes.edits.edits_pieces import PiecePlace, Reader
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_yaml import SourceEdit, quoted
 from kvtool.text.files.text_files import read_text
-from kvtool.text.files.yaml_nodes import Path, Scalar
+from kvtool.text.files.yaml_document import Path
+from kvtool.text.files.yaml_nodes import Scalar
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import Turn

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.edits_moves import ValueEdit
 from kvtool.fixes.edits.edits_template import NotEditableError
-from kvtool.text.files.yaml_nodes import Mapping, Path, Scalar, YamlDocument, YamlNode, parse_yaml
+from kvtool.text.files.yaml_document import Path, YamlDocument, parse_yaml
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, YamlNode
 from kvtool.text.files.yaml_nodes import Sequence as List
 
 _PROPERTIES = re.compile(r"(?:[!&]\S*+\s++)++")

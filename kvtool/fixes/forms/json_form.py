@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from kvtool.fixes.forms.text_form import outside
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.json_text import json_in
-from kvtool.text.structure.fenced import fenced_ranges
+from kvtool.text.structure.masking import fenced_ranges
 from kvtool.workload.turn import Turn
 
 WRITE_JSON = "write-json"

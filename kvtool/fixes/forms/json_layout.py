@@ -13,7 +13,7 @@ from itertools import islice
 from kvtool.fixes.forms.json_form import on_one_line, one_line_of
 from kvtool.fixes.turn_texts import edited, map_texts, texts_of
 from kvtool.text.json_text import json_in
-from kvtool.text.structure.fenced import fenced_ranges
+from kvtool.text.structure.masking import fenced_ranges
 from kvtool.workload.turn import Turn
 
 _MOST_TEXTS = 512

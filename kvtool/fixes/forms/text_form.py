@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kvtool.fixes.turn_texts import edited, lines_with_places, map_texts, texts_of
-from kvtool.text.invisible_characters import FORMAT, JOINERS, KINDS_OF_SPACE
-from kvtool.text.look_alike import compatible_letters, in_one_script, signs_in_ascii
-from kvtool.text.structure.fenced import fenced_ranges
+from kvtool.text.look_alike import FORMAT, JOINERS, KINDS_OF_SPACE, compatible_letters, in_one_script, signs_in_ascii
+from kvtool.text.structure.masking import fenced_ranges
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 

@@ -12,8 +12,7 @@ from pathlib import PurePath
 
 from kvtool.lint.evidence.prompt_evidence import name_says_prompt
 from kvtool.lint.lint_inputs import TextInput
-from kvtool.lint.python.expression_places import with_line_feeds
-from kvtool.lint.python.newer_python import parsed
+from kvtool.lint.python.python_source import parsed, with_line_feeds
 
 _OF_NOBODY = frozenset(("object", "ABC", "Generic", "Protocol"))
 """Classes that call none of the methods of those that inherit from them."""

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from kvtool.lint.evidence.placeholders import placeholder, section, unnamed
-from kvtool.lint.skeleton import Choice, Node, TemplatePlace
-from kvtool.lint.template_places import TemplatePlaces
+from kvtool.lint.skeleton import Choice, Node, TemplatePlace, TemplatePlaces
 from kvtool.text.traced import Traced
 
 _TAG = re.compile(r"\{\{(\{?)[-~]?\s{0,80}([#^/&$.!>@]{0,2})\s{0,8}([A-Za-z_][\w.\-$]{0,200})?[^{}]{0,400}\}\}\}?")

@@ -12,7 +12,8 @@ from typing import Literal
 from kvtool.lint.skeleton import JINJA_MARK, style_of
 from kvtool.text.files.json_nodes import parse_json_nodes
 from kvtool.text.files.yaml_characters import WrittenCharacters
-from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode, parse_yaml_data
+from kvtool.text.files.yaml_document import parse_yaml_data
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 from kvtool.text.traced import Origin, Traced
 
 Style = Literal["", "jinja", "format", "marks", "dollar", "mustache"]
@@ -136,3 +137,27 @@ def nodes_below(root: YamlNode) -> Iterator[YamlNode]:
             waiting += reversed(node.values.values())
         elif isinstance(node, Sequence):
             waiting += reversed(node.items)
+
+
+_ROLES = frozenset(("system", "developer", "user", "human", "assistant", "ai", "model", "tool"))
+
+
+def read_messages(file: DataFile) -> HeldPrompts | None:
+    """A file that is one chat, or has one under `messages`; None where no message has a placeholder: then it is one of a log."""
+    messages = items(file.root) or items(at(file.root, "messages"))
+    found = chat(file, messages)
+    if not found or not any(part.style for part in found):
+        return None
+    return HeldPrompts((found,))
+
+
+def chat(file: DataFile, messages: list[YamlNode]) -> Prompt:
+    """The texts of messages; empty where these are none."""
+    found: list[Prompt] = []
+    for message in messages:
+        if not isinstance(message, Mapping) or word_at(message, "role") not in _ROLES:
+            return ()
+        parts = texts(message, "content") or texts(message, "template", "text", "prompt")
+        parts += [text for part in items(at(message, "content")) if (text := text_at(part, "text")) is not None]
+        found.append(tuple(file.part(part, None) for part in parts))
+    return tuple(part for parts in found for part in parts)

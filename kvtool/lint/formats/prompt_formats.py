@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.formats.agent_templates import read_agent_templates
-from kvtool.lint.formats.baml_prompts import read_baml
-from kvtool.lint.formats.crewai_files import read_crewai
-from kvtool.lint.formats.dspy_programs import read_dspy
-from kvtool.lint.formats.langchain_prompts import read_langchain
-from kvtool.lint.formats.llama_index_prompts import read_llama_index
-from kvtool.lint.formats.message_lists import read_messages
+from kvtool.lint.formats.framework_prompts import (
+    read_agent_templates,
+    read_baml,
+    read_crewai,
+    read_dspy,
+    read_langchain,
+    read_llama_index,
+    read_promptfoo,
+    read_prompty,
+    read_semantic_kernel,
+)
 from kvtool.lint.formats.mustache import mustache_nodes
-from kvtool.lint.formats.plain_strings import read_plain_strings
-from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText, Reader
-from kvtool.lint.formats.promptfoo_prompts import read_promptfoo
-from kvtool.lint.formats.prompty_files import read_prompty
-from kvtool.lint.formats.semantic_kernel_prompts import read_semantic_kernel
-from kvtool.lint.formats.toml_prompts import read_toml_prompts
+from kvtool.lint.formats.plain_prompts import read_plain_strings, read_toml_prompts
+from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText, Reader, read_messages
 from kvtool.lint.skeleton import MARKED, Node
 from kvtool.lint.template_files import jinja_template, traced_template
 

@@ -25,8 +25,9 @@ from kvtool.lint.evidence.volatile_calls import of_unknown, shuffled, unordered
 from kvtool.lint.python.changed_values import backwards, changed
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
+from kvtool.lint.python.name_values import Summary
 from kvtool.lint.python.package import FunctionCode, PythonFiles, imported
-from kvtool.lint.python.program import Program, Summary
+from kvtool.lint.python.program import Program
 from kvtool.lint.python.syntax import dotted, names_in
 from kvtool.lint.python.text_values import (
     MOST_PIECES,

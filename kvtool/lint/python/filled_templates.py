@@ -14,8 +14,7 @@ from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.evidence.value_precision import dated, sure_kind
 from kvtool.lint.formats.mustache import mustache_nodes
-from kvtool.lint.python.changed_values import changed, filling, placed
-from kvtool.lint.python.placeholder_places import places_found
+from kvtool.lint.python.changed_values import changed, filling, placed, places_found
 from kvtool.lint.python.syntax import percents
 from kvtool.lint.python.text_values import (
     MESSAGE_KEYS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kvtool.lint.evidence.prompt_evidence import (
     Belief,
@@ -22,10 +22,12 @@ from kvtool.lint.evidence.value_precision import DATE, id_of, sure_kind
 from kvtool.lint.evidence.volatile_calls import RANDOM, order_hole, process_variable
 from kvtool.lint.python.assignments import Assigned
 from kvtool.lint.python.changed_values import backwards, placed
-from kvtool.lint.python.package import ClassCode, Imported, Module
+from kvtool.lint.python.package import ClassCode, FunctionCode, Imported, Module, PythonFiles
 from kvtool.lint.python.syntax import dotted
 from kvtool.lint.python.text_values import (
     MOST_INSIDE,
+    Callee,
+    Instance,
     Items,
     Literal,
     Many,
@@ -41,9 +43,6 @@ from kvtool.lint.python.text_values import (
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
-if TYPE_CHECKING:
-    from kvtool.lint.python.program import Program
-
 _MOST_SINKS = 30
 _MOST_ELEMENTS = 40
 _MOST_VARYING = 8
@@ -52,12 +51,42 @@ _TOLD_THERE = 320
 """Characters of constant text around what varies, from which on its own file tells it."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """What a function gives, what it hands to prompts of what its caller gives, and the attributes it leaves."""
+
+    value: Value = ()
+    sinks: tuple[tuple[Value, Evidence], ...] = ()
+    attributes: dict[str, Value] | None = None
+
+
+class ProgramReader(Protocol):
+    """The program that scopes belong to: it reads functions, classes and modules, and collects prompts (`program.Program`)."""
+
+    files: PythonFiles
+    declared: set[TemplatePlace]
+
+    def name_in(self, module: Module, name: str, depth: int) -> Value | None: ...
+    def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value: ...
+    def bases(self, cls: ClassCode) -> Iterable[ClassCode]: ...
+    def is_text(self, cls: ClassCode) -> bool: ...
+    def method(self, cls: ClassCode, name: str) -> FunctionCode | None: ...
+    def called_method(self, target: Instance, name: str, depth: int) -> Value: ...
+    def call(self, target: Callee, node: ast.Call, scope: Names) -> Value: ...
+    def made(self, target: Instance, node: ast.Call, scope: Names) -> Instance: ...
+    def nested(self, function: FunctionCode, scope: Names) -> Summary: ...
+    def gives_constant(self, target: Callee) -> bool: ...
+    def done(self, scope: Names, value: Value, evidence: Evidence) -> None: ...
+    def lead(self, scope: Names, value: Value) -> None: ...
+    def emit_holes(self, scope: Names, holes: list[Hole]) -> None: ...
+
+
 class Names(ABC):
     """What names stand for in one function, class body or module; `values` are those that it assigns itself."""
 
     def __init__(
         self,
-        program: Program,
+        program: ProgramReader,
         module: Module,
         *,
         cls: ClassCode | None = None,

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.python.expression_places import PythonSource
-from kvtool.lint.python.source_encoding import python_text
+from kvtool.lint.python.python_source import PythonSource, python_text
 from kvtool.text.files.checkout_links import leads_out
 from kvtool.text.files.root_folder import RootFolder, git_root
 

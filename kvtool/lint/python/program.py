@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.python.changed_values import changed, substituted, system_first
 from kvtool.lint.python.filled_templates import nodes_of
-from kvtool.lint.python.name_values import Names
+from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
 from kvtool.lint.python.package import ClassCode, FunctionCode, Module, PythonFiles
-from kvtool.lint.python.program_prompts import ToldTexts
-from kvtool.lint.python.text_collections import apart, elements_told
+from kvtool.lint.python.program_prompts import ToldTexts, apart, elements_told
 from kvtool.lint.python.text_values import (
     Callee,
     Instance,
@@ -50,15 +49,6 @@ _ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
 """Who sends what is only ever added at the end."""
 _LEADS = frozenset(("system", "developer"))
 _SILENT = frozenset(("__repr__", "__str__", "__hash__", "__eq__", "__repr_args__", "_repr_html_"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Summary:
-    """What a function gives, what it hands to prompts of what its caller gives, and the attributes it leaves."""
-
-    value: Value = ()
-    sinks: tuple[tuple[Value, Evidence], ...] = ()
-    attributes: dict[str, Value] | None = None
 
 
 _NOTHING = Summary()

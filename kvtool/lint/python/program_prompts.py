@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvtool.lint.evidence.agent_profiles import WrittenIn, without_profiles
-from kvtool.lint.evidence.clock_labels import with_clocks
-from kvtool.lint.evidence.data_blocks import with_data
-from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, reads_as_reply, speaks_of_models
+from kvtool.lint.evidence.prompt_evidence import (
+    Belief,
+    Evidence,
+    belief,
+    name_says_prompt,
+    reads_as_reply,
+    speaks_of_models,
+)
+from kvtool.lint.evidence.surrounding_text import WrittenIn, with_clocks, with_data, without_profiles
+from kvtool.lint.python.name_values import Names
 from kvtool.lint.python.package import Module
+from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
 from kvtool.lint.python.varying_texts import judged, key_of
 from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import Hole, Node, before_values, leaves
@@ -62,3 +69,28 @@ class ToldTexts:
         for hole in holes:
             if hole.spot.path == module.path:
                 found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole]
+
+
+def apart(scope: Names, value: Value, evidence: Evidence) -> Value:
+    """Hand on what a mapping holds that is no text itself: the body of a request, what a call is given; and give the rest."""
+    whole: list[Piece] = []
+    for piece in value:
+        if not isinstance(piece, Mapped) or any(piece.get(key) is not None for key in MESSAGE_KEYS):
+            whole.append(piece)
+            continue
+        for key, one in piece.pairs:
+            says = Evidence.NAME if name_says_prompt(key) else Evidence.NOTHING
+            scope.told_as(key, one, says if evidence >= Evidence.SENT else max(evidence, says))
+    return tuple(whole)
+
+
+def elements_told(scope: Names, value: Value, evidence: Evidence) -> Value:
+    """Hand on the elements of collections each by itself, and give what is left."""
+    for piece in value:
+        if isinstance(piece, Items):
+            for one in piece.values:
+                scope.told(one, evidence)
+        elif isinstance(piece, Mapped):
+            for _, one in piece.pairs:
+                scope.told(one, evidence)
+    return tuple(piece for piece in value if not isinstance(piece, Items | Mapped))

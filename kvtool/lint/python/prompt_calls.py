@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.python.expression_places import PythonSource
+from kvtool.lint.python.python_source import PythonSource
 from kvtool.lint.python.syntax import dotted
 
 _SDK_CALLS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (

@@ -17,8 +17,8 @@ from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
 if TYPE_CHECKING:
     import ast
 
-    from kvtool.lint.python.expression_places import PythonSource
     from kvtool.lint.python.package import ClassCode, FunctionCode
+    from kvtool.lint.python.python_source import PythonSource
 
 MOST_PIECES = 400
 MOST_INSIDE = 600

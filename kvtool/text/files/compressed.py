@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, SupportsIndex
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.file_so_far import FileSoFar
-from kvtool.text.files.parked_file import ParkedFile
 from kvtool.text.files.text_files import wide_encoding
 
 HEAD = 1 << 16
@@ -219,3 +218,73 @@ def _unreadable(name: str, error: OSError) -> KvtoolError:
 
 def _damaged(name: str, why: str) -> KvtoolError:
     return KvtoolError(f"the compressed file is damaged: {why}", place=Place(name))
+
+
+def end_of(descriptor: int) -> int | None:
+    """Where an open file ends, in bytes; None where nobody knows: a device, a pipe, what a kernel makes up while it is read."""
+    status = os.fstat(descriptor)
+    return status.st_size if stat.S_ISREG(status.st_mode) and status.st_size else None
+
+
+class FileSoFar(io.FileIO):
+    """The bytes that a file has when it is opened, or fewer where it is cut meanwhile. Raises OSError as `open` does."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._end = end_of(self.fileno())
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override] # typeshed: a wider Buffer
+        if self._end is None:
+            return super().readinto(buffer)
+        return super().readinto(memoryview(buffer)[: max(0, self._end - self.tell())])
+
+    def readall(self) -> bytes:
+        return io.RawIOBase.readall(self) or b""
+
+
+_CHANGED = "the file was replaced while it was read"
+
+
+class ParkedFile(io.RawIOBase):
+    """The bytes that a file has at first; each read opens it, goes to where the last one ended, and closes it again.
+
+    Raises OSError as `open` does, and where another file has the name by then.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        self._at = 0
+        with Path(path).open("rb", buffering=0) as file:
+            self._same = _identity(file.fileno())
+            self._end = end_of(file.fileno())
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override] # typeshed: a wider Buffer
+        with Path(self._path).open("rb", buffering=0) as file:
+            if _identity(file.fileno()) != self._same:
+                raise OSError(None, _CHANGED)
+            file.seek(self._at)
+            room = len(buffer) if self._end is None else max(0, self._end - self._at)
+            count = file.readinto(memoryview(buffer)[:room]) or 0
+        self._at += count
+        return count
+
+    def tell(self) -> int:
+        return self._at
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: SupportsIndex, whence: int = os.SEEK_SET, /) -> int:
+        if whence != os.SEEK_SET:
+            raise OSError(None, "only places from the beginning are known")
+        self._at = offset.__index__()
+        return self._at
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import yaml
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.yaml_errors import syntax_error
-from kvtool.text.files.yaml_nodes import MAX_DEPTH, Kind, Mapping, Scalar, Sequence, YamlNode, place_of
+from kvtool.text.files.yaml_nodes import MAX_DEPTH, Kind, Mapping, Scalar, Sequence, YamlNode, place_of, syntax_error
 from kvtool.text.line_index import ANY_BREAK, LineIndex
 from kvtool.text.traced import Origin, Traced
 

@@ -1,27 +1,21 @@
-"""YAML as a tree whose every node knows where it stands.
-
-The tree is composed from PyYAML's events, with the scalars of the YAML 1.2 core schema (`12:30:45`, `no`, `on` and `1_000` are
-text), duplicate keys, tags and several documents refused, and bounds on depth and on what aliases expand to. A scalar keeps its
-text as it was written: what `1.10` means is decided by whoever wants a number or a text.
-"""
+"""The nodes of a YAML or JSON text, each with its place; a scalar keeps its text as it was written."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path as FilePath
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.text_files import Overlay, read_text
-from kvtool.text.files.yaml_errors import control_character, place_at
+from kvtool.text.line_index import ANY_BREAK, LineIndex
 from kvtool.text.traced import Traced
 
-Path = tuple[str | int, ...]
+if TYPE_CHECKING:
+    import yaml
+
+
 Kind = Literal["str", "int", "float", "bool", "null"]
 
-MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 48
 _BREAK = re.compile(r"\r\n|\n|\r")
 
@@ -60,46 +54,6 @@ class Mapping(YamlNode):
     values: dict[str, YamlNode]
 
 
-@dataclass(slots=True)
-class YamlDocument:
-    """A YAML file: its source, its tree, and the mistakes that did not stop the reading (duplicate keys)."""
-
-    path: str
-    source: str
-    root: Mapping
-    problems: list[KvtoolError] = field(default_factory=list)
-
-    def find(self, path: Path) -> YamlNode | None:
-        """The node at `path`; None where there is none."""
-        node: YamlNode | None = self.root
-        for step in path:
-            if isinstance(node, Mapping):
-                node = node.values.get(str(step))
-            elif isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
-                node = node.items[step]
-            else:
-                return None
-        return node
-
-    def line(self, number: int) -> str:
-        """A line of the source, counted from 1, without its end."""
-        return place_at(_line_start(self.source, number), self.path, self.source).excerpt or ""
-
-    def place(self, path: Path, *, key: bool = False) -> Place:
-        """The place of the value at `path` (of its key, with `key`), or of the nearest thing around it."""
-        for length in range(len(path), -1, -1):
-            if key and length:
-                parent = self.find(path[: length - 1])
-                if isinstance(parent, Mapping) and str(path[length - 1]) in parent.keys:
-                    return place_of(parent.keys[str(path[length - 1])], self.path, self.source)
-            node = self.find(path[:length])
-            if node is not None:
-                if isinstance(node, Mapping | Sequence) and length and isinstance(path[length - 1], str):
-                    return self.place(path[:length], key=True)
-                return place_of(node, self.path, self.source)
-        raise AssertionError("the root is always there")
-
-
 def place_of(node: YamlNode, path: str, source: str) -> Place:
     """A node's first line: a scalar is underlined, of a collection only the first key or item."""
     line_end = _BREAK.search(source, node.start)
@@ -112,36 +66,85 @@ def place_of(node: YamlNode, path: str, source: str) -> Place:
     return Place(path, node.line, node.column, source[line_start:line_stop], max(1, stop - node.start))
 
 
-def _line_start(source: str, number: int) -> int:
-    breaks = islice(_BREAK.finditer(source), number - 1)
-    return max((found.end() for found in breaks), default=0)
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_BARE_TEMPLATE = re.compile(r"(?:^|[:\-,\[]\s+)\{[{%]")
+_QUOTES_FOR_TEMPLATE = 'a template needs quotes: "{{ name }}"'
+_QUOTES = "put the text in quotes, or write it as a block after `|`"
+
+_WORDS: list[tuple[str, str, str]] = [
+    # what PyYAML says, what we say, the hint
+    (r"quoted scalar.*(end of stream|document separator)", "this quote is never closed", "add the closing quote"),
+    (r"character '\\t' that cannot start", "a tab where YAML wants spaces", "indent with spaces"),
+    (r"cannot start any token", "this character cannot begin a value", _QUOTES),
+    (
+        r"mapping values are not allowed",
+        "`: ` is not allowed here",
+        "text with `: ` needs quotes; or the indentation is off",
+    ),
+    (r"expected ',' or '\}'", "`,` or `}` is missing in this mapping", _QUOTES),
+    (r"expected ',' or '\]'", "`,` or `]` is missing in this list", _QUOTES),
+    (r"could not find expected ':'", "a key without `:`", "write `key: value`; text of several lines goes after `|`"),
+    (
+        r"sequence entries are not allowed",
+        "a list item (`- `) is not allowed here",
+        "start the list on a line of its own",
+    ),
+    (
+        r"expected <block end>",
+        "this line does not fit the indentation around it",
+        "align it with the lines it belongs to",
+    ),
+    (
+        r"unknown escape character",
+        "unknown escape in a double-quoted text",
+        r"write `\\` for a backslash, or use single quotes",
+    ),
+    (
+        r"expected chomping or indentation",
+        "only `+`, `-` or a digit may follow `|` or `>`",
+        "put the text on the next line",
+    ),
+    (r"expected a comment or a line break", "text after `|` or `>`", "put the text on the next line"),
+    (r"duplicate anchor", "this anchor exists already", "give it another name"),
+]
 
 
-def load_yaml(path: str, overlay: Overlay | None = None) -> YamlDocument:
-    """Read and compose a YAML file; KvtoolError with a place for anything that is not one well-formed mapping."""
-    return parse_yaml(read_text(FilePath(path), shown=path, place=Place(path), limit=MAX_BYTES, overlay=overlay), path)
+def syntax_error(error: yaml.YAMLError, path: str, source: str) -> KvtoolError:
+    """A KvtoolError with the place and excerpt of what PyYAML refused."""
+    from yaml import MarkedYAMLError
+
+    if not isinstance(error, MarkedYAMLError):
+        return KvtoolError("not valid YAML", place=Place(path))
+    said = f"{error.context or ''}: {error.problem or ''}"
+    message, hint = f"not valid YAML: {error.problem or error.context}", None
+    mark = error.problem_mark or error.context_mark
+    for pattern, words, advice in _WORDS:
+        if re.search(pattern, said):
+            message, hint = words, advice
+            if "never closed" in words or "is missing" in words:
+                mark = error.context_mark or mark
+            break
+    place = place_at(mark.index if mark else 0, path, source)
+    if place.excerpt is not None and _BARE_TEMPLATE.search(place.excerpt):
+        hint = _QUOTES_FOR_TEMPLATE
+    return KvtoolError(message, hint=hint, place=place)
 
 
-def parse_yaml(source: str, path: str) -> YamlDocument:
-    """Compose the YAML text `source`; `path` is what places name."""
-    from kvtool.text.files.yaml_composer import Composer  # with all of PyYAML, which most commands need not
-
-    control_character(source, path)
-    composer = Composer(source, path)
-    root = composer.compose()
-    if not isinstance(root, Mapping):
-        what = "a list" if isinstance(root, Sequence) else "a single value"
+def control_character(source: str, path: str) -> None:
+    """Refuse what YAML does not allow in a file (it may be written as an escape)."""
+    found = _CONTROL.search(source)
+    if found is not None:
+        code = ord(found[0])
+        escape = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
         raise KvtoolError(
-            f"a workload is a mapping, this is {what}",
-            hint="it starts with `version: 1` and has `groups:`",
-            place=place_of(root, path, source),
+            f"control character U+{code:04X} in YAML",
+            hint=f'write "{escape}" in double quotes, or keep the text in a file of its own',
+            place=place_at(found.start(), path, source),
         )
-    return YamlDocument(path, source, root, composer.problems)
 
 
-def parse_yaml_data(source: str, path: str) -> YamlNode:
-    """Compose YAML that is no workload: any value, tags passed over; of several documents a sequence of them."""
-    control_character(source, path)
-    from kvtool.text.files.yaml_composer import compose_data
-
-    return compose_data(source, path)
+def place_at(index: int, path: str, source: str) -> Place:
+    """The line and column of a character of the source, with its line."""
+    lines = LineIndex(source, ANY_BREAK)
+    line, column = lines.position(min(index, len(source)))
+    return Place(path, line, column, lines.content(line).rstrip("\r\n"))

@@ -4,23 +4,103 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
+from kvtool.text.json_text import data_in
 from kvtool.text.structure.announced import with_introductions
-from kvtool.text.structure.data_values import data_in
-from kvtool.text.structure.markdown_block import MarkdownBlock
-from kvtool.text.structure.markdown_blocks import markdown_blocks
-from kvtool.text.structure.marked_lines import CITED, mark_capitals, mark_cited
+from kvtool.text.structure.markdown_blocks import MarkdownBlock, markdown_blocks
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.numbered_lines import NUMBER, mark_numbered
-from kvtool.text.structure.placed_lines import PlacedLines
 from kvtool.text.structure.raw_unit import RawUnit
-from kvtool.text.structure.sections import Heading, sections_of
 from kvtool.text.structure.sentences import goes_on, is_sentence, words_in
-from kvtool.text.structure.tag_pairs import elements_in, tag_lines
+from kvtool.text.structure.tag_pairs import PlacedLines, elements_in, tag_lines
 from kvtool.text.structure.title_lines import titles_in
+
+
+class Heading(NamedTuple):
+    """A heading at `[start, stop)`."""
+
+    start: int
+    stop: int
+    level: int
+
+
+def sections_of(text: str, headings: Sequence[Heading], scopes: Sequence[Span]) -> Iterator[RawUnit]:
+    """From each heading to the next of the same or a higher level, within the element (`scopes`, nested or apart) it stands in."""
+    events: list[tuple[int, int, int]] = [(heading.start, 1, index) for index, heading in enumerate(headings)]
+    if scopes:
+        events += [(start, 2, 0) for start, _ in scopes]
+        events += [(stop, 0, 0) for _, stop in scopes]
+        events.sort()
+    opened: list[list[Heading]] = [[]]
+    for at, kind, index in events:
+        if kind == 2:
+            opened.append([])
+        elif kind == 0:
+            yield from (_section(text, heading, at) for heading in opened.pop())
+        else:
+            heading = headings[index]
+            while opened[-1] and opened[-1][-1].level >= heading.level:
+                yield _section(text, opened[-1].pop(), at)
+            opened[-1].append(heading)
+    yield from (_section(text, heading, len(text)) for heading in opened[0])
+
+
+def _section(text: str, heading: Heading, end: int) -> RawUnit:
+    start, stop, _ = heading
+    while end > stop and text[end - 1].isspace():
+        end -= 1
+    return tuple.__new__(RawUnit, ("section", start, *((end, stop + 1) if end > stop else (stop, stop))))
+
+
+CITED = re.compile(r"[ ]{0,3}(\[\d{1,3}\])(?=[ \t]*\S)")
+"""The beginning of an item that is numbered to be cited."""
+_NUMBER = r"(?:\d{1,2}|[IVX]{1,5}|[A-Z])[.)][ \t]+"
+_CAPITALS = re.compile(rf"(?:{_NUMBER})?[^\W\d_][^\Wa-z_][^a-z\n=|<>{{}}\[\]\"]{{0,60}}\Z")
+_NUMBERED = re.compile(_NUMBER)
+_LEAST_BELOW_TITLE = 2
+"""Other lines in capitals, from which on the first may be the title of them all."""
+_SHOUTED = re.compile(r"[^\W\d_]{4}")
+_HEADING = "## X"
+
+
+def mark_cited(lines: list[str]) -> None:
+    """Make items like `[2] Lease` a numbered list, where there are several."""
+    found = [(number, cited) for number, line in enumerate(lines) if "[" in line[:4] and (cited := CITED.match(line))]
+    for number, cited in found if len(found) > 1 else ():
+        low, high = cited.span(1)
+        lines[number] = f"{lines[number][:low]}1.{' ' * (high - low - 2)}{lines[number][high:]}"
+
+
+def mark_capitals(lines: list[str]) -> None:
+    """Make lines in capitals above others (`2. CUSTOMER`) headings, where there are several."""
+    found = [
+        number
+        for number, line in enumerate(lines[:-1])
+        if line.isupper()
+        and _CAPITALS.match(line)
+        and _SHOUTED.search(line)
+        and not is_sentence(line)
+        and (not number or not lines[number - 1].strip())
+    ]
+    if (
+        len(found) > _LEAST_BELOW_TITLE
+        and not any(line.strip() for line in lines[: found[0]])
+        and _titles_all(found, lines)
+    ):
+        del found[0]
+    for number in found if len(found) > 1 else ():
+        lines[number] = _HEADING
+
+
+def _titles_all(found: list[int], lines: list[str]) -> bool:
+    """Whether the first of lines in capitals is the title of all: the others bear numbers, and it bears none."""
+    first, *others = [_NUMBERED.match(lines[number]) is not None for number in found]
+    return not first and all(others)
+
 
 _SIGN = rf"[ \t]*(?:>|(?:[-*+]|\d{{1,9}}[.)]|\[\d{{1,3}}\])(?=[ \t\r\n]|\Z)|{NUMBER})[ \t]*"
 _MARKER = re.compile(_SIGN)

@@ -12,13 +12,59 @@ from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.text.files.text_files import decode, read_data
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
-from kvtool.text.templates.open_message import check_continued, up_to_end_mark, with_end_mark
-from kvtool.text.templates.served_messages import place_of, served_messages
+from kvtool.text.templates.served_messages import Served, place_of, served_messages
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Origin, Traced
 
 if TYPE_CHECKING:
     from kvtool.text.templates.template import TracedTemplate
+
+
+_END_MARK = "\ue000end of the last message\ue001"
+"""Marks the end of the last message in the prompt. A space is added: without it in the prompt, the template strips texts."""
+
+
+def check_continued(messages: Sequence[Message], *, add_generation_prompt: bool) -> None:
+    """MessageRefusedError for a request that a server refuses."""
+    last = messages[-1] if messages else {}
+    if add_generation_prompt:
+        raise MessageRefusedError(
+            "the request sets `continue_final_message`, and `add_generation_prompt` is not false",
+            hint='servers refuse both; set "add_generation_prompt": false',
+            place=place_of(last),
+        )
+    if not last.get("content"):
+        raise MessageRefusedError(
+            "the request sets `continue_final_message`, and its last message has no text",
+            hint="end the messages with the text that the answer continues",
+            place=next((place for each in reversed(messages) if (place := place_of(each))), None),
+        )
+
+
+def with_end_mark(messages: list[Served]) -> list[Served]:
+    """The messages with a mark after the text of the last one."""
+    last = dict(messages[-1])
+    content = last["content"]
+    if isinstance(content, list):
+        *before, part = content
+        last["content"] = [*before, {**part, "text": part["text"] + _END_MARK + " "}]
+    elif isinstance(content, str):
+        last["content"] = Traced(content) + _END_MARK + " "
+    return [*messages[:-1], last]
+
+
+def up_to_end_mark(text: Traced, messages: Sequence[Message]) -> Traced:
+    """A rendered prompt up to the mark; MessageRefusedError where the template leaves the last message out."""
+    at = str.rfind(text, _END_MARK)
+    if at < 0:
+        raise MessageRefusedError(
+            "the chat template does not show the last message, which the request continues",
+            place=place_of(messages[-1]),
+        )
+    if str.startswith(text, _END_MARK + " ", at):
+        return text[:at]
+    return text[: len(str.rstrip(str.__getitem__(text, slice(at))))]  # the template strips texts
+
 
 _TEKKEN_TOKENS = ("[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")
 _DEVELOPER = ('"developer"', "'developer'")

@@ -2,16 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame, operators
-from jinja2.ext import Extension
+from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 
-from kvtool.text.templates.node_prices import node_price, run_price
 from kvtool.text.templates.source_places import LocatedEnvironment
+from kvtool.text.traced import Traced
+
+_BLOCK = 12
+"""Of entering a body: an iteration, a branch, a call of a macro."""
+_LITERAL = 16
+_OUTPUT = 60
+_PRICES: dict[type[nodes.Node], int] = {
+    nodes.Call: 100,
+    nodes.Filter: 40,
+    nodes.Test: 20,
+    nodes.Getattr: 40,
+    nodes.Getitem: 30,
+    nodes.Concat: 60,
+    nodes.For: 30,
+    nodes.Macro: 60,
+    nodes.CallBlock: 120,
+    nodes.FilterBlock: 60,
+    nodes.AssignBlock: 60,
+    nodes.Block: 120,
+    nodes.List: 30,
+    nodes.Dict: 40,
+    nodes.Compare: 12,
+    nodes.Assign: 8,
+}
+_OPERATOR = 20
+_NODE = 2
+
+
+def run_price(statements: Iterable[nodes.Node]) -> int:
+    """Steps of these statements, once: all but the bodies in them, which are paid for when they are entered."""
+    return _BLOCK + sum(map(node_price, statements))
+
+
+def node_price(node: nodes.Node) -> int:
+    """Steps of a statement or an expression, without bodies in it."""
+    if isinstance(node, nodes.TemplateData):
+        return _LITERAL
+    price = _PRICES.get(type(node), _OPERATOR if isinstance(node, nodes.BinExpr) else _NODE)
+    if isinstance(node, nodes.Output):
+        price += sum(_OUTPUT for child in node.nodes if not isinstance(child, nodes.TemplateData))
+    inner = () if isinstance(node, nodes.ScopedEvalContextModifier) else ("body", "else_")
+    return price + sum(map(node_price, node.iter_child_nodes(exclude=inner)))
+
 
 _ITERATION = 20
 _FIXED_TEXT = 64
@@ -180,3 +222,26 @@ def _is_fixed(node: nodes.Node) -> bool:
 
 def _is_text(node: nodes.Expr) -> bool:
     return isinstance(node, nodes.Const) and isinstance(node.value, str)
+
+
+class ParsedEnvironment(LocatedEnvironment):
+    """The same syntax, and the same origins, as of a template that is rendered. `dollars`: its variables stand in `${…}`."""
+
+    def __init__(self, source: Traced, *, chat: bool, dollars: bool = False) -> None:
+        if chat:
+            super().__init__(
+                source, trim_blocks=True, lstrip_blocks=True, optimized=False, extensions=[Generation, loopcontrols]
+            )
+        elif dollars:
+            super().__init__(
+                source,
+                keep_trailing_newline=True,
+                optimized=False,
+                variable_start_string="${",
+                variable_end_string="}",
+            )
+        else:
+            super().__init__(source, keep_trailing_newline=True, optimized=False)
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        return TemplateParser(self, source, name, filename).parse()

@@ -17,7 +17,7 @@ from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.utils import Joiner, Namespace
 from markupsafe import Markup
 
-from kvtool.text.templates.code_generator import TracedCode
+from kvtool.text.templates.code_generator import ParsedEnvironment, TracedCode
 from kvtool.text.templates.filter_prices import price_filters, price_json, price_tests
 from kvtool.text.templates.format_prices import (
     ESCAPES,
@@ -26,9 +26,7 @@ from kvtool.text.templates.format_prices import (
     price_printf,
     price_strftime,
 )
-from kvtool.text.templates.key_prices import price_keys
-from kvtool.text.templates.method_prices import price_method, price_replace, price_table
-from kvtool.text.templates.parsed_environment import ParsedEnvironment
+from kvtool.text.templates.method_prices import price_keys, price_method, price_replace, price_table
 from kvtool.text.templates.traced_json import traced_json
 from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, Work, size_of, width_of
 from kvtool.text.traced import Mark, Traced

@@ -9,8 +9,7 @@ from typing import Any
 from jinja2 import Undefined
 
 from kvtool.text.templates.format_prices import ESCAPES, price_printf
-from kvtool.text.templates.key_prices import KeyPrices
-from kvtool.text.templates.method_prices import count_lines, price_marks, price_tags
+from kvtool.text.templates.method_prices import KeyPrices, count_lines, price_marks, price_tags
 from kvtool.text.templates.work import Work, size_of, width_of
 
 Price = Callable[[Work, Any, tuple[Any, ...], Mapping[str, Any]], Any]

@@ -14,8 +14,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import Token, TokenStream
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from kvtool.text.traced import Mark, Origin, Traced
-from kvtool.text.traced_places import TracedPlaces
+from kvtool.text.traced import Mark, Origin, Traced, TracedPlaces
 
 _NEWLINE = re.compile("\n")
 _BEGINS = frozenset({"variable_begin", "block_begin"})

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from kvtool.text.tokens.backend import LibraryBackend
-from kvtool.text.tokens.byte_level import bytes_of
 from kvtool.text.tokens.ranked_vocabulary import RankedVocabulary
+from kvtool.text.tokens.ranks import bytes_of
 
 _LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _QWEN = (

@@ -11,12 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.text.tokens.backend import LibraryBackend
-from kvtool.text.tokens.byte_level import bytes_of, written
 from kvtool.text.tokens.prompt import Ids, Spans
 from kvtool.text.tokens.ranked_vocabulary import RankedVocabulary
-
-LONGEST = 65_536
-"""Characters of a text that is encoded here; the regular expressions of tiktoken give up on some that are far longer."""
+from kvtool.text.tokens.ranks import LONGEST, bytes_of, written
 
 
 class RankedBackend:

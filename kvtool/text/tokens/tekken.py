@@ -7,7 +7,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from kvtool.text.tokens.ranks import tokenizer_json
+from kvtool.text.tokens.ranks import LONGEST, tokenizer_json
 
 BUILT_IN_FILE = Path(__file__).with_name("tekken.zst")
 """The tokens of mistral-common's `tekken_240911.json` by rank: how many, the length of each in a byte, then their bytes."""
@@ -52,8 +52,6 @@ def built_in_counter() -> Callable[[str], int]:
     special token as text, and a stretch of more than LONGEST characters in parts. A process makes it once.
     """
     from tiktoken import Encoding
-
-    from kvtool.text.tokens.ranked_backend import LONGEST
 
     ranks = {token: rank for rank, token in enumerate(_built_in_tokens())}
     encoding = Encoding("built in", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import stat
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,12 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from kvtool.errors import KvtoolError, NotAvailableError, Place
+from kvtool.errors import INSTALL_ENGINE, KvtoolError, NotAvailableError, Place
 from kvtool.text.files.checkout_links import make_folders
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.part_file import PartFile
 from kvtool.text.files.text_files import decode, read_data, read_text
-from kvtool.text.tokens.own_code import MADE_OF, made_json
 from kvtool.text.tokens.tekken import BUILT_IN_DIGEST, BUILT_IN_FILE, NAMED_TOKENS, built_in_json, tekken_json
 from kvtool.text.tokens.tiktoken_file import is_tiktoken, tiktoken_json, tiktoken_kind
 
@@ -336,3 +336,40 @@ def _default_template(value: object) -> str | None:
         named = [entry for entry in value if isinstance(entry, dict) and entry.get("name") == "default"]
         value = named[-1].get("template") if named else None
     return value if isinstance(value, str) else None
+
+
+MADE_OF = ("tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tokenizer_config.json")
+"""Files that such a tokenizer may be made of."""
+
+
+def made_json(name: str, folder: Path) -> bytes:
+    """The tokenizer.json that transformers makes of a folder's files. None of the folder's own code is run.
+
+    Raises NotAvailableError where transformers is not installed or cannot be imported, KvtoolError where it cannot read the files.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecations inside the library are none of the user's business
+            from transformers import AutoTokenizer
+    except Exception as error:  # a broken installation raises what it likes
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "transformers"
+        why = "is not installed" if missing else f"cannot be imported ({_first_line(error)})"
+        raise NotAvailableError(
+            f"tokenizer `{name}` has no tokenizer.json, and transformers, which could make one, {why}",
+            hint=INSTALL_ENGINE,
+        ) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return str(made.backend_tokenizer.to_str()).encode()
+    except Exception as error:  # whatever transformers raises: of its own, of a library that it lacks, of a broken file
+        raise KvtoolError(
+            f"tokenizer `{name}` has no tokenizer.json, and transformers cannot make one: {_first_line(error)}",
+            hint="-t ./tokenizer.json, or leave -t out for the built-in tokenizer",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__

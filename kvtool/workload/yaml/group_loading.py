@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
 from kvtool.text.files.json_file import json_of
-from kvtool.text.files.yaml_nodes import Path
+from kvtool.text.files.yaml_document import Path
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.yaml.draws import Key

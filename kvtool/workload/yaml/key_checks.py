@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kvtool.results.choices import SIZES
-from kvtool.text.files.yaml_nodes import Path, Scalar
+from kvtool.text.files.yaml_document import Path
+from kvtool.text.files.yaml_nodes import Scalar
 
 Data = dict[str, object]
 

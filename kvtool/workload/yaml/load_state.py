@@ -9,7 +9,7 @@ from types import TracebackType
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
-from kvtool.text.files.yaml_nodes import Path, YamlDocument
+from kvtool.text.files.yaml_document import Path, YamlDocument
 from kvtool.text.traced import Traced
 from kvtool.workload.yaml.draws import Key, Weighted, below, zipf
 from kvtool.workload.yaml.fields import Pick

@@ -8,7 +8,8 @@ from pathlib import Path
 from kvtool.errors import KvtoolError
 from kvtool.text.files.file_patterns import is_pattern, matching
 from kvtool.text.files.root_folder import RootFolder
-from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode, parse_yaml
+from kvtool.text.files.yaml_document import parse_yaml
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 
 FILE_KEYS = ("file", "glob", "chat_template")
 

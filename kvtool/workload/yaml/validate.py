@@ -10,7 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kvtool.errors import KvtoolError, Place, ProblemsError
-from kvtool.text.files.yaml_nodes import Mapping, Path, Scalar, Sequence, YamlDocument, YamlNode
+from kvtool.text.files.yaml_document import Path, YamlDocument
+from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 from kvtool.workload.yaml.fields import KnownCodes, described
 from kvtool.workload.yaml.key_checks import Problem, check
 from kvtool.workload.yaml.schema import Workload

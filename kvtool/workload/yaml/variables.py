@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.yaml_nodes import Path
+from kvtool.text.files.yaml_document import Path
 from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.yaml.draws import Key, Weighted, bits
 from kvtool.workload.yaml.fields import Pick

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from kvtool.errors import KvtoolError
 from kvtool.text.files.file_patterns import is_pattern, literal_start, matching
 from kvtool.text.files.text_files import check_file
-from kvtool.text.files.yaml_nodes import Path, YamlDocument
+from kvtool.text.files.yaml_document import Path, YamlDocument
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.traced import Mark, Origin, Traced
 from kvtool.workload.yaml.draws import Key

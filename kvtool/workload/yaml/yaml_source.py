@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import OnBadLine
 from kvtool.text.files.text_files import Overlay
-from kvtool.text.files.yaml_nodes import YamlDocument, load_yaml
+from kvtool.text.files.yaml_document import YamlDocument, load_yaml
 from kvtool.workload.turn import Conversation
 from kvtool.workload.yaml.fields import KnownCodes
 from kvtool.workload.yaml.group_loading import GroupLoader

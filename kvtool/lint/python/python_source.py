@@ -3,15 +3,125 @@
 from __future__ import annotations
 
 import ast
+import codecs
+import io
 import re
 import sys
+import tokenize
 import warnings
 from bisect import bisect_right
+from contextlib import suppress
 from itertools import accumulate
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.python.newer_python import parsed
 from kvtool.lint.skeleton import TemplatePlace
+from kvtool.text.files.text_files import decode
+
+_TOKEN = re.compile(r"#[^\n]*|([A-Za-z]{0,3})('''|\"\"\"|'|\")|\\[\s\S]")
+_GENERIC = re.compile(
+    r"^([ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+\w+)"
+    r"(\[[^\[\]\n]{0,400}(?:\[[^\[\]\n]{0,400}\][^\[\]\n]{0,400}){0,20}\])(?=[ \t]*[(:])",
+    re.MULTILINE,
+)
+_TYPE = re.compile(r"^([ \t]*type)[ \t](?=\w+[ \t]*(?:\[[^\]\n]*\][ \t]*)?=(?!=))", re.MULTILINE)
+_OTHER = {"'": '"', '"': "'"}
+_DEEPEST = 8
+
+
+class _NotFollowedError(Exception):
+    """The text is none that this follows."""
+
+
+def parsed(text: str) -> ast.Module:
+    """The tree of a Python file, also of one for a later version where this can follow it; what `ast.parse` raises."""
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        earlier = for_earlier_parsers(text)
+        if earlier == text:
+            raise
+        with suppress(SyntaxError):
+            return ast.parse(earlier)
+        raise
+
+
+def for_earlier_parsers(text: str) -> str:
+    """The text, as an earlier Python reads it, or as it is; as many characters, and as many bytes, in each line."""
+    text = _GENERIC.sub(lambda found: found[1] + " " * len(found[2]), text)
+    text = _TYPE.sub(lambda found: f"{found[1]}_", text)
+    pieces: list[str] = []
+    at = 0
+    try:
+        while (found := _TOKEN.search(text, at)) is not None:
+            pieces.append(text[at : found.start()])
+            at = found.end()
+            if found[2] is None:
+                pieces.append(found[0])
+                continue
+            stop, written = _string_for_earlier(text, found, "", 0)
+            pieces.append(written)
+            at = stop
+    except (_NotFollowedError, IndexError):
+        return text
+    return "".join([*pieces, text[at:]])
+
+
+def _string_for_earlier(text: str, start: re.Match[str], around: str, deep: int) -> tuple[int, str]:
+    """The end of a string that begins with `start`, and the string for within others, whose quotes are the signs `around`."""
+    if deep > _DEEPEST:
+        raise _NotFollowedError
+    prefix, quote = start[1].lower(), start[2]
+    own = quote
+    if around and (len(quote) > 1 or quote in around):
+        own = next((sign for sign in "'\"" if sign not in around), "") if len(quote) == 1 else ""
+    formatted = "f" in prefix
+    written: list[str] = []
+    at = start.end()
+    while not text.startswith(quote, at):
+        sign = text[at]
+        if sign == "\\":
+            written.append(text[at : at + 2] if not around else "xx")
+            at += 2
+        elif formatted and sign == "{" and text[at + 1] != "{":
+            stop, field = _field_for_earlier(text, at, around + (own or quote)[0], deep)
+            written.append(field)
+            at = stop
+        elif formatted and sign in "{}":
+            written.append(text[at : at + 2])
+            at += 2
+        else:
+            if sign == "\n" and (around or len(quote) == 1):
+                raise _NotFollowedError
+            written.append("x" if around and sign in "'\"" else sign)
+            at += 1
+    stop = at + len(quote)
+    inside = "".join(written)
+    if own:
+        return stop, f"{start[1]}{own}{inside}{own}"
+    if not text[start.start() : stop].isascii():
+        raise _NotFollowedError
+    return stop, "0".ljust(stop - start.start())  # there is no third quote: what the string says is not known
+
+
+def _field_for_earlier(text: str, at: int, around: str, deep: int) -> tuple[int, str]:
+    """The end of the field of an f-string that begins at `at`, and the field."""
+    written: list[str] = []
+    depth = 0
+    while True:
+        sign = text[at]
+        found = _TOKEN.match(text, at)
+        if found is not None and found[2] is not None:
+            at, piece = _string_for_earlier(text, found, around, deep + 1)
+            written.append(piece)
+            continue
+        if sign in "\n#\\":
+            raise _NotFollowedError
+        depth += (sign in "{[(") - (sign in "}])")
+        written.append(sign)
+        at += 1
+        if not depth:
+            return at, "".join(written)
+
 
 _EXCERPT = 400
 _LITERAL = re.compile(r"([A-Za-z]{0,3})('''|\"\"\"|'|\")")
@@ -132,3 +242,34 @@ def _closing(text: str, at: int, stop: int) -> int:
                 return at + 1
         at += 1
     return stop
+
+
+_AS_UTF8 = frozenset(("utf-8", "utf-8-sig", "idna", "punycode", "undefined"))
+"""What is read as UTF-8: that, and encodings of Python's own that no file is written in; one takes the square of its length."""
+
+
+def python_text(data: bytes, shown: str) -> str:
+    """The text of a Python file, line ends untouched; KvtoolError, with the place, where it is not what it says it is."""
+    name = _named_encoding(data)
+    if name is None or b"\0" in data:
+        return decode(data, shown=shown, place=Place(shown), may_be_empty=True)
+    try:
+        return data.decode(name)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise KvtoolError(
+            f"`{shown}` is not {name}, as its coding line says: byte 0x{data[error.start]:02x}",
+            place=Place(shown, line),
+        ) from error
+
+
+def _named_encoding(data: bytes) -> str | None:
+    """The encoding that a coding line names; None where it is UTF-8, or none that is known."""
+    try:
+        name = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+        if codecs.lookup(name).name in _AS_UTF8:
+            return None
+        b" ".decode(name)  # refuses what is no encoding of text, or none of bytes by themselves
+    except (SyntaxError, LookupError, UnicodeError):
+        return None
+    return name

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.lint.evidence.placeholders import is_set_up, is_settled, words_of
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, leaves, with_holes
+from kvtool.lint.evidence.prompt_evidence import reads_as_reply
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, before_values, leaves, with_holes
 
 _AROUND = 240
 _NO_RECORDS = frozenset(("self", "cls", "args", "os", "state"))
@@ -183,3 +185,113 @@ def _says_set_up(label: str) -> bool:
     said = " ".join(words)
     judges = words[-1:] == ["steps"] and not _JUDGING.isdisjoint(words)
     return judges or is_set_up(said) or is_settled(said) or not _OF_A_DEPLOYMENT.isdisjoint(words)
+
+
+_CLOCKS = frozenset(("date", "time", "datetime", "day", "today", "timestamp", "now"))
+_BEFORE_CLOCK = 80
+_CLOCK_LABEL = re.compile(
+    r"(?:\btoday(?:'s|\u2019s)?(?: (?:date|day))?|\b(?:current|present|local) (?:date|time|day)(?: (?:and|&) time)?"
+    r"|\bdate today|\btime now|\bit is now|\u5f53\u524d(?:\u65f6\u95f4|\u65e5\u671f)|\u4eca\u5929(?:\u7684\u65e5\u671f)?)"
+    r"(?: is|\u662f)?[\s:\uff1a=*`'\"(<\[]{0,8}$",
+    re.IGNORECASE,
+)
+"""What a text says right before a clock; the last words: current time, current date and today in Chinese."""
+
+
+def with_clocks(nodes: list[Node]) -> list[Node]:
+    """The nodes, where a placeholder for a date is one for a clock if the text before it says so.
+
+    Where something else is another in each request, that is told, whatever the date is.
+    """
+    holes = [leaf for leaf in leaves(nodes) if isinstance(leaf, Hole)]
+    return nodes if any(hole.doubt == "use" for hole in holes) else _labelled(nodes)
+
+
+def _labelled(nodes: Iterable[Node]) -> list[Node]:
+    result: list[Node] = []
+    before = ""
+    for node in nodes:
+        if isinstance(node, Hole) and node.doubt and _is_clock(node, before):
+            result.append(replace(node, kind=TIME, doubt="", minor=True))
+        elif isinstance(node, Choice):
+            result.append(Choice(tuple(tuple(_labelled(branch)) for branch in node.branches)))
+        elif isinstance(node, Repeat):
+            result.append(Repeat(tuple(_labelled(node.body))))
+        else:
+            result.append(node)
+        before = f"{before}{node}"[-_BEFORE_CLOCK:] if isinstance(node, str) else ""
+    return result
+
+
+def _is_clock(hole: Hole, before: str) -> bool:
+    return not _CLOCKS.isdisjoint(words_of(hole.what.strip("`"))[-1:]) and _CLOCK_LABEL.search(before) is not None
+
+
+_PURSUED = frozenset(("goal", "goals", "objective", "objectives"))
+_BEFORE_GOAL = 400
+_INTRODUCED = re.compile(
+    r"\b(?:you are|you're|act as|your role is)\s(?:an?\s|the\s|now\s){0,2}[^{}\n]{0,40}"
+    r"[{$]{1,3}\s?[\w.\[\]'\"]{0,60}(?:role|persona|profession|position|job_title|agent_name|profile)\b"
+    r"|\u4f60\u662f\u4e00?[\u4e2a\u4f4d]?\s?\{{1,2}\s?[\w.]{0,60}(?:role|name)\b",
+    re.IGNORECASE,
+)
+"""`You are a {role}`, in English or Chinese."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenIn:
+    """A file and its text."""
+
+    path: str
+    text: str
+
+    def before(self, hole: Hole) -> str:
+        """What is written before a placeholder of this file; nothing for one of another file."""
+        spot = hole.spot
+        if spot.path != self.path:
+            return ""
+        lines = self.text.split("\n", spot.line)
+        if len(lines) < spot.line:
+            return ""
+        return "\n".join(
+            [*lines[max(spot.line - 1 - _BEFORE_GOAL, 0) : spot.line - 1], lines[spot.line - 1][: spot.column - 1]]
+        )[-_BEFORE_GOAL:]
+
+
+def without_profiles(nodes: list[Node], written: WrittenIn) -> list[Node]:
+    """The nodes but for goals of agents that the text before them introduces."""
+    if not any(isinstance(leaf, Hole) and _is_pursued(leaf) for leaf in leaves(nodes)):
+        return nodes
+    return _without_goals(nodes, written)
+
+
+def _without_goals(nodes: Iterable[Node], written: WrittenIn) -> list[Node]:
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Choice):
+            result.append(Choice(tuple(tuple(_without_goals(branch, written)) for branch in node.branches)))
+        elif isinstance(node, Repeat):
+            result.append(Repeat(tuple(_without_goals(node.body, written))))
+        elif not (isinstance(node, Hole) and _is_pursued(node) and _INTRODUCED.search(written.before(node))):
+            result.append(node)
+    return result
+
+
+def _is_pursued(hole: Hole) -> bool:
+    return bool(hole.doubt) and not _PURSUED.isdisjoint(words_of(hole.what)[-1:])
+
+
+_FIX_TASK = re.compile(r"\b(?:fix|correct|address)(?= (?:the following|this|these)\b)", re.IGNORECASE)
+"""`Fix the following issue` says what to do, not what was wrong with an answer."""
+
+
+def without_late(nodes: list[Node]) -> list[Node]:
+    """The nodes, where in such a text what is another by its use or its name is told by nobody."""
+    text = "".join(node for node in nodes if isinstance(node, str)) or "".join(
+        leaf for leaf in leaves(nodes) if isinstance(leaf, str)
+    )
+    return with_holes(nodes, _hidden) if reads_as_reply(_FIX_TASK.sub("Do", text), before_values(nodes)) else nodes
+
+
+def _hidden(hole: Hole) -> Hole:
+    return hole if hole.certain else replace(hole, hidden=True)
