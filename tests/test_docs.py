@@ -24,7 +24,7 @@ from kvtool.config.file_model import Config
 from kvtool.diagnose import codes
 from kvtool.text.files.yaml_nodes import load_yaml
 from kvtool.workload.logs.files.file_kinds import FILE_KINDS
-from kvtool.workload.logs.records.known_formats import RECORD_FORMATS
+from kvtool.workload.logs.formats.known_formats import RECORD_FORMATS
 from kvtool.workload.yaml.schema import GroupSpec, Workload
 from kvtool.workload.yaml.validate import validate
 

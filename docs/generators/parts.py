@@ -19,7 +19,7 @@ from kvtool.lint.formats.prompt_formats import FORMATS as PROMPT_FORMATS
 from kvtool.report.formats.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
 from kvtool.workload.logs.files.file_kinds import FILE_KINDS
-from kvtool.workload.logs.records.known_formats import RECORD_FORMATS
+from kvtool.workload.logs.formats.known_formats import RECORD_FORMATS
 from kvtool.workload.request_fields import REQUEST_FIELDS
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -21,8 +21,8 @@ from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.files.input_files import find_inputs, is_folder
 from kvtool.workload.logs.files.log_file import read_raw, records_of
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
+from kvtool.workload.logs.formats.known_formats import format_named
 from kvtool.workload.logs.logs import default_group
-from kvtool.workload.logs.records.known_formats import format_named
 from kvtool.workload.logs.records.record import Dialogue, Where
 from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import Turns

@@ -90,8 +90,8 @@ class LogSource:
         """`group` names the group of a file, which `grouping` divides further, or otherwise (None: by file); `keep_going`: a file
         that cannot be read does not hide the others; `apart`: there are more files, which are read by others."""
         from kvtool.workload.logs.files.input_files import InputFiles
+        from kvtool.workload.logs.formats.known_formats import format_named
         from kvtool.workload.logs.groups.grouping import BY_FILE
-        from kvtool.workload.logs.records.known_formats import format_named
 
         if options.trace_block_size < 1:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")

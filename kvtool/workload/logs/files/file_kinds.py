@@ -38,20 +38,24 @@ class FileKind:
 
 
 FILE_KINDS: tuple[FileKind, ...] = (
-    FileKind("columns", "PAR1 or ARROW1", "columns.begins", "columns.records"),
+    FileKind("columns", "PAR1 or ARROW1", "parquet.begins", "parquet.records"),
     FileKind(
         "written-lines",
         "lines with Docker's, Kubernetes' or a logger's front",
-        "wrapped_lines.begins",
-        "wrapped_lines.records",
+        "servers.wrapped_lines.begins",
+        "servers.wrapped_lines.records",
         objects=True,
     ),
-    FileKind("vllm-log", "Received request … prompt", "vllm_log.begins", "vllm_log.records"),
-    FileKind("sglang-log", "Finish: obj=GenerateReqInput(", "sglang_log.begins", "sglang_log.records"),
-    FileKind("sonnet", "sonnet.txt", "vllm_bench.is_sonnet", "vllm_bench.refuse_sonnet", texts=True),
-    FileKind("inspect-ai", "an .eval archive", agent_shapes.is_inspect_archive, "inspect_ai.records"),
-    FileKind("aider-chat", "# aider chat started at", "aider.chat_begins", "aider.no_prompts", texts=True),
-    FileKind("aider", "TO LLM", "aider.log_begins", "aider.log_records", texts=True),
+    FileKind("vllm-log", "Received request … prompt", "servers.vllm_log.begins", "servers.vllm_log.records"),
+    FileKind("sglang-log", "Finish: obj=GenerateReqInput(", "servers.sglang_log.begins", "servers.sglang_log.records"),
+    FileKind(
+        "sonnet", "sonnet.txt", "evaluations.vllm_bench.is_sonnet", "evaluations.vllm_bench.refuse_sonnet", texts=True
+    ),
+    FileKind("inspect-ai", "an .eval archive", agent_shapes.is_inspect_archive, "evaluations.inspect_ai.records"),
+    FileKind(
+        "aider-chat", "# aider chat started at", "agents.aider.chat_begins", "agents.aider.no_prompts", texts=True
+    ),
+    FileKind("aider", "TO LLM", "agents.aider.log_begins", "agents.aider.log_records", texts=True),
     FileKind("table", "a header line with a column of prompts", "csv_rows.begins", "csv_rows.records"),
 )
 

@@ -20,7 +20,7 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.files.file_kinds import FileKind, kind_of
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
-from kvtool.workload.logs.records.known_formats import SERVER_LINE, format_named
+from kvtool.workload.logs.formats.known_formats import SERVER_LINE, format_named
 from kvtool.workload.logs.records.record import RecordError, Where
 from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.records import opens, read_record

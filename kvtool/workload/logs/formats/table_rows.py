@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from kvtool.text.bounded_number import json_number
-from kvtool.workload.logs.formats.python_reprs import literal
+from kvtool.workload.logs.formats.servers.python_reprs import literal
 from kvtool.workload.logs.records.record import parsed_text
 
 Fields = dict[str, Any]

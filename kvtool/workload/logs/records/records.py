@@ -7,12 +7,12 @@ from typing import Any
 
 from kvtool.text.files.json_stream import is_message
 from kvtool.workload.logs.field_names import fields_shown
+from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, RECORD_FORMATS
 from kvtool.workload.logs.records import agent_records as agent_shapes
 from kvtool.workload.logs.records import chat_records
 from kvtool.workload.logs.records.call_fields import answer_object
 from kvtool.workload.logs.records.failed_calls import left_out_of
 from kvtool.workload.logs.records.joined_records import Key
-from kvtool.workload.logs.records.known_formats import FORMAT_NAMES, RECORD_FORMATS
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind
 from kvtool.workload.logs.records.record_format import Fields, FileState, RecordFormat, loaded
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, collected
@@ -53,7 +53,7 @@ def read_record(
     """The name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
         if agent_shapes.is_cline_history(where.path):
-            return "cline", Several([FoundCall(loaded("cline.read_history")(Record({}, where), value))])
+            return "cline", Several([FoundCall(loaded("agents.cline.read_history")(Record({}, where), value))])
         return "messages", Several([FoundCall(chat_records.bare_list(Record({}, where), value))])
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvtool.workload.call import NO_CALL, Usage
-from kvtool.workload.logs.formats import gemini
+from kvtool.workload.logs.formats.apis import gemini
 from kvtool.workload.logs.records.call_context import Around, body
 from kvtool.workload.logs.records.call_fields import names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of

@@ -8,7 +8,7 @@ from typing import Any
 from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.formats.otel_spans import Attributes, Span, lists_in
+from kvtool.workload.logs.formats.observability.otel_spans import Attributes, Span, lists_in
 from kvtool.workload.logs.records.call_context import Around, prompt, request
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.message_forms import as_messages, as_tools, system_messages

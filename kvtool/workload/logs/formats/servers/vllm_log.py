@@ -10,8 +10,8 @@ from typing import Any
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import RawRecord
-from kvtool.workload.logs.formats.python_reprs import integers_of, string_at
-from kvtool.workload.logs.formats.server_lines import LogClock, ServerLine, front_of, has_line, lines_of
+from kvtool.workload.logs.formats.servers.python_reprs import integers_of, string_at
+from kvtool.workload.logs.formats.servers.server_lines import LogClock, ServerLine, front_of, has_line, lines_of
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading
 
@@ -73,7 +73,7 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
 
 def read(record: Record) -> Reading:
     """The request of a line."""
-    from kvtool.workload.logs.records.prompt_records import prompts
+    from kvtool.workload.logs.formats.apis.prompt_texts import prompts
 
     return prompts(record) if record.fields.get("prompt") else NO_PROMPT
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
+from kvtool.workload.logs.formats import token_traces
+from kvtool.workload.logs.formats.apis import responses
+from kvtool.workload.logs.formats.apis.prompt_texts import PROMPTS, prompts
 from kvtool.workload.logs.records import agent_records as agent_shapes
-from kvtool.workload.logs.records import chat_records, responses_records, trace_records
-from kvtool.workload.logs.records.prompt_records import PROMPTS, prompts
+from kvtool.workload.logs.records import chat_records
 from kvtool.workload.logs.records.record_format import Fields, RecordFormat, loaded
 
 _BATCH_IDS = {"custom_id", "key"}
@@ -23,13 +25,13 @@ SERVER_LINE = "server-line"
 _OTLP = {"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"}
 
 RECORD_FORMATS: tuple[RecordFormat, ...] = (
-    RecordFormat("vllm-log", "a line of vLLM's log", lambda f: "vllm_request" in f, "vllm_log.read"),
+    RecordFormat("vllm-log", "a line of vLLM's log", lambda f: "vllm_request" in f, "servers.vllm_log.read"),
     RecordFormat(
         "sglang-log",
         "event: request.finished + obj",
-        lambda f: bool("event" in f and "obj" in f and loaded("sglang_log.is_event")(f)),
-        "sglang_log.read",
-        keys="sglang_log.keys_of",
+        lambda f: bool("event" in f and "obj" in f and loaded("servers.sglang_log.is_event")(f)),
+        "servers.sglang_log.read",
+        keys="servers.sglang_log.keys_of",
     ),
     RecordFormat(
         "har",
@@ -37,85 +39,87 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         lambda f: (
             (isinstance(f.get("log"), dict) and "entries" in f["log"]) or ("startedDateTime" in f and "request" in f)
         ),
-        "har.read",
+        "gateways.har.read",
     ),
     RecordFormat(
         "batch",
         "custom_id + body or params",
-        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_request")(f)),
-        "batches.read_request",
-        keys="batches.keys_of",
+        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("apis.batches.is_request")(f)),
+        "apis.batches.read_request",
+        keys="apis.batches.keys_of",
     ),
     RecordFormat(
         "batch-answers",
         "custom_id + response or result",
-        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("batches.is_answer")(f)),
-        "batches.read_answer",
-        keys="batches.keys_of",
+        lambda f: bool(not _BATCH_IDS.isdisjoint(f) and loaded("apis.batches.is_answer")(f)),
+        "apis.batches.read_answer",
+        keys="apis.batches.keys_of",
     ),
     RecordFormat(
         "otlp",
         "resourceSpans or resourceLogs",
         lambda f: not _OTLP.isdisjoint(f),
-        "otel.read",
-        keys="otel.keys_of",
+        "observability.otel.read",
+        keys="observability.otel.keys_of",
     ),
     RecordFormat(
         "otel-spans",
         "context.span_id or span_kind + attributes",
         lambda f: _is_span(f),
-        "otel.read_printed",
-        keys="otel.keys_of_printed",
+        "observability.otel.read_printed",
+        keys="observability.otel.keys_of_printed",
     ),
     RecordFormat(
         "langfuse",
         "traceId + type: GENERATION",
         lambda f: ("traceId" in f or "trace_id" in f) and isinstance(f.get("type"), str) and f["type"] in _LANGFUSE,
-        "langfuse.read",
+        "observability.langfuse.read",
     ),
     RecordFormat(
         "langfuse-traces",
         "observations + projectId, sessionId or timestamp",
         lambda f: isinstance(f.get("observations"), list) and not {"projectId", "sessionId", "timestamp"}.isdisjoint(f),
-        "langfuse.read_trace",
+        "observability.langfuse.read_trace",
     ),
     RecordFormat(
         "langfuse-events",
         "type: generation-create + body",
         lambda f: "body" in f and isinstance(f.get("type"), str) and f["type"].endswith(("-create", "-update")),
-        "langfuse.read_event",
+        "observability.langfuse.read_event",
     ),
-    RecordFormat("langsmith", "run_type + inputs", lambda f: "run_type" in f and "inputs" in f, "langsmith.read"),
+    RecordFormat(
+        "langsmith", "run_type + inputs", lambda f: "run_type" in f and "inputs" in f, "observability.langsmith.read"
+    ),
     RecordFormat(
         "litellm",
         "call_type + model_parameters or spend",
         lambda f: "call_type" in f and not {"model_parameters", "spend", "proxy_server_request"}.isdisjoint(f),
-        "litellm.read",
+        "gateways.litellm.read",
     ),
     RecordFormat(
         "mlflow",
         "info + data.spans",
         lambda f: _has_spans(f.get("data")) or ("info" in f and _has_spans(f)),
-        "mlflow.read",
+        "observability.mlflow.read",
     ),
     RecordFormat(
         "weave",
         "op_name + started_at",
         lambda f: "op_name" in f and "started_at" in f,
-        "weave.read",
-        keys="weave.keys_of",
+        "observability.weave.read",
+        keys="observability.weave.keys_of",
     ),
     RecordFormat(
         "braintrust",
         "span_attributes + root_span_id or metrics",
         lambda f: isinstance(f.get("span_attributes"), dict),
-        "braintrust.read",
+        "observability.braintrust.read",
     ),
     RecordFormat(
         "helicone",
         "request_body + request_id or response_status",
         lambda f: "request_body" in f and not {"request_id", "response_status", "request_created_at"}.isdisjoint(f),
-        "helicone.read",
+        "gateways.helicone.read",
     ),
     RecordFormat(
         "aiperf-raw",
@@ -125,96 +129,104 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
             and isinstance(f.get("metadata"), dict)
             and not {"conversation_id", "request_start_ns"}.isdisjoint(f["metadata"])
         ),
-        "aiperf.read_raw",
+        "evaluations.aiperf.read_raw",
     ),
     RecordFormat(
         "aiperf-inputs",
         "session_id + payloads",
         lambda f: isinstance(f.get("payloads"), list),
-        "aiperf.read_inputs",
+        "evaluations.aiperf.read_inputs",
     ),
     RecordFormat(
         "aiperf-figures",
         "metrics + metadata.request_start_ns",
         lambda f: isinstance(f.get("metadata"), dict) and "metrics" in f and "request_start_ns" in f["metadata"],
-        "aiperf.refuse_numbers",
+        "evaluations.aiperf.refuse_numbers",
     ),
     RecordFormat(
         "guidellm",
         "benchmarks[].requests",
-        lambda f: bool("benchmarks" in f and loaded("guidellm.is_report")(f)),
-        "guidellm.read",
+        lambda f: bool("benchmarks" in f and loaded("evaluations.guidellm.is_report")(f)),
+        "evaluations.guidellm.read",
     ),
     RecordFormat(
         "claude-code",
         "sessionId + uuid + type",
         agent_shapes.is_claude_code,
-        "claude_code.ClaudeCodeSession",
+        "agents.claude_code.ClaudeCodeSession",
         state=True,
     ),
-    RecordFormat("codex", "payload + type: response_item", agent_shapes.is_codex, "codex.CodexRollout", state=True),
+    RecordFormat(
+        "codex", "payload + type: response_item", agent_shapes.is_codex, "agents.codex.CodexRollout", state=True
+    ),
     RecordFormat(
         "openhands",
         "source + action or observation",
         agent_shapes.is_openhands_event,
-        "openhands.OpenHandsEvents",
+        "agents.openhands.OpenHandsEvents",
         state=True,
     ),
-    RecordFormat("openhands-run", "history of such events", agent_shapes.is_openhands_run, "openhands.read_run"),
-    RecordFormat("swe-agent", "trajectory[].query", agent_shapes.is_swe_agent, "swe_agent.read"),
-    RecordFormat("cline-shown", "ts + say", agent_shapes.is_cline_shown, "cline.read_shown"),
+    RecordFormat("openhands-run", "history of such events", agent_shapes.is_openhands_run, "agents.openhands.read_run"),
+    RecordFormat("swe-agent", "trajectory[].query", agent_shapes.is_swe_agent, "agents.swe_agent.read"),
+    RecordFormat("cline-shown", "ts + say", agent_shapes.is_cline_shown, "agents.cline.read_shown"),
     RecordFormat(
         "openai-evals",
         "run_id + event_id + data",
         agent_shapes.is_openai_evals,
-        "openai_evals.EvalsRun",
+        "evaluations.openai_evals.EvalsRun",
         state=True,
     ),
-    RecordFormat("lm-eval", "doc_id + arguments", agent_shapes.is_lm_eval, "lm_eval.read"),
-    RecordFormat("promptfoo", "results.results + prompt.raw", agent_shapes.is_promptfoo, "promptfoo.read_file"),
-    RecordFormat("promptfoo-rows", "prompt.raw + response", agent_shapes.is_promptfoo_row, "promptfoo.read_row"),
-    RecordFormat("inspect-ai", "samples + events + epoch", agent_shapes.is_inspect_sample, "inspect_ai.read"),
+    RecordFormat("lm-eval", "doc_id + arguments", agent_shapes.is_lm_eval, "evaluations.lm_eval.read"),
+    RecordFormat(
+        "promptfoo", "results.results + prompt.raw", agent_shapes.is_promptfoo, "evaluations.promptfoo.read_file"
+    ),
+    RecordFormat(
+        "promptfoo-rows", "prompt.raw + response", agent_shapes.is_promptfoo_row, "evaluations.promptfoo.read_row"
+    ),
+    RecordFormat(
+        "inspect-ai", "samples + events + epoch", agent_shapes.is_inspect_sample, "evaluations.inspect_ai.read"
+    ),
     RecordFormat(
         "bailian",
         "hash_ids + input_length + chat_id",
         lambda f: "hash_ids" in f and not _BAILIAN_ONLY.isdisjoint(f),
-        trace_records.bailian,
+        token_traces.bailian,
         "s",
     ),
     RecordFormat("block-trace", "a file of kvtool trace", lambda f: "kvtool_requests" in f, "block_traces.read"),
-    RecordFormat("mooncake", "hash_ids + input_length", lambda f: "hash_ids" in f, trace_records.mooncake, "ms"),
+    RecordFormat("mooncake", "hash_ids + input_length", lambda f: "hash_ids" in f, token_traces.mooncake, "ms"),
     RecordFormat(
         "weka",
         "requests + block_size",
         lambda f: "requests" in f and ("block_size" in f or "hash_id_scope" in f or _begins_weka(f["requests"])),
-        trace_records.weka,
+        token_traces.weka,
     ),
     RecordFormat(
-        "lmcache-lookups", "chunk_hashes + seq_len", lambda f: "chunk_hashes" in f, trace_records.lmcache_lookups, "s"
+        "lmcache-lookups", "chunk_hashes + seq_len", lambda f: "chunk_hashes" in f, token_traces.lmcache_lookups, "s"
     ),
     RecordFormat(
         "token-ids",
         "token_ids",
-        lambda f: any(name in f for name in trace_records.TOKEN_FIELDS),
-        trace_records.token_ids,
+        lambda f: any(name in f for name in token_traces.TOKEN_FIELDS),
+        token_traces.token_ids,
         "s",
     ),
     RecordFormat(
         "bedrock",
         "schemaType: ModelInvocationLog, or modelId + input.inputBodyJson",
         lambda f: bool(
-            not {"schemaType", "modelId", "message", "@message"}.isdisjoint(f) and loaded("bedrock.is_record")(f)
+            not {"schemaType", "modelId", "message", "@message"}.isdisjoint(f) and loaded("apis.bedrock.is_record")(f)
         ),
-        "bedrock.read",
+        "apis.bedrock.read",
     ),
     RecordFormat(
         "gemini-caches",
         "cachedContents, or name: cachedContents/… with its times",
         lambda f: (
             ("cachedContents" in f or "cached_contents" in f or "cachedContents/" in str(f.get("name")))
-            and bool(loaded("gemini_caches.is_cache")(f))
+            and bool(loaded("apis.gemini_caches.is_cache")(f))
         ),
-        "gemini_caches.read",
+        "apis.gemini_caches.read",
     ),
     RecordFormat(
         "gemini",
@@ -224,21 +236,21 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
             or ("contents" in f and "model" in f)
             or (isinstance(f.get("content"), dict) and "parts" in f["content"])
         ),
-        "gemini.read",
+        "apis.gemini.read",
         "s",
     ),
     RecordFormat(
         "converse",
         "messages + toolConfig or blocks without a type",
-        lambda f: isinstance(f.get("messages"), list) and bool(loaded("converse.is_body")(f)),
-        "converse.read",
+        lambda f: isinstance(f.get("messages"), list) and bool(loaded("apis.converse.is_body")(f)),
+        "apis.converse.read",
         "s",
     ),
     RecordFormat(
         "stored-completion",
         "object: chat.completion + messages; `request_messages` is experimental",
-        lambda f: bool("object" in f and loaded("stored_completions.has_messages")(f)),
-        "stored_completions.read",
+        lambda f: bool("object" in f and loaded("apis.stored_completions.has_messages")(f)),
+        "apis.stored_completions.read",
         "s",
     ),
     RecordFormat("chat", "messages", lambda f: f.get("messages") not in (None, {}, ""), chat_records.chat, "s"),
@@ -258,9 +270,9 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
         "responses",
         "instructions + input",
         lambda f: "input" in f and ("instructions" in f or _is_items(f["input"]) or "previous_response_id" in f),
-        responses_records.responses_api,
+        responses.responses_api,
         "s",
-        responses_records.keys_of,
+        responses.keys_of,
     ),
     RecordFormat(
         "alpaca",
@@ -281,14 +293,14 @@ RECORD_FORMATS: tuple[RecordFormat, ...] = (
     RecordFormat(
         "answers",
         "object: chat.completion without its request",
-        lambda f: bool("object" in f and loaded("stored_completions.is_answer")(f)),
-        "stored_completions.refuse",
+        lambda f: bool("object" in f and loaded("apis.stored_completions.is_answer")(f)),
+        "apis.stored_completions.refuse",
     ),
     RecordFormat(
         SERVER_LINE,
         "a text in message, msg, log or line beside a time",
-        lambda f: bool(not _LINES.isdisjoint(f) and loaded("wrapped_lines.is_other")(f)),
-        "wrapped_lines.leave_out",
+        lambda f: bool(not _LINES.isdisjoint(f) and loaded("servers.wrapped_lines.is_other")(f)),
+        "servers.wrapped_lines.leave_out",
     ),
 )
 FORMAT_NAMES = (*(each.name for each in RECORD_FORMATS), TEXT_FORMAT)

@@ -12,8 +12,8 @@ from typing import Any
 
 from kvtool.text.bounded_number import finite_number
 from kvtool.text.files.json_stream import RawRecord
-from kvtool.workload.logs.formats.python_reprs import integers_of, items_at, number_of, string_at, string_of
-from kvtool.workload.logs.formats.server_lines import LogClock, front_of, has_line, lines_of
+from kvtool.workload.logs.formats.servers.python_reprs import integers_of, items_at, number_of, string_at, string_of
+from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, has_line, lines_of
 from kvtool.workload.logs.records.call_context import Around
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.failed_calls import FAILED
@@ -107,7 +107,7 @@ def read(record: Record) -> Reading:
 
 
 def _prompt(record: Record, asked: Fields) -> Reading:
-    from kvtool.workload.logs.records.prompt_records import prompts
+    from kvtool.workload.logs.formats.apis.prompt_texts import prompts
 
     name = "text" if asked.get("text") is not None else "input_ids"
     value = asked[name]

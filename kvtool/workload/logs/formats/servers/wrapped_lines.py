@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kvtool.text.files.json_stream import RawRecord
-from kvtool.workload.logs.formats import sglang_log, vllm_log
-from kvtool.workload.logs.formats.server_lines import LogClock, front_of, lines_of
+from kvtool.workload.logs.formats.servers import sglang_log, vllm_log
+from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, lines_of
 from kvtool.workload.logs.records.record import Record, parsed_text
 from kvtool.workload.logs.records.record_readings import LeftOut
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvtool.workload.logs.formats.otel_calls import call_of_span, kind_of_span
-from kvtool.workload.logs.formats.otel_spans import Span, printed_span, spans_of
+from kvtool.workload.logs.formats.observability.otel_calls import call_of_span, kind_of_span
+from kvtool.workload.logs.formats.observability.otel_spans import Span, printed_span, spans_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several

@@ -7,7 +7,8 @@ from typing import Any
 
 from kvtool.text.files.json_stream import is_message
 from kvtool.workload.call import Call, Usage
-from kvtool.workload.logs.records import chat_records, trace_records
+from kvtool.workload.logs.formats import token_traces
+from kvtool.workload.logs.records import chat_records
 from kvtool.workload.logs.records.call_fields import call_of
 from kvtool.workload.logs.records.incomplete_prompts import why_incomplete
 from kvtool.workload.logs.records.record import Record
@@ -54,7 +55,7 @@ def _content(record: Record, value: Any, *path: str | int) -> dict[str, Any]:
     part = "".join(f"[{step}]" if isinstance(step, int) else step for step in path)
     if not isinstance(value, list):
         return {"text": record.text(value, *path, part=part, name=f"`{part}`")}
-    ids = trace_records.ids_of(record, value, *path)
+    ids = token_traces.ids_of(record, value, *path)
     if not len(ids):
         raise record.error(f"`{part}` is empty", *path)
     return {"token_ids": ids}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.logs.formats import gemini_caches
+from kvtool.workload.logs.formats.apis import gemini_caches
 from kvtool.workload.logs.records.call_context import Around
 from kvtool.workload.logs.records.call_fields import answer_object, names_of
 from kvtool.workload.logs.records.chat_records import requests_of
