@@ -13,6 +13,7 @@ from kvtool.workload.block_files.block_file import SUFFIX, BlockFacts, block_sch
 from kvtool.workload.block_files.block_row import BlockRow
 from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, Reading
 from kvtool.workload.turn import HashedPrompt, RequestName, Turn
 
@@ -121,3 +122,6 @@ class _Turns:
 
 def _name(hashed: int) -> str:
     return f"{hashed & (1 << 64) - 1:016x}"
+
+
+FORMATS = (RecordFormat("block-trace", "a file of kvtool trace", lambda fields: FIELD in fields, read),)

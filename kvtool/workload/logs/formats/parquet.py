@@ -13,8 +13,9 @@ from kvtool.text.files.compressed import is_plain
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.block_files.block_file import block_facts
 from kvtool.workload.logs.field_names import fields_shown
+from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats import block_traces
-from kvtool.workload.logs.formats.table_rows import column_name, holds_prompts, record_of
+from kvtool.workload.logs.formats.tables import column_name, holds_prompts, record_of
 
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _ROWS = 256
@@ -84,3 +85,6 @@ def _batches(head: bytes, file: str) -> Iterator[tuple[list[str], list[dict[str,
 
 def _names(batch: Any) -> list[str]:
     return [column_name(name) for name in batch.schema.names]
+
+
+FILE_KINDS = (FileKind("columns", "PAR1 or ARROW1", begins, records),)

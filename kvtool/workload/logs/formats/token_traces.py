@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kvtool.workload.logs.records.record import Record, Unit, kind, seconds, whole
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import Turns
 from kvtool.workload.turn import HashedPrompt, Ids, Turn
 
@@ -199,3 +200,70 @@ def _weka_requests(
             )
         )
     return found
+
+
+def _is_bailian(fields: Fields) -> bool:
+    return "hash_ids" in fields and ("chat_id" in fields or "parent_chat_id" in fields)
+
+
+def _is_weka(fields: Fields) -> bool:
+    if "requests" not in fields:
+        return False
+    if "block_size" in fields or "hash_id_scope" in fields:
+        return True
+    requests = fields["requests"]
+    first = requests[0] if isinstance(requests, list) and requests else None
+    return isinstance(first, dict) and "hash_ids" in first and "in" in first
+
+
+FORMATS = (
+    RecordFormat(
+        "bailian",
+        "hash_ids + input_length + chat_id",
+        _is_bailian,
+        bailian,
+        "s",
+        example="""
+{"chat_id": 1, "parent_chat_id": -1, "timestamp": 0, "input_length": 20, "output_length": 2, "hash_ids": [0, 1]}
+""",
+    ),
+    RecordFormat(
+        "mooncake",
+        "hash_ids + input_length",
+        lambda fields: "hash_ids" in fields,
+        mooncake,
+        "ms",
+        example="""
+{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [0, 1]}
+""",
+    ),
+    RecordFormat(
+        "weka",
+        "requests + block_size",
+        _is_weka,
+        weka,
+        example="""
+{"id": "w1", "block_size": 64, "requests": [{"t": 0, "in": 70, "out": 2, "hash_ids": [0, 1]}]}
+""",
+    ),
+    RecordFormat(
+        "lmcache-lookups",
+        "chunk_hashes + seq_len",
+        lambda fields: "chunk_hashes" in fields,
+        lmcache_lookups,
+        "s",
+        example="""
+{"timestamp": 0, "chunk_hashes": ["0a", "0b"], "seq_len": 300, "chunk_size": 256}
+""",
+    ),
+    RecordFormat(
+        "token-ids",
+        "token_ids",
+        lambda fields: any(name in fields for name in TOKEN_FIELDS),
+        token_ids,
+        "s",
+        example="""
+{"token_ids": [1, 15, 27]}
+""",
+    ),
+)

@@ -14,30 +14,18 @@ from kvtool.workload.logs.records.call_fields import call_of, choices_of, sample
 from kvtool.workload.logs.records.incomplete_prompts import parts_not_counted, texts_of, why_incomplete
 from kvtool.workload.logs.records.record import (
     RESPONSES,
-    Dialogue,
     Record,
     RecordError,
     Transcript,
     kind,
-    parsed_text,
     text_of,
     time_of,
-    whole,
 )
 from kvtool.workload.logs.records.record_readings import Turns
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
 from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, request_fields
 from kvtool.workload.turn import Sampled
-
-_SPEAKERS = {
-    "human": "user", "user": "user", "prompter": "user",
-    "gpt": "assistant", "assistant": "assistant", "model": "assistant", "chatgpt": "assistant", "bot": "assistant",
-    "bing": "assistant", "bard": "assistant", "function_call": "assistant",
-    "system": "system",
-    "tool": "tool", "observation": "tool", "function_response": "tool",
-}  # fmt: skip
-
 
 _BODIES = frozenset(("body", "params", "request", "request_body", "full_request", "payload"))
 """Fields that hold what a client sends."""
@@ -50,89 +38,6 @@ _ASKS = frozenset(
 """Fields that only a client sets: a record that has one is a request."""
 _ARGUMENTS = ("kwargs", "model_parameters", "modelParameters", "parameters", "optional_params", "invocation_params")
 """Where loggers keep what a request says beside its messages."""
-
-
-def chat(record: Record) -> Turns:
-    """A body of the OpenAI or Anthropic chat API, alone or beside its response; or a conversation of a data set."""
-    return chat_at(record, "messages")
-
-
-def chat_at(record: Record, name: str) -> Turns:
-    """A chat body whose list of messages has another name."""
-    value = record.fields.get(name)
-    if isinstance(value, str) and (parsed := parsed_text(value)) is not None:
-        record = replace(record.holding({**record.fields, name: parsed}, name), in_text=True)
-    messages = [*_system(record), *messages_of(record, record.list_of(name), name)]
-    return requests_of(record, messages, transcript="trajectory_format" in record.fields)
-
-
-def trajectory(record: Record) -> Turns:
-    """What an agent did, as one list of messages; it need not end with an answer."""
-    name = record.required("traj", "history", "trajectory", "messages")[0]
-    return requests_of(record, messages_of(record, record.list_of(name), name), transcript=True)
-
-
-def bare_list(record: Record, items: list[Any]) -> Turns:
-    """A conversation that is nothing but a list of messages."""
-    return requests_of(record, _spoken(record, items), transcript=True)
-
-
-def sharegpt(record: Record) -> Turns:
-    """ShareGPT: who speaks is `from`, and what they say is `value`."""
-    name = record.required("conversations", "conversation")[0]
-    return requests_of(record, _spoken(record, record.list_of(name), name), transcript=True)
-
-
-def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
-    messages: list[Message] = []
-    label = "".join(path)
-    for i, item in enumerate(items):
-        if not isinstance(item, dict) or "from" not in item:
-            messages += messages_of(record, [item], *path, first=i)
-            continue
-        speaker = item["from"]
-        role = _SPEAKERS.get(speaker.lower()) if isinstance(speaker, str) else None
-        if role is None:
-            known = ", ".join(sorted(_SPEAKERS))
-            raise record.error(f"{label}[{i}] has an unknown speaker", *path, i, "from", hint=f"known are {known}")
-        if "value" not in item:
-            raise record.error(f"{label}[{i}] has no `value`", *path, i)
-        text = record.text(item["value"], *path, i, "value", part=f"{label}[{i}] ({role})")
-        messages.append({"role": role, "content": text})
-    return messages
-
-
-def bfcl(record: Record) -> Turns:
-    """The Berkeley function calling benchmark: `question` is a list of turns, each a list of messages."""
-    turns: list[list[Message]] = []
-    for i, turn in enumerate(record.list_of("question")):
-        if not isinstance(turn, list):
-            raise record.error(f"question[{i}] must be a list of messages, not {kind(turn)}", "question", i)
-        turns.append(messages_of(record, turn, "question", i))
-    return _dialogue(record, [turn for turn in turns if turn])
-
-
-def user_turns(record: Record) -> Turns:
-    """Turns of a user only, to be answered by the engine: AIPerf's multi_turn, or a list of questions."""
-    turns: list[list[Message]] = []
-    lengths: list[int | None] = []
-    for i, turn in enumerate(record.list_of("turns")):
-        part = f"turns[{i}] (user)"
-        if not isinstance(turn, dict):
-            turns.append([{"role": "user", "content": record.text(turn, "turns", i, part=part, name=f"turns[{i}]")}])
-            lengths.append(None)
-            continue
-        if "text" not in turn:
-            raise record.error(f"turns[{i}] has no `text`", "turns", i)
-        role = turn.get("role", "user")
-        text = record.text(turn["text"], "turns", i, "text", part=part)
-        turns.append([{"role": role if isinstance(role, str) else "user", "content": text}])
-        length = turn.get("output_length", turn.get("output_tokens"))
-        lengths.append(None if length is None else whole(record, length, "output_length", "turns", i))
-    result = _dialogue(record, turns)
-    for made, length in zip(result, lengths, strict=True):
-        made.output_tokens = length
-    return result
 
 
 def requests_of(
@@ -256,23 +161,6 @@ def told_call(
             texts.append(json.dumps(tools, ensure_ascii=False))
         incomplete = why_incomplete(texts, prompt, uncounted=bool(parts))
     return call if incomplete is None else replace(call, incomplete=incomplete)
-
-
-def _dialogue(record: Record, turns: list[list[Message]]) -> Dialogue:
-    if not turns:
-        raise record.error("there are no turns in it")
-    tools = tools_of(record)
-    return Dialogue(
-        record.turn(index=i, turns=len(turns), messages=messages, tools=tools) for i, messages in enumerate(turns)
-    )
-
-
-def _system(record: Record) -> list[Message]:
-    """Anthropic's `system`, which stands beside the messages."""
-    value = record.fields.get("system")
-    if value is None:
-        return []
-    return [{"role": "system", "content": content_of(record, value, ("system",), "system")}]
 
 
 def messages_of(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from typing import Any, Protocol
 
 from kvtool.workload.logs.records.joined_records import Key
@@ -13,7 +11,6 @@ from kvtool.workload.logs.records.record import Record, Unit
 from kvtool.workload.logs.records.record_readings import Reading
 
 Fields = dict[str, Any]
-Reader = Callable[[Record], Reading]
 
 
 class FileState(Protocol):
@@ -27,44 +24,33 @@ class FileState(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordFormat:
-    """A shape of records. The first format in the list whose `fits` says yes reads the record.
+    """A shape of records. The first format in the list of known ones whose `fits` returns true reads the record.
 
-    `reader` is what makes requests of it; or, as `module.function` below `formats/`, what is imported when the first such record
-    comes. `unit` says that a record is one request, whose time it says itself, in this unit where small numbers are meant; None:
-    only reading it tells. `keys` gives the ids by which other records may ask for it. With `state`, `reader` makes a FileState for
-    a file, told the Where of its first record.
+    `reader` makes requests of a record. With `unit` a record is one request with a time of its own, in this unit where the number
+    is small; None: only reading it finds its requests. `keys` gives the ids by which other records may ask for it. With `state`,
+    `reader` makes a FileState for a file from the Where of its first record. `example` is for the docs: JSON values, in a file
+    whose name ends in `ending`.
     """
 
     name: str
     shape: str
     fits: Callable[[Fields], bool]
-    reader: Callable[..., Any] | str
+    reader: Callable[..., Any]
     unit: Unit | None = None
-    keys: Callable[[Record], Sequence[Key]] | str | None = None
+    keys: Callable[[Record], Sequence[Key]] | None = None
     state: bool = False
+    example: str = ""
+    ending: str = ".jsonl"
 
     def read(self, record: Record, states: dict[str, FileState]) -> Reading:
-        """What a record of this format holds."""
-        reader: Any = loaded(self.reader)
+        """Return what a record of this format contains."""
         if not self.state:
-            reading: Reading = reader(record)
+            reading: Reading = self.reader(record)
             return reading
         if self.name not in states:
-            states[self.name] = reader(record.where)
+            states[self.name] = self.reader(record.where)
         return states[self.name].read(record)
 
     def keys_of(self, record: Record) -> Sequence[Key]:
-        """The ids by which other records may ask for one."""
-        keys: Sequence[Key] = loaded(self.keys)(record) if self.keys is not None else ()
-        return keys
-
-
-@cache
-def _imported(name: str) -> Any:
-    module, _, function = name.rpartition(".")
-    return getattr(import_module(f"kvtool.workload.logs.formats.{module}"), function)
-
-
-def loaded(function: Callable[..., Any] | str) -> Any:
-    """A function of a format, imported where it is named."""
-    return _imported(function) if isinstance(function, str) else function
+        """Return the ids by which other records may ask for one."""
+        return () if self.keys is None else self.keys(record)

@@ -7,14 +7,12 @@ from typing import Any
 
 from kvtool.text.files.json_stream import is_message
 from kvtool.workload.logs.field_names import fields_shown
-from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, RECORD_FORMATS
-from kvtool.workload.logs.records import agent_records as agent_shapes
-from kvtool.workload.logs.records import chat_records
+from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_of, list_format
 from kvtool.workload.logs.records.call_fields import answer_object
 from kvtool.workload.logs.records.failed_calls import left_out_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind
-from kvtool.workload.logs.records.record_format import Fields, FileState, RecordFormat, loaded
+from kvtool.workload.logs.records.record_format import Fields, FileState, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, collected
 
 WRAPPERS = (
@@ -52,9 +50,8 @@ def read_record(
 ) -> tuple[str, Several]:
     """The name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
-        if agent_shapes.is_cline_history(where.path):
-            return "cline", Several([FoundCall(loaded("agents.cline.read_history")(Record({}, where), value))])
-        return "messages", Several([FoundCall(chat_records.bare_list(Record({}, where), value))])
+        name, reader = list_format(where.path)
+        return name, Several([FoundCall(reader(Record({}, where), value))])
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")
     name, items = "", Several()
@@ -190,18 +187,11 @@ def _held(record: Record, format_: RecordFormat | None) -> list[tuple[Record, Re
     raise _unknown(record)
 
 
-def _format_of(fields: Fields) -> RecordFormat | None:
-    for each in RECORD_FORMATS:
-        if each.fits(fields):
-            return each
-    return None
-
-
 def _found(record: Record, format_: RecordFormat | None) -> tuple[Record, RecordFormat] | None:
     """The object that holds the prompt, the record itself or one inside it, and its format."""
     inner = record
     for _ in range(_MAX_DEPTH):
-        found = _format_of(inner.fields) if format_ is None else format_ if format_.fits(inner.fields) else None
+        found = format_of(inner.fields) if format_ is None else format_ if format_.fits(inner.fields) else None
         if found is not None:
             return inner, found
         held = next((each for name in WRAPPERS if name in inner.fields and (each := inner.inner(name))), None)

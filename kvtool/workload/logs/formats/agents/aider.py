@@ -8,6 +8,7 @@ from typing import Any
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import MAX_RECORD, RawRecord
+from kvtool.workload.logs.files.file_kinds import FileKind
 
 _SENT, _ANSWERED, _BETWEEN = "TO LLM ", "LLM RESPONSE ", "-------"
 _ROLES = ("SYSTEM", "USER", "ASSISTANT", "TOOL", "DEVELOPER")
@@ -76,3 +77,25 @@ def _record(value: dict[str, Any], lines: list[str], line: int, offset: int) -> 
     if answer is not None:
         value["response"] = "\n".join(answer)
     return RawRecord(b"", line, 1, True, None, offset, None, value)
+
+
+FILE_KINDS = (
+    FileKind(
+        "aider-chat",
+        "# aider chat started at",
+        chat_begins,
+        no_prompts,
+        example="# aider chat started at 2026-02-02 09:00:00\n\n#### Is it open?\n",
+        file=".aider.chat.history.md",
+    ),
+    FileKind(
+        "aider",
+        "TO LLM",
+        log_begins,
+        log_records,
+        example=(
+            "TO LLM 2026-02-02T09:00:00\n-------\nUSER Is it open?\nLLM RESPONSE 2026-02-02T09:00:01\nASSISTANT Yes.\n"
+        ),
+        file="llm.log",
+    ),
+)

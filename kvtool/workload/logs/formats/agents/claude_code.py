@@ -6,6 +6,7 @@ them. A compacted conversation begins again at a line without a parent. The syst
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,10 +18,17 @@ from kvtool.workload.logs.records.chat_records import content_of, message_at, wi
 from kvtool.workload.logs.records.failed_calls import FAILED, UNSEEN
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, collected
 
 _MOST_HELD = 16 << 20
 """Characters of messages of sessions that are held, beside those of the session that is read."""
+_KIND = re.compile(r"[a-z][a-z-]{2,40}")
+_NOTES = frozenset(
+    ("system", "summary", "file-history-snapshot", "queue-operation", "progress", "attachment", "worktree-state", "tag")
+)
+_IDS = frozenset(("sessionId", "uuid", "parentUuid", "leafUuid", "isSnapshotUpdate", "messageId"))
+_PROMPTS = frozenset(("messages", "prompt", "input", "inputs", "request", "body", "params", "request_body"))
 _MAIN = ""
 _SYNTHETIC = "<synthetic>"
 
@@ -265,3 +273,34 @@ def _length(content: Any) -> int:
         return len(content)
     parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     return sum(len(str(each.get("text") or each.get("content") or each.get("input") or "")) for each in parts)
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is a message of a session, or a note, which has a field of its kind's name."""
+    kind = fields.get("type")
+    if not isinstance(kind, str) or not _KIND.fullmatch(kind) or not _PROMPTS.isdisjoint(fields):
+        return False
+    if _IDS.isdisjoint(fields):
+        return False
+    if kind in ("user", "assistant"):
+        return isinstance(fields.get("message"), dict)
+    first, *rest = kind.split("-")
+    return kind in _NOTES or "parentUuid" in fields or first + "".join(map(str.capitalize, rest)) in fields
+
+
+FORMATS = (
+    RecordFormat(
+        "claude-code",
+        "sessionId + uuid + type",
+        fits,
+        ClaudeCodeSession,
+        state=True,
+        example="""
+{"type": "user", "sessionId": "s1", "uuid": "u1", "parentUuid": null, "timestamp": "2026-02-02T09:00:00Z",
+ "message": {"role": "user", "content": "Is it open?"}}
+{"type": "assistant", "sessionId": "s1", "uuid": "u2", "parentUuid": "u1", "timestamp": "2026-02-02T09:00:00Z",
+ "message": {"role": "assistant", "content": "Yes.", "id": "msg_1", "model": "claude-opus-4-5",
+ "usage": {"input_tokens": 8, "cache_read_input_tokens": 16, "output_tokens": 2}}}
+""",
+    ),
+)

@@ -15,6 +15,7 @@ from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import messages_of, requests_of
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
 from kvtool.workload.logs.records.record import Record, parsed_text
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import Reading, Several, Turns
 from kvtool.workload.turn import Turn
 
@@ -134,3 +135,23 @@ def _usage(told: Told) -> Told | None:
 def _model(answer: Told) -> str | None:
     info = answer.get("modelInfo")
     return names_of([info.get("modelId")]) if isinstance(info, dict) else None
+
+
+def is_shown(fields: Fields) -> bool:
+    """Return whether a record is what Cline shows of a task, or notes on the task."""
+    if fields.get("type") in ("say", "ask"):
+        return "ts" in fields and fields["type"] in fields
+    return "files_in_context" in fields and "model_usage" in fields
+
+
+FORMATS = (
+    RecordFormat(
+        "cline-shown",
+        "ts + say",
+        is_shown,
+        read_shown,
+        example=r"""
+{"ts": 1, "type": "say", "say": "api_req_started", "text": "{\"tokensIn\": 8, \"tokensOut\": 2}"}
+""",
+    ),
+)

@@ -19,9 +19,25 @@ from kvtool.workload.logs.records.chat_records import told_call
 from kvtool.workload.logs.records.failed_calls import UNSEEN
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
+_LINES = frozenset(("session_meta", "response_item", "compacted", "turn_context", "event_msg"))
+_ITEMS = frozenset(
+    (
+        *("message", "reasoning", "function_call", "function_call_output", "local_shell_call", "custom_tool_call"),
+        *("custom_tool_call_output", "web_search_call", "ghost_snapshot", "compaction"),
+    )
+)
+_META = frozenset(("id", "timestamp", "instructions", "git", "cwd", "originator", "cli_version", "source"))
+_OTHER_FORMATS = frozenset(
+    (
+        *("sessionId", "uuid", "parentUuid", "leafUuid", "isSnapshotUpdate", "messageId"),
+        *("messages", "prompt", "inputs", "request", "body", "params", "request_body"),
+    )
+)
+"""Fields of sessions of Claude Code and of bodies of APIs, whose items have the same types."""
 _COUNTS = ("input_tokens", "cached_input_tokens", "output_tokens")
 _NO_ITEMS = ("ghost_snapshot", "compaction", "compaction_summary", "context_compaction", "other")
 
@@ -229,3 +245,38 @@ def _counts(usage: dict[str, Any], record: Record, *path: str) -> tuple[int, ...
 def _is_said(message: Message) -> bool:
     """Whether a user said it, and not the program in the user's name."""
     return message["role"] == "user" and not text_of(message).lstrip().startswith("<")
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is a line of a rollout: of today, or of the first year, when items were lines of their own."""
+    kind = fields.get("type")
+    if not isinstance(kind, str | None):
+        return False
+    if kind in _LINES and isinstance(fields.get("payload"), dict):
+        return True
+    if kind in _ITEMS:
+        return _OTHER_FORMATS.isdisjoint(fields)
+    if kind is not None:
+        return False
+    return fields == {"record_type": "state"} or (
+        {"id", "timestamp", "instructions"} <= fields.keys() and _META.issuperset(fields)
+    )
+
+
+FORMATS = (
+    RecordFormat(
+        "codex",
+        "payload + type: response_item",
+        fits,
+        CodexRollout,
+        state=True,
+        example="""
+{"timestamp": "2026-02-02T09:00:00Z", "type": "session_meta", "payload": {"id": "s1",
+ "base_instructions": {"text": "Help."}}}
+{"timestamp": "2026-02-02T09:00:00Z", "type": "response_item", "payload": {"type": "message", "role": "user",
+ "content": [{"type": "input_text", "text": "Is it open?"}]}}
+{"timestamp": "2026-02-02T09:00:00Z", "type": "response_item", "payload": {"type": "message",
+ "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]}}
+""",
+    ),
+)

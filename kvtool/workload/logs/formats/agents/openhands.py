@@ -20,9 +20,13 @@ from kvtool.workload.logs.records.chat_records import content_of, tools_of
 from kvtool.workload.logs.records.failed_calls import UNSEEN
 from kvtool.workload.logs.records.made_calls import found_call
 from kvtool.workload.logs.records.record import Record, Where, object_of, seconds, text_of
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
+_SOURCES = ("agent", "user", "environment")
+_KINDS = ("Condensation", "CondensationRequest", "UserRejectObservation", "CondensationSummaryEvent")
+_FIELDS = frozenset(("args", "content", "extras", "message", "cause"))
 _COUNTS = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
 _NO_PROMPT = frozenset(
     (
@@ -294,3 +298,56 @@ def _sdk_tools(record: Record) -> list[Any] | None:
 def _counts(record: Record, told: dict[str, Any], *path: str | int) -> tuple[int, ...]:
     at = (*record.pointer, *path)
     return tuple(0 if told.get(name) is None else count_of(told[name], name, at) for name in _COUNTS)
+
+
+def is_event(fields: Fields) -> bool:
+    """Return whether a record is an event."""
+    if fields.get("source") not in _SOURCES:
+        return False
+    kind = fields.get("kind")
+    if isinstance(kind, str):
+        return kind.endswith("Event") or kind in _KINDS
+    said = fields.get("action", fields.get("observation"))
+    return isinstance(said, str) and not _FIELDS.isdisjoint(fields)
+
+
+def is_run(fields: Fields) -> bool:
+    """Return whether a record contains a list of events."""
+    for name in ("history", "trajectory", "events"):
+        events = fields.get(name)
+        first = events[0] if isinstance(events, list) and events else None
+        first = first[0] if isinstance(first, list) and first else first
+        if isinstance(first, dict) and is_event(first):
+            return True
+    return False
+
+
+FORMATS = (
+    RecordFormat(
+        "openhands",
+        "source + action or observation",
+        is_event,
+        OpenHandsEvents,
+        state=True,
+        example="""
+{"id": 0, "timestamp": "2026-02-02T09:00:00Z", "source": "agent", "action": "system",
+ "args": {"content": "You are Mina."}}
+{"id": 1, "timestamp": "2026-02-02T09:00:00Z", "source": "user", "action": "message",
+ "args": {"content": "Is it open?"}}
+{"id": 2, "timestamp": "2026-02-02T09:00:00Z", "source": "agent", "action": "message",
+ "args": {"content": "Yes."}}
+""",
+    ),
+    RecordFormat(
+        "openhands-run",
+        "history of such events",
+        is_run,
+        read_run,
+        example="""
+{"instance_id": "i1", "history": [{"id": 0, "timestamp": "2026-02-02T09:00:00Z", "source": "agent",
+ "action": "system", "args": {"content": "You are Mina."}}, {"id": 1, "timestamp": "2026-02-02T09:00:00Z",
+ "source": "user", "action": "message", "args": {"content": "Is it open?"}}, {"id": 2,
+ "timestamp": "2026-02-02T09:00:00Z", "source": "agent", "action": "message", "args": {"content": "Yes."}}]}
+""",
+    ),
+)

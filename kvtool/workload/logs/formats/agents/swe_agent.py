@@ -6,12 +6,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from kvtool.text.files.json_stream import is_message
 from kvtool.text.message import Message
 from kvtool.workload.logs.records.call_context import Around
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import message_at
 from kvtool.workload.logs.records.made_calls import found_call
 from kvtool.workload.logs.records.record import Record, kind, parsed_text, text_of
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import Reading, Several
 
 _OWN = frozenset(("agent", "message_type", "thought", "action", "is_demo", "tags", "thinking_blocks"))
@@ -51,3 +53,27 @@ def _configured(config: Any) -> tuple[str | None, Any]:
     tools = agent.get("tools") if isinstance(agent, dict) else None
     name = names_of([model.get("name")]) if isinstance(model, dict) else None
     return name, tools if isinstance(tools, list) else None
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is a trajectory whose steps contain their prompts."""
+    steps = fields.get("trajectory")
+    if not isinstance(steps, list):
+        return False
+    queries = [step["query"] for step in steps if isinstance(step, dict) and step.get("query")]
+    return bool(queries) and all(isinstance(each, list) and is_message(each[0]) for each in queries)
+
+
+FORMATS = (
+    RecordFormat(
+        "swe-agent",
+        "trajectory[].query",
+        fits,
+        read,
+        example="""
+{"trajectory": [{"query": [{"role": "system", "content": "You are Mina."}, {"role": "user",
+ "content": "Is it open?"}], "response": "Yes."}], "history": []}
+""",
+        ending=".traj",
+    ),
+)

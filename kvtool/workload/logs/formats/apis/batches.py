@@ -14,10 +14,9 @@ from kvtool.workload.logs.records.chat_records import answer_of
 from kvtool.workload.logs.records.failed_calls import FAILED, left_out_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
 from kvtool.workload.logs.records.streamed_answers import answer_in
-
-Fields = dict[str, Any]
 
 _BODIES = ("body", "params", "request")
 _ASKED, _ANSWERED = "batch request", "batch answer"
@@ -139,3 +138,30 @@ def _answer(record: Record) -> tuple[Fields, tuple[str | int, ...]]:
         if isinstance(inner, dict):
             return inner, (*record.pointer, *path)
     return {}, record.pointer
+
+
+FORMATS = (
+    RecordFormat(
+        "batch",
+        "custom_id + body or params",
+        is_request,
+        read_request,
+        keys=keys_of,
+        example="""
+{"custom_id": "r1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "gpt-5.5",
+ "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}}
+""",
+    ),
+    RecordFormat(
+        "batch-answers",
+        "custom_id + response or result",
+        is_answer,
+        read_answer,
+        keys=keys_of,
+        example="""
+{"custom_id": "r1", "response": {"status_code": 200, "body": {"id": "chatcmpl-1", "object": "chat.completion",
+ "choices": [{"message": {"role": "assistant", "content": "Yes."}}], "usage": {"prompt_tokens": 24,
+ "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 16}}}}, "error": null}
+""",
+    ),
+)

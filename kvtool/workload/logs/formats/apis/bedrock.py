@@ -13,11 +13,10 @@ from kvtool.workload.logs.records.call_context import Around, body
 from kvtool.workload.logs.records.call_fields import TENANTS, names_of
 from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
-
-Fields = dict[str, Any]
 
 IN_S3 = LeftOut("request whose body lies in S3")
 NO_BODY = LeftOut("request without its body")
@@ -128,3 +127,19 @@ def _model(value: Any) -> str | None:
         return None
     named = _NAMED.fullmatch(value)
     return named[1] if named else value
+
+
+FORMATS = (
+    RecordFormat(
+        "bedrock",
+        "schemaType: ModelInvocationLog, or modelId + input.inputBodyJson",
+        is_record,
+        read,
+        example="""
+{"schemaType": "ModelInvocationLog", "timestamp": "2026-02-02T09:00:00Z", "operation": "Converse",
+ "modelId": "amazon.nova", "input": {"inputBodyJson": {"messages": [{"role": "user",
+ "content": [{"text": "Is it open?"}]}]}}, "output": {"outputBodyJson": {"usage": {"inputTokens": 8,
+ "cacheReadInputTokens": 16, "outputTokens": 2}}}}
+""",
+    ),
+)

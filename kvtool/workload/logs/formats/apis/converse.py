@@ -11,9 +11,8 @@ from kvtool.workload.logs.records.call_fields import answer_object
 from kvtool.workload.logs.records.chat_records import requests_of
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
 from kvtool.workload.logs.records.record import Record, kind, text_of
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import Reading
-
-Fields = dict[str, Any]
 
 _ONLY_HERE = frozenset(("toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig"))
 _BLOCKS = frozenset(("text", "toolUse", "toolResult", "cachePoint", "image", "document", "video", "reasoningContent"))
@@ -182,3 +181,17 @@ def _call(use: Fields) -> Fields:
         "type": "function",
         "function": {"name": use.get("name"), "arguments": arguments},
     }
+
+
+FORMATS = (
+    RecordFormat(
+        "converse",
+        "messages + toolConfig or blocks without a type",
+        is_body,
+        read,
+        "s",
+        example="""
+{"modelId": "amazon.nova", "messages": [{"role": "user", "content": [{"text": "Is it open?"}]}]}
+""",
+    ),
+)

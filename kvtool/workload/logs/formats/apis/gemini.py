@@ -1,31 +1,43 @@
-"""Bodies of Gemini's API and of Vertex: `contents` with parts, the system's text and the declared functions beside them.
+"""Bodies of Gemini's API and of Vertex, with `contents`, and explicit caches (`cachedContents/…`), with calls that make and
+requests that name them.
 
-Names are written in camel case by the REST API and with underscores by the client libraries; both are read.
+Names are written in camel case by the REST API and with underscores by the client libraries; both are read. The API says of a cache
+how many tokens it has (`usageMetadata.totalTokenCount`), when it was made (`createTime`) and until when it is kept (`expireTime`);
+who makes one may say `ttl` (`"3600s"`) instead.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.message import Message
-from kvtool.workload.logs.formats.apis import gemini_caches
+from kvtool.workload.call import StoredContent
 from kvtool.workload.logs.records.call_context import Around
 from kvtool.workload.logs.records.call_fields import answer_object, names_of
 from kvtool.workload.logs.records.chat_records import requests_of
 from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
-from kvtool.workload.logs.records.record import Record, kind, text_of
-from kvtool.workload.logs.records.record_readings import LeftOut, Reading
-
-Fields = dict[str, Any]
+from kvtool.workload.logs.records.record import Record, kind, seconds, text_of
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
+from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
 
 KEPT_APART = "its cached content is not in the log"
 _ROLES = {"model": "assistant", "function": "tool"}
 _SESSIONS = ("session_id", "session", "conversation_id", "thread_id")
 _IN_CONFIG = ("systemInstruction", "system_instruction", "tools", "cachedContent", "cached_content", "labels")
+KIND = "explicit cache"
+_NAME = re.compile(r"(?:[\w.~-]+/)*cachedContents/[\w.~-]+")
+_TTL = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s?")
+_NAMED = ("cachedContent", "cached_content", "cachedContents", "cached_contents")
+_ASKING = ("contents", "request", "body", "payload", "params")
+"""What holds a request that names caches beside it."""
+_TIMES = ("ttl", "expireTime", "expire_time", "createTime", "create_time")
 
 
 def read(record: Record) -> Reading:
@@ -36,7 +48,7 @@ def read(record: Record) -> Reading:
         return FAILED  # Vertex's batches write the reason there
     if "contents" not in record.fields:
         return LeftOut("embedding")
-    if (made := gemini_caches.creation(record)) is not None:
+    if (made := creation(record)) is not None:
         return made
     fields = _with_config(record.fields)
     parts = _Parts(record)
@@ -58,7 +70,7 @@ def read(record: Record) -> Reading:
         session=None if record.own_session else names_of([labels.get(name) for name in _SESSIONS]),
         output_text=answer_text(answer),
         model=names_of([answer.get("modelVersion"), answer.get("model_version"), model]),
-        stored=gemini_caches.named_by(record) or None,
+        stored=named_by(record) or None,
     ).put_on(turns)
 
 
@@ -183,3 +195,99 @@ def _kind(part: Fields) -> str | None:
 def _call(call: Fields) -> Fields:
     arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
     return {"id": call.get("id"), "type": "function", "function": {"name": call.get("name"), "arguments": arguments}}
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is a body of the API."""
+    return (
+        isinstance(fields.get("contents"), list | dict)
+        or ("contents" in fields and "model" in fields)
+        or (isinstance(fields.get("content"), dict) and "parts" in fields["content"])
+    )
+
+
+def is_cache(fields: Fields) -> bool:
+    """Whether an object is a cache or a list of them, or asks for one, and is no request of a model."""
+    listed = fields.get("cachedContents", fields.get("cached_contents"))
+    if isinstance(listed, list) and all(isinstance(each, dict) for each in listed):
+        return bool(listed) and not any(each in fields for each in _ASKING)
+    name = fields.get("name")
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None and any(each in fields for each in _TIMES)
+
+
+def read_caches(record: Record) -> Several:
+    """Those of a record that is about nothing else."""
+    return Several(LeftOut(KIND, stored=each) for each in _listed(record.fields))
+
+
+def creation(record: Record) -> LeftOut | None:
+    """The cache that a body with contents makes; None for a request of a model."""
+    answer = answer_object(record)[0]
+    if is_cache(answer):
+        made = _stored({**_said(record.fields), **answer}, made=True)
+        return LeftOut(KIND, stored=made)
+    if "cachedContents" in str(record.first("url", "endpoint", "path") or "") and "candidates" not in answer:
+        return LeftOut(KIND)
+    asks = any(record.fields.get(name) is not None for name in _TIMES[:3]) and "candidates" not in answer
+    return LeftOut(KIND) if asks else None
+
+
+def named_by(record: Record) -> tuple[StoredContent, ...]:
+    """What a request, its answer and what is around them say of the caches that they name."""
+    found: list[StoredContent] = []
+    for fields in (record.fields, *record.around, answer_object(record)[0]):
+        found += _listed(fields)
+    return tuple(found)
+
+
+def _listed(fields: Fields) -> Iterator[StoredContent]:
+    holders: list[Any] = [fields] if is_cache(fields) else []
+    for name in _NAMED:
+        value = fields.get(name)
+        holders += value if isinstance(value, list) else [value]
+    for each in holders:
+        if isinstance(each, dict) and isinstance(each.get("name"), str) and _NAME.fullmatch(each["name"]):
+            yield _stored(each)
+
+
+def _said(fields: Fields) -> Fields:
+    return {name: fields[name] for name in ("ttl", "model") if name in fields}
+
+
+def _stored(fields: Fields, *, made: bool = False) -> StoredContent:
+    usage = fields.get("usageMetadata", fields.get("usage_metadata"))
+    tokens = usage.get("totalTokenCount", usage.get("total_token_count")) if isinstance(usage, dict) else None
+    ttl = _TTL.fullmatch(str(fields.get("ttl")))
+    return StoredContent(
+        name=str(fields["name"]),
+        tokens=whole_number(tokens, least=1),
+        created=seconds(fields.get("createTime", fields.get("create_time")), "s"),
+        expires=seconds(fields.get("expireTime", fields.get("expire_time")), "s"),
+        ttl=None if ttl is None else finite_number(ttl[1], in_text=True),
+        model=names_of([fields.get("model")]),
+        made=made,
+    )
+
+
+FORMATS = (
+    RecordFormat(
+        "gemini-caches",
+        "cachedContents, or name: cachedContents/… with its times",
+        is_cache,
+        read_caches,
+        example="""
+{"name": "cachedContents/c1", "model": "models/gemini-2.5-flash", "createTime": "2026-02-02T09:00:00Z",
+ "expireTime": "2026-02-02T10:00:00Z", "usageMetadata": {"totalTokenCount": 2048}}
+""",
+    ),
+    RecordFormat(
+        "gemini",
+        "contents",
+        fits,
+        read,
+        "s",
+        example="""
+{"contents": [{"role": "user", "parts": [{"text": "Is it open?"}]}], "model": "gemini-2.5-flash"}
+""",
+    ),
+)

@@ -8,10 +8,12 @@ from typing import Any
 from kvtool.text.files.json_stream import is_message
 from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.formats import token_traces
+from kvtool.workload.logs.formats.apis.chat_bodies import chat_at
 from kvtool.workload.logs.records import chat_records
 from kvtool.workload.logs.records.call_fields import call_of
 from kvtool.workload.logs.records.incomplete_prompts import why_incomplete
 from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import Reading
 from kvtool.workload.request_fields import answers_asked, request_fields
 
@@ -23,7 +25,7 @@ def prompts(record: Record) -> Reading:
     """A prompt as text or as token ids; a list of these is one request of the engine for each."""
     name, value = record.required(*PROMPTS)
     if isinstance(value, list) and value and is_message(value[0]):
-        return chat_records.chat_at(record, name)
+        return chat_at(record, name)
     several = isinstance(value, list) and bool(value) and isinstance(value[0], str | list)
     prompts = [((name, at), each) for at, each in enumerate(value)] if several else [((name,), value)]
     contents = [_content(record, each, *path) for path, each in prompts]
@@ -83,3 +85,17 @@ def _calls(call: Call, count: int) -> list[Call]:
     cached = None if call.usage is None or call.usage.cached is None else Usage(cached=call.usage.cached)
     calls[0 if call.streamed else -1] = replace(call, usage=cached, shares_usage=True)
     return calls
+
+
+FORMATS = (
+    RecordFormat(
+        "prompt",
+        "prompt, text or input",
+        lambda fields: any(name in fields and not isinstance(fields[name], dict) for name in PROMPTS),
+        prompts,
+        "s",
+        example="""
+{"prompt": "Is it open?", "output_tokens": 2}
+""",
+    ),
+)

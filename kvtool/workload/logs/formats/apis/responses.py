@@ -13,6 +13,7 @@ from kvtool.workload.logs.records.chat_records import content_of, message_at, re
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, Reading
 
 ANSWERS, CONTINUED = "response", "continued response"
@@ -168,3 +169,30 @@ def _keeps_items(record: Record) -> bool:
     """Whether the request adds to a conversation of the server, so that it holds only what is new."""
     conversation = record.fields.get("conversation")
     return (isinstance(conversation, str) and conversation.startswith("conv_")) or isinstance(conversation, dict)
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is a body of the API."""
+    if "input" not in fields:
+        return False
+    items = fields["input"]
+    return (
+        "instructions" in fields
+        or (isinstance(items, list) and (not items or isinstance(items[0], dict)))
+        or "previous_response_id" in fields
+    )
+
+
+FORMATS = (
+    RecordFormat(
+        "responses",
+        "instructions + input",
+        fits,
+        responses_api,
+        "s",
+        keys_of,
+        example="""
+{"model": "gpt-5.5", "instructions": "You are Mina.", "input": "Is it open?"}
+""",
+    ),
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from kvtool.workload.logs.records.chat_records import chat_at
+from kvtool.workload.logs.formats.apis.chat_bodies import chat_at
 from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import Reading
 
 _ANSWERS = frozenset(("chat.completion", "text_completion", "chat.completion.chunk"))
@@ -37,3 +38,31 @@ def refuse(record: Record) -> NoReturn:
         "an answer of the chat API without its request: it holds no prompt",
         hint="of stored completions fetch the messages, too (GET /v1/chat/completions/ID/messages), into `messages` of each",
     )
+
+
+FORMATS = (
+    RecordFormat(
+        "stored-completion",
+        "object: chat.completion + messages; `request_messages` is experimental",
+        has_messages,
+        read,
+        "s",
+        example="""
+{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
+ "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
+ "prompt_tokens_details": {"cached_tokens": 16}}, "model": "gpt-5.5", "messages": [{"role": "system",
+ "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}
+""",
+    ),
+    RecordFormat(
+        "answers",
+        "object: chat.completion without its request",
+        is_answer,
+        refuse,
+        example="""
+{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
+ "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
+ "prompt_tokens_details": {"cached_tokens": 16}}}
+""",
+    ),
+)

@@ -9,6 +9,7 @@ from kvtool.workload.logs.records.call_fields import names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of
 from kvtool.workload.logs.records.failed_calls import FAILED, has_failed
 from kvtool.workload.logs.records.record import Record, kind, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several, collected
 from kvtool.workload.logs.records.streamed_answers import answer_in
 
@@ -76,3 +77,48 @@ def _answer(responses: Any) -> dict[str, Any]:
     found = [each for each in events if isinstance(each, dict)]
     whole = found[0] if len(found) == 1 else answer_in(found)
     return whole if isinstance(whole, dict) else {}
+
+
+def _is_raw(fields: Fields) -> bool:
+    told = fields.get("metadata")
+    return "payload" in fields and isinstance(told, dict) and ("conversation_id" in told or "request_start_ns" in told)
+
+
+def _is_figures(fields: Fields) -> bool:
+    told = fields.get("metadata")
+    return isinstance(told, dict) and "metrics" in fields and "request_start_ns" in told
+
+
+FORMATS = (
+    RecordFormat(
+        "aiperf-raw",
+        "payload + metadata.conversation_id",
+        _is_raw,
+        read_raw,
+        example="""
+{"metadata": {"conversation_id": "s1", "turn_index": 0, "request_start_ns": 1770022800000000000},
+ "payload": {"model": "gpt-5.5", "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user",
+ "content": "Is it open?"}]}}
+""",
+    ),
+    RecordFormat(
+        "aiperf-inputs",
+        "session_id + payloads",
+        lambda fields: isinstance(fields.get("payloads"), list),
+        read_inputs,
+        example="""
+{"data": [{"session_id": "s1", "payloads": [{"model": "gpt-5.5", "messages": [{"role": "system",
+ "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}]}]}
+""",
+        ending=".json",
+    ),
+    RecordFormat(
+        "aiperf-figures",
+        "metrics + metadata.request_start_ns",
+        _is_figures,
+        refuse_numbers,
+        example="""
+{"metadata": {"request_start_ns": 1770022800000000000}, "metrics": {}}
+""",
+    ),
+)

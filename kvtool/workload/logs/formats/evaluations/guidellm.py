@@ -5,17 +5,14 @@ What stands inside of `request_args` is the arguments of its HTTP client; of old
 
 from __future__ import annotations
 
-from typing import Any
-
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, body
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.record import Record, object_of, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several, collected
 from kvtool.workload.logs.records.usage import check_usage, count_of
-
-Fields = dict[str, Any]
 
 NO_ARGUMENTS = LeftOut("request without its arguments")
 _BODIES = ("body", "json", "content", "data")
@@ -90,3 +87,18 @@ def _count(record: Record, metrics: str, computed: str) -> int | None:
             return count_of(inner[name], name, record.pointer if record.in_text else (*record.pointer, metrics))
     value = record.fields.get(computed)
     return None if value is None else count_of(value, computed, record.pointer)
+
+
+FORMATS = (
+    RecordFormat(
+        "guidellm",
+        "benchmarks[].requests",
+        is_report,
+        read,
+        example=r"""
+{"benchmarks": [{"requests": {"successful": [{"request_id": "r1",
+ "request_args": "{\"body\": {\"model\": \"gpt-5.5\", \"messages\": [{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]}}"}]}}]}
+""",  # noqa: E501 # JSON in a text cannot be broken
+        ending=".json",
+    ),
+)

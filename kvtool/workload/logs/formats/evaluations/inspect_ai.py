@@ -18,12 +18,14 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import MAX_RECORD, NotJSONError, RawRecord, parse
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
+from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.records.call_context import Around
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import message_at, requests_of
 from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
 from kvtool.workload.logs.records.made_calls import found_call
 from kvtool.workload.logs.records.record import Record, kind, seconds, text_of
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
@@ -244,3 +246,35 @@ def _zstd(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> bytes:
         return zstandard.ZstdDecompressor().decompress(file.read(info.compress_size), max_output_size=MAX_RECORD)
     except zstandard.ZstdError as error:
         raise KvtoolError("a damaged archive of inspect_ai", place=Place(path)) from error
+
+
+def is_sample(fields: Fields) -> bool:
+    """Return whether a record is a sample of a log."""
+    return "epoch" in fields and "input" in fields and ("target" in fields or "events" in fields)
+
+
+def is_archive(head: bytes, path: str) -> bool:
+    """Return whether a file begins as an `.eval`."""
+    if not head.startswith(b"PK\x03\x04"):
+        return False
+    return path.lower().endswith(".eval") or any(
+        name in head[:96] for name in (b"_journal/", b"header.json", b"samples/")
+    )
+
+
+FORMATS = (
+    RecordFormat(
+        "inspect-ai",
+        "samples + events + epoch",
+        is_sample,
+        read,
+        example="""
+{"id": 1, "epoch": 1, "input": "Is it open?", "target": "Yes.", "events": [{"event": "model",
+ "timestamp": "2026-02-02T09:00:00Z", "model": "openai/gpt-5.5", "input": [{"role": "system",
+ "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
+ "output": {"choices": [{"message": {"role": "assistant", "content": "Yes."}}], "usage": {"input_tokens": 8,
+ "input_tokens_cache_read": 16, "output_tokens": 2}}}]}
+""",
+    ),
+)
+FILE_KINDS = (FileKind("inspect-ai", "an .eval archive", is_archive, records),)

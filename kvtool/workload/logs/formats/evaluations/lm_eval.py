@@ -8,6 +8,7 @@ from kvtool.workload.logs.records.call_context import Around
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.made_calls import found_at
 from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, Reading, Several
 
 
@@ -63,3 +64,16 @@ def _answer(fields: dict[str, Any], at: int) -> str | None:
     while isinstance(value, list) and value:
         value = value[0]
     return value if isinstance(value, str) else None
+
+
+FORMATS = (
+    RecordFormat(
+        "lm-eval",
+        "doc_id + arguments",
+        lambda fields: "arguments" in fields and ("doc_id" in fields or "doc" in fields),
+        read,
+        example="""
+{"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "Q: Is it open?", "arg_1": {}}}, "resps": [["Yes."]]}
+""",
+    ),
+)

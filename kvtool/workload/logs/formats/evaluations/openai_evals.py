@@ -8,6 +8,7 @@ from kvtool.workload.logs.records.call_context import Around
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.made_calls import found_at
 from kvtool.workload.logs.records.record import Record, Where, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -54,3 +55,29 @@ def _answer(data: dict[str, Any]) -> str | None:
     sampled = data.get("sampled", data.get("completion"))
     sampled = sampled[0] if isinstance(sampled, list) and sampled else sampled
     return sampled if isinstance(sampled, str) else None
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is a line of a run."""
+    spec = fields.get("spec")
+    if isinstance(spec, dict):
+        return "completion_fns" in spec or "eval_name" in spec or "run_id" in spec
+    if "final_report" in fields:
+        return len(fields) == 1
+    return {"run_id", "event_id", "type", "data"} <= fields.keys()
+
+
+FORMATS = (
+    RecordFormat(
+        "openai-evals",
+        "run_id + event_id + data",
+        fits,
+        EvalsRun,
+        state=True,
+        example="""
+{"spec": {"completion_fns": ["gpt-5.5"], "run_id": "r1"}}
+{"run_id": "r1", "event_id": 0, "sample_id": "a.0", "type": "sampling", "data": {"prompt": [{"role": "system",
+ "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}}
+""",
+    ),
+)

@@ -10,6 +10,7 @@ from kvtool.workload.logs.records.call_fields import names_of, usage_in
 from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
 from kvtool.workload.logs.records.made_calls import found_at
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
 from kvtool.workload.logs.records.usage import count_of
 
@@ -100,3 +101,43 @@ def _tools(config: dict[str, Any], named: str | None, provider: Any) -> Any:
         if named in each and isinstance(each[named], dict) and isinstance(each[named].get("config"), dict):
             return each[named]["config"].get("tools")
     return None
+
+
+def is_results(fields: Fields) -> bool:
+    """Return whether a record is a file of results."""
+    results = fields.get("results")
+    return isinstance(results, dict) and isinstance(results.get("results"), list)
+
+
+def is_row(fields: Fields) -> bool:
+    """Return whether a record is a row of results."""
+    prompt = fields.get("prompt")
+    return isinstance(prompt, dict) and "raw" in prompt and ("vars" in fields or "response" in fields)
+
+
+FORMATS = (
+    RecordFormat(
+        "promptfoo",
+        "results.results + prompt.raw",
+        is_results,
+        read_file,
+        example=r"""
+{"results": {"version": 3,
+ "results": [{"prompt": {"raw": "[{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]",
+ "label": "p"}, "vars": {}, "provider": {"id": "openai:gpt-5.5"}, "response": {"output": "Yes.",
+ "tokenUsage": {"prompt": 24, "completion": 2}}}]}, "config": {}}
+""",  # noqa: E501 # JSON in a text cannot be broken
+        ending=".json",
+    ),
+    RecordFormat(
+        "promptfoo-rows",
+        "prompt.raw + response",
+        is_row,
+        read_row,
+        example=r"""
+{"prompt": {"raw": "[{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]",
+ "label": "p"}, "vars": {}, "provider": {"id": "openai:gpt-5.5"}, "response": {"output": "Yes.",
+ "tokenUsage": {"prompt": 24, "completion": 2}}}
+""",  # JSON in a text cannot be broken
+    ),
+)

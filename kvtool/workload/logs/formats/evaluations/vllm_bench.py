@@ -9,6 +9,7 @@ from pathlib import PurePath
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.compressed import uncompressed
 from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs.files.file_kinds import FileKind
 
 _SONNET = "sonnet.txt"
 _FIRST_LINE = b"FROM fairest creatures we desire increase"
@@ -27,3 +28,15 @@ def refuse_sonnet(_reader: io.BufferedReader, _file: str, path: str) -> Iterator
         hint="log the benchmark's requests; --format text, if it is one prompt",
         place=Place(path),
     )
+
+
+FILE_KINDS = (
+    FileKind(
+        "sonnet",
+        "sonnet.txt",
+        is_sonnet,
+        refuse_sonnet,
+        example="FROM fairest creatures we desire increase,\nThat thereby beauty's rose might never die,\n",
+        file="sonnet.txt",
+    ),
+)

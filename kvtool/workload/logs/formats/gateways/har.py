@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Any
 
 from kvtool.text.bounded_number import finite_number
 from kvtool.workload.call import Usage
@@ -14,10 +13,9 @@ from kvtool.workload.logs.records.call_fields import http_status, names_of, usag
 from kvtool.workload.logs.records.chat_records import answer_of
 from kvtool.workload.logs.records.failed_calls import FAILED, left_out_of
 from kvtool.workload.logs.records.record import Record, kind, object_of, parsed_text, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several, collected
 from kvtool.workload.logs.records.streamed_answers import answer_in
-
-Fields = dict[str, Any]
 
 OTHER = LeftOut("other request")
 NO_BODY = LeftOut("request without its body", hint="save the archive with its contents: what was posted is not in it")
@@ -123,3 +121,28 @@ def _headers(message: Fields) -> dict[str, str]:
 
 def _duration(entry: Fields) -> float:
     return (finite_number(entry.get("time"), least=0) or 0.0) / 1000
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is an archive, or an entry of one."""
+    log = fields.get("log")
+    return (isinstance(log, dict) and "entries" in log) or ("startedDateTime" in fields and "request" in fields)
+
+
+FORMATS = (
+    RecordFormat(
+        "har",
+        "log.entries; startedDateTime + request + response",
+        fits,
+        read,
+        example=r"""
+{"log": {"version": "1.2", "entries": [{"startedDateTime": "2026-02-02T09:00:00Z", "time": 900,
+ "request": {"method": "POST", "url": "https://api.openai.com/v1/chat/completions",
+ "postData": {"mimeType": "application/json",
+ "text": "{\"model\": \"gpt-5.5\", \"messages\": [{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]}"}},
+ "response": {"status": 200,
+ "content": {"text": "{\"id\": \"chatcmpl-1\", \"object\": \"chat.completion\", \"choices\": [{\"message\": {\"role\": \"assistant\", \"content\": \"Yes.\"}}], \"usage\": {\"prompt_tokens\": 24, \"completion_tokens\": 2, \"prompt_tokens_details\": {\"cached_tokens\": 16}}}"}}}]}}
+""",  # noqa: E501 # JSON in a text cannot be broken
+        ending=".har",
+    ),
+)

@@ -6,9 +6,11 @@ from kvtool.workload.logs.records.call_context import Around, body
 from kvtool.workload.logs.records.call_fields import answer_object, names_of, usage_in
 from kvtool.workload.logs.records.failed_calls import left_out_of
 from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading
 from kvtool.workload.logs.records.usage import usage_of
 
+_OF_REQUESTS = frozenset(("request_id", "response_status", "request_created_at"))
 _SESSIONS = ("helicone-session-id", "session-id", "session_id")
 _TENANTS = ("helicone-user-id", "user-id", "user_id")
 
@@ -31,3 +33,20 @@ def read(record: Record) -> Reading:
         usage=usage,
     )
     return body(inner, around) or LeftOut("other request")
+
+
+FORMATS = (
+    RecordFormat(
+        "helicone",
+        "request_body + request_id or response_status",
+        lambda fields: "request_body" in fields and not _OF_REQUESTS.isdisjoint(fields),
+        read,
+        example="""
+{"request_id": "r1", "request_created_at": "2026-02-02T09:00:00Z", "request_body": {"model": "gpt-5.5",
+ "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]},
+ "response_body": {"id": "chatcmpl-1", "object": "chat.completion",
+ "choices": [{"message": {"role": "assistant", "content": "Yes."}}], "usage": {"prompt_tokens": 24,
+ "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 16}}}}
+""",
+    ),
+)

@@ -8,12 +8,14 @@ from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.failed_calls import left_out_of
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
 from kvtool.workload.logs.records.usage import usage_of
 
 _WITHOUT = LeftOut(
     "call without a prompt", hint="set store_prompts_in_spend_logs: true in general_settings of the proxy"
 )
+_ONLY_HERE = frozenset(("model_parameters", "spend", "proxy_server_request"))
 _COUNTS = ("prompt_tokens", "completion_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -76,3 +78,20 @@ def _object(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         value = parsed_text(value)
     return value if isinstance(value, dict) else {}
+
+
+FORMATS = (
+    RecordFormat(
+        "litellm",
+        "call_type + model_parameters or spend",
+        lambda fields: "call_type" in fields and not _ONLY_HERE.isdisjoint(fields),
+        read,
+        example="""
+{"id": "c1", "call_type": "acompletion", "startTime": 1770022800.0, "model_parameters": {}, "end_user": "north",
+ "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
+ "response": {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
+ "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
+ "prompt_tokens_details": {"cached_tokens": 16}}}, "status": "success"}
+""",
+    ),
+)

@@ -7,6 +7,7 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -57,3 +58,19 @@ def _usage(record: Record, metrics: dict[str, object]) -> Usage | None:
     if all_sent is not None and beside > all_sent:  # what was sent beside the cache
         said["prompt_tokens"] = all_sent + beside
     return usage_of(said, (*record.pointer, "metrics"))
+
+
+FORMATS = (
+    RecordFormat(
+        "braintrust",
+        "span_attributes + root_span_id or metrics",
+        lambda fields: isinstance(fields.get("span_attributes"), dict),
+        read,
+        example="""
+{"span_id": "s1", "root_span_id": "s0", "span_attributes": {"type": "llm"}, "input": [{"role": "system",
+ "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}], "output": {"role": "assistant",
+ "content": "Yes."}, "metrics": {"start": 1770022800, "prompt_tokens": 24, "prompt_cached_tokens": 16,
+ "completion_tokens": 2}}
+""",
+    ),
+)

@@ -8,10 +8,13 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
 from kvtool.workload.logs.records.usage import count_of
 
 _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))
+_TYPES = frozenset(("GENERATION", "generation", *(kind.upper() for kind in _KINDS)))
+_OF_TRACES = frozenset(("projectId", "sessionId", "timestamp"))
 _MODELS = ("model", "providedModelName", "provided_model_name", "model_name", "internalModel")
 _READ = ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens", "input_cached")
 _WRITTEN = (
@@ -105,3 +108,60 @@ def _usage(record: Record, value: Any) -> Usage | None:
         ):
             sent += kept
     return Usage(sent, cached, written, output=output)
+
+
+def _is_observation(fields: Fields) -> bool:
+    kind = fields.get("type")
+    return ("traceId" in fields or "trace_id" in fields) and isinstance(kind, str) and kind in _TYPES
+
+
+def _is_trace(fields: Fields) -> bool:
+    return isinstance(fields.get("observations"), list) and not _OF_TRACES.isdisjoint(fields)
+
+
+def _is_event(fields: Fields) -> bool:
+    kind = fields.get("type")
+    return "body" in fields and isinstance(kind, str) and kind.endswith(("-create", "-update"))
+
+
+FORMATS = (
+    RecordFormat(
+        "langfuse",
+        "traceId + type: GENERATION",
+        _is_observation,
+        read,
+        example="""
+{"id": "o1", "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
+ "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
+ "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
+ "output": 2}}
+{"id": "o2", "traceId": "t1", "type": "SPAN", "input": "Is it open?"}
+""",
+    ),
+    RecordFormat(
+        "langfuse-traces",
+        "observations + projectId, sessionId or timestamp",
+        _is_trace,
+        read_trace,
+        example="""
+{"id": "t1", "sessionId": "s1", "timestamp": "2026-02-02T09:00:00Z", "observations": [{"id": "o1",
+ "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
+ "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
+ "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
+ "output": 2}}]}
+""",
+    ),
+    RecordFormat(
+        "langfuse-events",
+        "type: generation-create + body",
+        _is_event,
+        read_event,
+        example="""
+{"id": "e1", "type": "generation-create", "timestamp": "2026-02-02T09:00:00Z", "body": {"id": "o1",
+ "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
+ "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
+ "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
+ "output": 2}}}
+""",
+    ),
+)

@@ -7,6 +7,7 @@ from typing import Any
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.record import Record, object_of, seconds
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -81,3 +82,18 @@ def _answer(outputs: dict[str, Any]) -> tuple[Any, Any]:
     if "choices" in outputs or "content" in outputs:
         return outputs, usage
     return outputs.get("message") or outputs.get("messages") or outputs.get("output"), usage
+
+
+FORMATS = (
+    RecordFormat(
+        "langsmith",
+        "run_type + inputs",
+        lambda fields: "run_type" in fields and "inputs" in fields,
+        read,
+        example="""
+{"id": "r1", "run_type": "llm", "start_time": "2026-02-02T09:00:00Z", "inputs": {"model": "gpt-5.5",
+ "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]},
+ "outputs": {"choices": []}}
+""",
+    ),
+)

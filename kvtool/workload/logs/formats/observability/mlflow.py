@@ -7,6 +7,7 @@ from typing import Any
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -97,3 +98,31 @@ def _value(text: Any) -> Any:
 def _object(value: Any) -> dict[str, Any]:
     value = _value(value)
     return value if isinstance(value, dict) else {}
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is a trace of MLflow."""
+    return _has_spans(fields.get("data")) or ("info" in fields and _has_spans(fields))
+
+
+def _has_spans(value: object) -> bool:
+    spans = value.get("spans") if isinstance(value, dict) else None
+    first = spans[0] if isinstance(spans, list) and spans else None
+    attributes = first.get("attributes") if isinstance(first, dict) else None
+    return isinstance(attributes, dict) and any(name.startswith("mlflow.") for name in attributes)
+
+
+FORMATS = (
+    RecordFormat(
+        "mlflow",
+        "info + data.spans",
+        fits,
+        read,
+        example=r"""
+{"info": {"trace_id": "t1"}, "data": {"spans": [{"span_id": "s1", "start_time_unix_nano": 1770022800000000000,
+ "attributes": {"mlflow.spanType": "\"CHAT_MODEL\"",
+ "mlflow.spanInputs": "{\"model\": \"gpt-5.5\", \"messages\": [{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]}",
+ "mlflow.spanOutputs": "{\"id\": \"chatcmpl-1\", \"object\": \"chat.completion\", \"choices\": [{\"message\": {\"role\": \"assistant\", \"content\": \"Yes.\"}}], \"usage\": {\"prompt_tokens\": 24, \"completion_tokens\": 2, \"prompt_tokens_details\": {\"cached_tokens\": 16}}}"}}]}}
+""",  # noqa: E501 # JSON in a text cannot be broken
+    ),
+)

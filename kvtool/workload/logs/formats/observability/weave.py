@@ -11,6 +11,7 @@ from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -81,3 +82,19 @@ def _usage(record: Record, fields: dict[str, Any]) -> Usage | None:
         ((model, counts),) = by_model.items()
         return usage_of(counts, (*record.pointer, "summary", "usage", model))
     return None
+
+
+FORMATS = (
+    RecordFormat(
+        "weave",
+        "op_name + started_at",
+        lambda fields: "op_name" in fields and "started_at" in fields,
+        read,
+        keys=keys_of,
+        example="""
+{"id": "c1", "op_name": "weave:///o/p/op/openai.create:v1", "started_at": "2026-02-02T09:00:00Z",
+ "inputs": {"model": "gpt-5.5", "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user",
+ "content": "Is it open?"}]}}
+""",
+    ),
+)

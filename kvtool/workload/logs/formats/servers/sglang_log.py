@@ -8,10 +8,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from kvtool.text.bounded_number import finite_number
 from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import integers_of, items_at, number_of, string_at, string_of
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, has_line, lines_of
 from kvtool.workload.logs.records.call_context import Around
@@ -20,10 +20,9 @@ from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import CUT
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
 from kvtool.workload.logs.records.usage import usage_of
-
-Fields = dict[str, Any]
 
 _BEGINS = re.compile(r"\b(?:Receive|Finish): obj=\w{1,60}\(|\] server_args=ServerArgs\(")
 _REQUEST = re.compile(r"\b(Receive|Finish): obj=(\w{1,60})\(")
@@ -179,3 +178,19 @@ def _out(text: str, at: int) -> Fields:
         if "'abort'" in told.get("finish_reason", ""):
             out["meta_info"]["finish_reason"] = {"type": "abort"}
     return out
+
+
+FORMATS = (
+    RecordFormat(
+        "sglang-log",
+        "event: request.finished + obj",
+        is_event,
+        read,
+        keys=keys_of,
+        example="""
+{"event": "request.finished", "timestamp": "2026-02-02T09:00:00Z", "rid": "r1", "obj": {"text": "Is it open?"},
+ "out": {"meta_info": {"id": "r1", "prompt_tokens": 24, "cached_tokens": 16, "completion_tokens": 2}}}
+""",
+    ),
+)
+FILE_KINDS = (FileKind("sglang-log", "Finish: obj=GenerateReqInput(", begins, records),)

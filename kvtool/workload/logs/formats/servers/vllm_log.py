@@ -10,9 +10,11 @@ from typing import Any
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import integers_of, string_at
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, ServerLine, front_of, has_line, lines_of
 from kvtool.workload.logs.records.record import Record
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut, Reading
 
 NO_PROMPT = LeftOut("request without its prompt")
@@ -80,3 +82,19 @@ def read(record: Record) -> Reading:
 
 def _raw(line: ServerLine, said: dict[str, Any]) -> RawRecord:
     return RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
+
+
+FORMATS = (RecordFormat("vllm-log", "a line of vLLM's log", lambda fields: "vllm_request" in fields, read),)
+FILE_KINDS = (
+    FileKind(
+        "vllm-log",
+        "Received request … prompt",
+        begins,
+        records,
+        example=(
+            "INFO 02-02 09:00:00 [logger.py:43] Received request cmpl-1-0: "
+            "prompt: 'Is it open?', params: SamplingParams()\n"
+        ),
+        file="vllm.log",
+    ),
+)

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers import sglang_log, vllm_log
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, lines_of
 from kvtool.workload.logs.records.record import Record, parsed_text
+from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.record_readings import LeftOut
 
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?:: | |$)")
@@ -243,3 +245,32 @@ class _Inside(io.RawIOBase):
             front = "" if line.time is None or line.text.startswith("{") else f"{line.time} "
             yield b"\n" * (number - at) + f"{front}{line.text}\n".encode(errors="replace")
             at = max(number, at) + 1
+
+
+FORMATS = (
+    RecordFormat(
+        "server-line",
+        "a text in message, msg, log or line beside a time",
+        is_other,
+        leave_out,
+        example=r"""
+{"timestamp": "2026-02-02T09:00:00Z", "line": "GET /health 200"}
+{"timestamp": "2026-02-02T09:00:00Z",
+ "line": "{\"model\": \"gpt-5.5\", \"messages\": [{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]}"}
+""",  # noqa: E501 # JSON in a text cannot be broken
+    ),
+)
+FILE_KINDS = (
+    FileKind(
+        "written-lines",
+        "lines with Docker's, Kubernetes' or a logger's front",
+        begins,
+        records,
+        example=(
+            "2026-02-02T09:00:00.000000000Z stdout F ready\n"
+            '2026-02-02T09:00:01.000000000Z stdout F {"model": "gpt-5.5", "messages": [{"role": "system", "content": '
+            '"You are Mina."}, {"role": "user", "content": "Is it open?"}]}\n'
+        ),
+        file="pod.log",
+    ),
+)
