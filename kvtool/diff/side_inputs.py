@@ -24,8 +24,7 @@ from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FOR
 from kvtool.workload.logs.formats.known_formats import format_named
 from kvtool.workload.logs.logs import default_group
 from kvtool.workload.logs.records.record import Dialogue, Where
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import Turns
+from kvtool.workload.logs.records.record_format import RecordFormat, Turns
 from kvtool.workload.turn import Turn
 
 RECORD_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj")

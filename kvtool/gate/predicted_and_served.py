@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.metrics.counted_between import Counted, counted_between, since_start
 from kvtool.measure.servers.metrics.counters import Scrape
-from kvtool.measure.servers.metrics.watch_document import server_counts
-from kvtool.measure.servers.metrics.watching import LOGGED_REQUESTS, Watching
+from kvtool.measure.servers.metrics.watching import LOGGED_REQUESTS, Watching, server_counts
 from kvtool.measure.servers.server_values import said_number, said_truth
 from kvtool.results.check import CheckResult
 from kvtool.results.documents.beside_server import BesideServer, Explained, PredictedSums, Reason

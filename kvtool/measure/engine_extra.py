@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from kvtool.errors import INSTALL_ENGINE, NotAvailableError
+from kvtool.errors import INSTALL_ENGINE, INSTALL_LIVE, NotAvailableError
 from kvtool.results.run_times import Measured
 
+_LIVE = ("httpx", "prometheus_client", "msgspec")
 _REINSTALL = "pip install --force-reinstall 'kvtool[engine]'"
 _NEEDED = ("torch", "safetensors")
 _MISSING = "is not installed"
 _SHORT = 120
+
+
+def need_live(what: str) -> None:
+    """NotAvailableError where a package of the extra is not installed, without which there is no `what`."""
+    for name in _LIVE:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            raise NotAvailableError(f"{what} needs {name}, which is not installed", hint=INSTALL_LIVE) from error
 
 
 def need_engine(what: str) -> None:

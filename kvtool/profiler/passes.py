@@ -45,10 +45,8 @@ from kvtool.workload.drive import (
     first_turns,
     rewritten,
 )
-from kvtool.workload.jobs import Job, JobMaker
-from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.kept_trace import KeptTrace
-from kvtool.workload.prepared import Prepared, TokensTurn
+from kvtool.workload.jobs import Job, JobMaker, Prepared, TokensTurn
+from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 if TYPE_CHECKING:

@@ -46,8 +46,7 @@ from kvtool.text.terminal.interrupts import uninterrupted
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
-from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source

@@ -12,7 +12,7 @@ from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.engine.impossible_requests import most_tokens
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.workload.call import NO_CALL
-from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.kept_requests import KeptTrace
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
-"""Turns become requests: rendered, tokenized, with the tokens that will be their answer."""
+"""Requests on their way to a server: a turn, rendered and tokenized."""
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,9 @@ import numpy as np
 from kvtool.engine.blocks.chain_numbers import Chain, TraceNumbers
 from kvtool.engine.blocks.hashing import BlockHash, hash_ids
 from kvtool.engine.request import Request
+from kvtool.errors import MessageRefusedError
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.call import CUT_OFF
-from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
 from kvtool.workload.request_fields import reads_cache
 from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
@@ -25,6 +25,43 @@ _UNKNOWN = 0
 _MOST_OUTPUT = 1 << 20
 """Tokens of an answer; no model writes more, though a damaged log may say so."""
 _SYLLABLES = [first + second for first in "bdfgklmnprstv" for second in "aeio"]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What rendering and tokenizing make of a turn: its prompt, and its answer as text and as token ids."""
+
+    prompt: Prompt
+    answer: str
+    output: list[int]
+
+
+@dataclass(slots=True)
+class PreparedTurn(Turn):
+    """A turn that comes with what was made of it, or why nothing could be."""
+
+    prepared: Prepared | MessageRefusedError | None = None
+    found: object = None
+    """What else was found out of it."""
+
+    def take(self) -> Prepared | None:
+        """What was made of it, once; later None. Raises MessageRefusedError where the chat template refuses the turn."""
+        prepared, self.prepared = self.prepared, None
+        if isinstance(prepared, MessageRefusedError):
+            raise prepared
+        return prepared
+
+
+@dataclass(slots=True)
+class TokensTurn(PreparedTurn):
+    """A changed turn of which another process told the tokens alone: its texts are those from before the change."""
+
+    again: Callable[[], Turn] | None = None
+
+    def whole(self) -> Turn:
+        """The turn with all that was changed."""
+        assert self.again is not None
+        return self.again()
 
 
 @dataclass(slots=True)

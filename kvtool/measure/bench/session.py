@@ -24,16 +24,13 @@ from kvtool.engine.model.weights import DTYPES, free_memory, load_model
 from kvtool.engine.prediction.accelerators import Accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import bytes_per_block
-from kvtool.measure.bench.attention import AttentionShape
+from kvtool.measure.bench.attention import AttentionShape, StepTimer, Timed, measure_store
 from kvtool.measure.bench.bench_result import BenchOptions, BenchResult
 from kvtool.measure.bench.calibration import LEAST_POINTS, Constants, Fitted, Point, fit, residuals
 from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.bench.cases import CPU, GPU, StepCase, shallow_cases, step_cases
-from kvtool.measure.bench.ceilings import Ceilings
-from kvtool.measure.bench.engine_steps import StepTimer, Timed
-from kvtool.measure.bench.this_machine import ceilings, describe_machine
+from kvtool.measure.bench.this_machine import Ceilings, ceilings, describe_machine
 from kvtool.measure.bench.timing import release
-from kvtool.measure.bench.writes import measure_store
 from kvtool.results.documents.bench import TimedStore
 
 OnProgress = Callable[[str, int, int], None]

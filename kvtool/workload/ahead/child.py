@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NoReturn
+
+from kvtool.errors import KvtoolError
 
 _BUFFER = 1 << 18
 """Bytes that are written and read at a time."""
@@ -18,8 +22,18 @@ _PIPE = 1 << 20
 """Bytes that wait in the pipe: the child gets so far ahead of its parent, and no further."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _QUIET = "TOKENIZERS_PARALLELISM"
-
 Work = Callable[[BinaryIO], None]
+
+
+def sendable(error: Exception) -> Exception:
+    """An error as another process can raise it; with where it came from, if that is a bug."""
+    if not isinstance(error, KvtoolError):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+    except Exception as other:  # whatever it is that keeps it from travelling
+        return RuntimeError(f"{type(error).__name__}: {error} ({other})")
+    return error
 
 
 def can_fork() -> bool:

@@ -16,9 +16,8 @@ import numpy as np
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.ahead.child import Child, second_process
 from kvtool.workload.drive import rewritten
-from kvtool.workload.jobs import JobMaker
+from kvtool.workload.jobs import JobMaker, Prepared, TokensTurn
 from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.prepared import Prepared, TokensTurn
 from kvtool.workload.turn import Conversation, Recorded, Turn
 
 WORTH_IT = 1_000

@@ -20,21 +20,27 @@ from kvtool.text.message import Message
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.engine_requests import as_vllm_reads, engine_requests
-from kvtool.workload.logs.files.merged_by_arrival import TimedLog, by_arrival
 from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
 from kvtool.workload.logs.files.spool import Spool, reads_once
 from kvtool.workload.logs.groups.session_names import session_names
-from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
+from kvtool.workload.logs.log_pass import (
+    LeftOuts,
+    LogOutcome,
+    LogProgress,
+    PassState,
+    PromptsTold,
+    TimedLog,
+    by_arrival,
+)
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
 from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
+from kvtool.workload.request_fields import as_vllm_reads, engine_requests
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.files.input_files import InputFiles
     from kvtool.workload.logs.files.log_file import LogEntry, LogFile
-    from kvtool.workload.logs.groups.grouping import Grouping
-    from kvtool.workload.logs.groups.tenant_field import TenantField
+    from kvtool.workload.logs.groups.grouping import Grouping, TenantField
     from kvtool.workload.logs.source_survey import SourceSurvey
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
@@ -206,7 +212,7 @@ class LogSource:
     def _tenants(self) -> TenantField | None:
         if self.options.tenant is None:
             return None
-        from kvtool.workload.logs.groups.tenant_field import TenantField
+        from kvtool.workload.logs.groups.grouping import TenantField
 
         return TenantField(self.options.tenant)
 

@@ -16,11 +16,10 @@ from kvtool.text.files.compressed import is_plain, open_bytes
 from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse
 from kvtool.workload.logs.files.file_kinds import kind_of
 from kvtool.workload.logs.files.log_file import LogEntry, LogFile
-from kvtool.workload.logs.files.record_order import AnyRecord, RecordsInOrder
 from kvtool.workload.logs.records.joined_records import Joins, Key, Place
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.records import asked_for
-from kvtool.workload.logs.survey import Order, RecordPlaces
+from kvtool.workload.logs.survey import AnyRecord, Order, RecordPlaces, RecordsInOrder
 from kvtool.workload.turn import Turn
 
 UNREADABLE = float("-inf")

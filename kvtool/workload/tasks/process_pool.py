@@ -15,8 +15,7 @@ from typing import TypeVar, cast
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.ahead.child import can_fork, signals_held, tokenizers_told
-from kvtool.workload.tasks.task_map import Came, OneProcess, Poisoned, attempt
-from kvtool.workload.tasks.task_queue import TaskQueue
+from kvtool.workload.tasks.task_map import Came, OneProcess, Poisoned, TaskQueue, attempt
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -11,9 +11,8 @@ from uuid import UUID
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.yaml_nodes import Path
 from kvtool.workload.logs.field_names import fields_shown
-from kvtool.workload.yaml.draws import Key, Weighted, bits
 from kvtool.workload.yaml.fields import Pick
-from kvtool.workload.yaml.load_state import MOST_ENTRIES, Loading, Picker
+from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker, Weighted, bits
 from kvtool.workload.yaml.schema import Scope, Variable
 
 CLOCK_START = datetime(2026, 1, 5, 9, tzinfo=UTC)

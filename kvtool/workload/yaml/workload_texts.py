@@ -12,9 +12,8 @@ from kvtool.text.files.text_files import check_file
 from kvtool.text.files.yaml_nodes import Path, YamlDocument
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.traced import Mark, Origin, Traced
-from kvtool.workload.yaml.draws import Key
 from kvtool.workload.yaml.fields import Pick
-from kvtool.workload.yaml.load_state import MOST_ENTRIES, Loading, Picker
+from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker
 from kvtool.workload.yaml.schema import TextSource
 
 _UNDEFINED_HINT = "define it under `vars`, of the workload or of the group"

@@ -11,7 +11,7 @@ import pytest
 
 from kvtool.workload.logs.records.joined_records import Joins
 from kvtool.workload.logs.records.record import RecordError, Where
-from kvtool.workload.logs.records.record_readings import FoundCall
+from kvtool.workload.logs.records.record_format import FoundCall
 from kvtool.workload.logs.records.records import look_at, read_record
 from tests.workload.logs.log_lines import chat
 from tests.workload.logs.test_log_rules import responses

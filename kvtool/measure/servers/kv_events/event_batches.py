@@ -6,13 +6,19 @@ that begins with it. The names of the fields and their order are vLLM's.
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.engine.blocks.vllm_hashing import event_hash
+from kvtool.errors import KvtoolError, Place
+from kvtool.text.bounded_number import whole_number
+from kvtool.text.files.compressed import open_bytes, refuse_bomb
 
 MAX_PAYLOAD = 2 << 20
 """Bytes of one batch; a step of 8,192 tokens publishes about 0.1 MB."""
@@ -32,6 +38,14 @@ ServedHash = int | bytes
 """A block's hash: its low 64 bits, or all of it where the server publishes bytes."""
 _Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 _Text = Annotated[str, msgspec.Meta(max_length=1024)]
+RECORDED_EVENTS = "kv_events.jsonl.gz"
+"""The file of a recording's folder that holds them."""
+_MAX_FILE_LINE = 2 * MAX_PAYLOAD
+_MOST_FILE_BATCHES, _MOST_FILE_EVENTS = 1 << 21, 1 << 23
+"""Of a file: what is made of them stays in memory."""
+_FREE = 64 << 20
+"""Bytes that any file may unpack to."""
+_HINT = "kvtool replay --record writes such files, and kvtool profile --events"
 
 
 class StoredBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag_field="type", omit_defaults=True):
@@ -203,3 +217,82 @@ def _why(error: Exception) -> str:
     if "Invalid value" in said:  # names the value
         return "of no type that is known"
     return said.split("\n")[0][:120]
+
+
+def read_event_file(path: str | Path) -> Iterator[EventBatch]:
+    """The batches of a file, in order; KvtoolError with the line that is none. A payload that cannot be
+    read is a batch that says so.
+
+    A folder is that of a recording. The lines of `kvtool profile --events` come as one batch without a number for each event.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / RECORDED_EVENTS
+    shown = str(file)
+    with open_bytes(str(file), shown) as lines:
+        number = size = batches = events = 0
+        while line := lines.readline(_MAX_FILE_LINE):
+            number += 1
+            size += len(line)
+            refuse_bomb(lines, shown, size, free=_FREE)
+            if line.isspace():
+                continue
+            place = Place(shown, number, 1)
+            if len(line) >= _MAX_FILE_LINE:
+                raise KvtoolError(
+                    f"a line of more than {_MAX_FILE_LINE:,} bytes is no KV events", hint=_HINT, place=place
+                )
+            batch = _batch_of_line(line, place)
+            batches += 1
+            events += len(batch.events)
+            if batches > _MOST_FILE_BATCHES or events > _MOST_FILE_EVENTS:
+                many = f"{_MOST_FILE_BATCHES:,} batches or {_MOST_FILE_EVENTS:,} events"
+                raise KvtoolError(f"more than {many} in one file of KV events", hint="cut it", place=place)
+            yield batch
+
+
+class _Message(msgspec.Struct):
+    """A message as it was received: its payload in base64, and its number. What else the line says is passed over."""
+
+    payload_b64: str
+    seq: int | float | None = None
+
+
+_message = msgspec.json.Decoder(_Message)
+
+
+def _batch_of_line(line: bytes, place: Place) -> EventBatch:
+    try:
+        return _received(_message.decode(line), place)
+    except msgspec.ValidationError as error:  # most often of a line of another form
+        for name, wanted in (("seq", "no number of a batch"), ("payload_b64", "not base64")):
+            if f"$.{name}`" in str(error):
+                raise KvtoolError(f"`{name}` is {wanted}", hint=_HINT, place=place) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise _not_json(error, place) from None
+    try:
+        event: KVEvent = read_json_event(line)
+    except ValueError as error:
+        raise KvtoolError(f"no KV event: {error}", hint=_HINT, place=place) from None
+    return EventBatch((event,))
+
+
+def _not_json(error: Exception, place: Place) -> KvtoolError:
+    if isinstance(error, RecursionError):
+        return KvtoolError("not JSON: nested too deeply", hint=_HINT, place=place)
+    if isinstance(error, UnicodeDecodeError):
+        return KvtoolError(f"not JSON: byte 0x{error.object[error.start]:02x} is not UTF-8", hint=_HINT, place=place)
+    reason, _, rest = str(error).removeprefix("JSON is malformed: ").partition(" (byte ")
+    column = whole_number(rest.removesuffix(")"), in_text=True) or 0
+    return KvtoolError(f"not JSON: {reason}", hint=_HINT, place=Place(place.path, place.line, column + 1))
+
+
+def _received(message: _Message, place: Place) -> EventBatch:
+    seq, payload = whole_number(message.seq, most=MAX_SEQUENCE), message.payload_b64
+    if seq is None:
+        raise KvtoolError("`seq` is no number of a batch", hint=_HINT, place=place)
+    try:
+        data = base64.b64decode(payload, validate=True)
+    except ValueError:
+        raise KvtoolError("`payload_b64` is not base64", hint=_HINT, place=place) from None
+    return read_payload(data, seq)

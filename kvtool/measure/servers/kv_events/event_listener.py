@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -17,10 +17,14 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.kv_events.event_batches import ClearedBlocks, EventBatch, StoredBlocks
 from kvtool.measure.servers.kv_events.event_subscriber import EventSource, EventSubscriber
-from kvtool.measure.servers.kv_events.event_sums import MOST_RANKS
-from kvtool.measure.servers.server_address import ServerAddress
+from kvtool.measure.servers.kv_events.event_sums import MOST_RANKS, EventCounter, EventSums
+from kvtool.measure.servers.server_address import ServerAddress, is_url, server_address
 from kvtool.measure.servers.server_values import said_at, said_text
 from kvtool.text.bounded_number import whole_number
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
 
 _PATH = "/kv_event_sources"
 _MOST_SAID = 1 << 20
@@ -31,6 +35,8 @@ _LONGEST = 10.0
 MOST_KEPT = 4_000_000
 """Hashes and tokens of all batches together."""
 _TOO_MUCH = f"the server published more than {MOST_KEPT:,} hashes and tokens: what came after was not kept"
+ASKED = "server"
+"""In the place of an endpoint: the server says where it publishes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +169,50 @@ def event_lines(batches: Iterable[EventBatch]) -> bytes:
         line = {"at": batch.at, "topic": "", "seq": batch.seq or 0, "payload_b64": base64.b64encode(payload).decode()}
         lines.append(json.dumps(line, separators=(",", ":")) + "\n")
     return "".join(lines).encode()
+
+
+def publishers(source: str, given: str) -> NamedSources:
+    """Those at an endpoint, or those that the server at `source` names, one for each data-parallel rank, with what they still have.
+
+    KvtoolError for what is no endpoint, and where a server names none.
+    """
+    if given != ASKED:
+        return NamedSources((EventSource(given),))
+    if not is_url(source):
+        raise KvtoolError(f"`{source}` is no server that could say where it publishes", hint="give the endpoint")
+    with ServerConnection(server_address(source)) as connection:
+        found = event_sources(connection, None)
+    if not found.sources:
+        raise KvtoolError(
+            found.notes[0] if found.notes else "the server publishes no KV events, or does not say where",
+            hint="start vLLM with --kv-events-config, or give the endpoint: --kv-events tcp://HOST:PORT",
+        )
+    return found
+
+
+class Heard:
+    """The events of some publishers, since the block began; before it, as far as they still have those and are asked."""
+
+    def __init__(self, named: NamedSources) -> None:
+        """KvtoolError where an endpoint cannot be connected to."""
+        self._subscriber = EventSubscriber(named.sources)
+        self._notes = named.notes
+        self._counter = EventCounter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._subscriber.close()
+
+    def listen(self, seconds: float) -> None:
+        """For so long."""
+        for batch in self._subscriber.batches(seconds):
+            self._counter.add(batch)
+
+    def sums(self) -> EventSums:
+        """Of all that was heard."""
+        sums = self._counter.sums()
+        return replace(sums, notes=(*self._notes, *sums.notes))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kvtool.measure.servers.metrics import metric_names as names
-from kvtool.measure.servers.metrics.bucket_counts import BucketCounts
 from kvtool.measure.servers.metrics.counters import EngineCounters, Scrape
+from kvtool.measure.servers.metrics.exposition import BucketCounts
 
 Break = Literal["restart", "several servers"]
 _SKEW = 5.0

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
+from kvtool.measure.engine_extra import need_live
+from kvtool.measure.servers.http_exchange import ServerConnection
 from kvtool.measure.servers.metrics import metric_names as names
-from kvtool.measure.servers.metrics.bucket_counts import BucketCounts, bucket_counts
-from kvtool.measure.servers.metrics.exposition import Exposition, MetricSample
+from kvtool.measure.servers.metrics.exposition import (
+    MOST_BYTES,
+    BucketCounts,
+    Exposition,
+    MetricSample,
+    bucket_counts,
+    parse_exposition,
+    read_exposition,
+)
 from kvtool.measure.servers.metrics.metric_names import KINDS, CountedAs, MetricNames
+from kvtool.measure.servers.server_address import is_url, server_address
 from kvtool.text.bounded_number import LARGEST
 from kvtool.text.terminal.numbers import plural
 
@@ -17,6 +29,8 @@ EngineKey = tuple[str, str]
 """The labels `engine` and `model_name`."""
 _Key = Callable[[MetricSample], EngineKey]
 _MEANS = (names.USAGE, names.HIT_RATE)
+_METRICS = "/metrics"
+_SUFFIXES = (".prom", ".txt", ".metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +180,30 @@ def _histograms(exposition: Exposition, kind: MetricNames, key: _Key) -> dict[En
 
 def _config(exposition: Exposition) -> dict[EngineKey, Mapping[str, str]]:
     return {(sample.labels.get("engine", ""), ""): sample.labels for sample in exposition.of("vllm:cache_config_info")}
+
+
+def names_counters(source: str) -> bool:
+    """Whether an argument names a server, or by its ending a file with what one answered at /metrics."""
+    return is_url(source) or source.lower().endswith(_SUFFIXES)
+
+
+@contextmanager
+def looking(source: str, *, what: str) -> Iterator[Callable[[], Scrape]]:
+    """What looks at a URL or a file; `what` needs the extra `live`.
+
+    A look raises ServerError where the server does not answer, and KvtoolError for what is no text of metrics.
+    """
+    need_live(what)
+    if is_url(source):
+        with ServerConnection(server_address(source)) as connection:
+            shown = connection.address.url(_METRICS)
+
+            def look() -> Scrape:
+                text = connection.text(_METRICS, limit=MOST_BYTES)
+                return scrape_of(parse_exposition(text, shown=shown), shown=shown, at=time.time())
+
+            yield look
+        return
+    if "://" in source:
+        raise KvtoolError(f"`{source.split('://')[0]}` is no way to reach a server", hint="http:// and https:// are")
+    yield lambda: scrape_of(read_exposition(source), shown=source, at=time.time())

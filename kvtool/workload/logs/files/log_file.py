@@ -15,14 +15,20 @@ from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse, read_r
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.field_names import is_field_name
 from kvtool.workload.logs.files.file_kinds import kind_of
-from kvtool.workload.logs.files.record_order import RecordsInOrder
 from kvtool.workload.logs.formats.token_traces import plain_mooncake, plain_time, time_in_line
 from kvtool.workload.logs.records.joined_records import Joins, Key
 from kvtool.workload.logs.records.record import RecordError, Where
-from kvtool.workload.logs.records.record_format import FileState, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several, Turns, collected
+from kvtool.workload.logs.records.record_format import (
+    FileState,
+    FoundCall,
+    LeftOut,
+    RecordFormat,
+    Several,
+    Turns,
+    collected,
+)
 from kvtool.workload.logs.records.records import calls_seen, look_at, opens, read_record
-from kvtool.workload.logs.survey import Survey
+from kvtool.workload.logs.survey import RecordsInOrder, Survey
 from kvtool.workload.turn import RequestName, Turn
 
 _MAX_EXCERPT_COLUMN = 2000

@@ -8,8 +8,7 @@ from kvtool.text.message import Message
 from kvtool.workload.logs.records.call_fields import call_of
 from kvtool.workload.logs.records.chat_records import messages_of, requests_of, tools_of
 from kvtool.workload.logs.records.record import Dialogue, Record, kind, whole
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import Turns
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat, Turns
 
 _SPEAKERS = {
     "human": "user", "user": "user", "prompter": "user",

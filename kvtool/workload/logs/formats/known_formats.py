@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import Turns
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat, Turns
 
 SERVER_LINE = "server-line"
 """The format of a line of a server that contains no request."""
@@ -64,7 +63,7 @@ _KNOWN = (
     _Known("promptfoo-rows", "evaluations.promptfoo", "prompt"),
     _Known("inspect-ai", "evaluations.inspect_ai", "epoch"),
     _Known("bailian", "token_traces", "hash_ids"),
-    _Known("block-trace", "block_traces", "kvtool_requests"),
+    _Known("block-trace", "parquet", "kvtool_requests"),
     _Known("mooncake", "token_traces", "hash_ids"),
     _Known("weka", "token_traces", "requests"),
     _Known("lmcache-lookups", "token_traces", "chunk_hashes"),
@@ -77,7 +76,7 @@ _KNOWN = (
     ),
     _Known("gemini", "apis.gemini", "contents,content"),
     _Known("converse", "apis.converse", "messages"),
-    _Known("stored-completion", "apis.stored_completions", "object"),
+    _Known("stored-completion", "apis.chat_bodies", "object"),
     _Known("chat", "apis.chat_bodies", "messages"),
     _Known("sharegpt", "datasets", "conversations,conversation"),
     _Known("trajectory", "apis.chat_bodies", "traj,history,trajectory"),
@@ -86,7 +85,7 @@ _KNOWN = (
     _Known("bfcl", "datasets", "question"),
     _Known("turns", "datasets", "turns"),
     _Known("prompt", "apis.prompt_texts", "prompt,text_input,text,input,inputs"),
-    _Known("answers", "apis.stored_completions", "object"),
+    _Known("answers", "apis.chat_bodies", "object"),
     _Known(
         SERVER_LINE,
         "servers.wrapped_lines",

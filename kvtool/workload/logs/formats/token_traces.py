@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from kvtool.workload.logs.records.record import Record, Unit, kind, seconds, whole
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import Turns
+from kvtool.workload.logs.records.record_format import Fields, RecordFormat, Turns
 from kvtool.workload.turn import HashedPrompt, Ids, Turn
 
 BAILIAN_BLOCK = 16

@@ -21,7 +21,7 @@ from kvtool.workload.logs.records.record import (
     text_of,
     time_of,
 )
-from kvtool.workload.logs.records.record_readings import Turns
+from kvtool.workload.logs.records.record_format import Turns
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
 from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, request_fields

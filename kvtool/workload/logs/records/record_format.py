@@ -1,16 +1,89 @@
-"""What a record format is: how its records look, and what makes requests of them."""
+"""Record formats, and what their readers make of a record: one conversation, several calls, or no call of a model."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, SupportsIndex
 
+from kvtool.workload.call import StoredContent
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, Unit
-from kvtool.workload.logs.records.record_readings import Reading
+from kvtool.workload.turn import Turn
 
+_QUALIFIED = re.compile(" (?:without|of|from|around|whose|in) ")
+_SPAN = re.compile(r"^(?:\w+ )?span\b")
 Fields = dict[str, Any]
+
+
+class Turns(Protocol):
+    """The turns of a record: a list of them, or what makes each when it is asked for."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: SupportsIndex, /) -> Turn: ...
+
+
+class LeftOut(NamedTuple):
+    """What is in a log and is no call of a model, or none that was answered. `kind` is a noun in the singular, or a participle: it
+    stands behind a number (`4 retriever spans`, `1 failed`), and never holds what somebody wrote into a prompt."""
+
+    kind: str
+    number: int = 1
+    hint: str | None = None
+    """What to do where a log has nothing else."""
+    stored: StoredContent | None = None
+    """The explicit cache that it tells of."""
+    told: Turn | None = None
+    """What the log says of a call whose prompt is not in it."""
+
+
+def sort_of(kind: str) -> str:
+    """What things of a kind are counted as: `other spans` for spans of every kind, else the kind in the plural."""
+    if _SPAN.search(kind):
+        return "other spans"
+    return in_plural(kind)
+
+
+def in_plural(kind: str) -> str:
+    """A kind of what is left out, said of several (`calls without a prompt`); a participle stays as it is."""
+    if kind.endswith("ed"):
+        return kind
+    found = _QUALIFIED.search(kind)
+    noun = kind if found is None else kind[: found.start()]
+    return f"{noun}s{kind[len(noun) :]}"
+
+
+@dataclass(slots=True)
+class FoundCall:
+    """A conversation of a record that holds several, or that says more than its turns do.
+
+    `identity` names the call wherever else it is logged (the id of its span or of its answer); a second one with the same prompt
+    is the same call. `weak`: it may also be the id of something else, as of the row of a table. `value` has the fields that groups
+    go by.
+    """
+
+    turns: Turns
+    identity: str | None = None
+    weak: bool = False
+    value: object = None
+
+
+class Several(list["FoundCall | LeftOut"]):
+    """All that a record holds, in its order; nothing at all for what only belongs to other records."""
+
+
+Reading = Turns | FoundCall | LeftOut | Several
+"""What the reader of a format makes of a record."""
+
+
+def collected(reading: Reading) -> Several:
+    """All that a reader found, as a list."""
+    if isinstance(reading, Several):
+        return reading
+    if isinstance(reading, LeftOut | FoundCall):
+        return Several([reading])
+    return Several([FoundCall(reading)])
 
 
 class FileState(Protocol):

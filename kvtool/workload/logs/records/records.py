@@ -8,12 +8,19 @@ from typing import Any
 from kvtool.text.files.json_stream import is_message
 from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_of, list_format
-from kvtool.workload.logs.records.call_fields import answer_object
-from kvtool.workload.logs.records.failed_calls import left_out_of
+from kvtool.workload.logs.records.call_fields import answer_object, left_out_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind
-from kvtool.workload.logs.records.record_format import Fields, FileState, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, collected
+from kvtool.workload.logs.records.record_format import (
+    Fields,
+    FileState,
+    FoundCall,
+    LeftOut,
+    Reading,
+    RecordFormat,
+    Several,
+    collected,
+)
 
 WRAPPERS = (
     *("body", "request", "params", "payload", "request_body", "full_request", "kwargs"),
@@ -39,6 +46,7 @@ LISTS = (
 
 _SHOWN_KEYS = 12
 _MAX_DEPTH = 4  # of wrappers in wrappers
+_NOWHERE = Where("")
 
 
 def read_record(
@@ -215,6 +223,3 @@ def _unknown(record: Record) -> RecordError:
     return record.error(
         message, hint="say where it is: --map messages=a.b (or prompt=a.b); the formats stand in docs/inputs.md"
     )
-
-
-_NOWHERE = Where("")

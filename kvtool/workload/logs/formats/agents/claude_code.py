@@ -13,13 +13,19 @@ from typing import Any
 
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_fields import call_of, names_of
+from kvtool.workload.logs.records.call_fields import FAILED, UNSEEN, call_of, names_of
 from kvtool.workload.logs.records.chat_records import content_of, message_at, without_anthropic_blocks
-from kvtool.workload.logs.records.failed_calls import FAILED, UNSEEN
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, collected
+from kvtool.workload.logs.records.record_format import (
+    Fields,
+    FoundCall,
+    LeftOut,
+    Reading,
+    RecordFormat,
+    Several,
+    collected,
+)
 
 _MOST_HELD = 16 << 20
 """Characters of messages of sessions that are held, beside those of the session that is read."""

@@ -15,8 +15,7 @@ from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import messages_of, requests_of
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
 from kvtool.workload.logs.records.record import Record, parsed_text
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import Reading, Several, Turns
+from kvtool.workload.logs.records.record_format import Fields, Reading, RecordFormat, Several, Turns
 from kvtool.workload.turn import Turn
 
 _SHOWN = "ui_messages.json"

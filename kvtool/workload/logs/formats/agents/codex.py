@@ -14,13 +14,11 @@ from typing import Any
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.apis.responses import ResponseItems
-from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.call_fields import UNSEEN, names_of
 from kvtool.workload.logs.records.chat_records import told_call
-from kvtool.workload.logs.records.failed_calls import UNSEEN
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _LINES = frozenset(("session_meta", "response_item", "compacted", "turn_context", "event_msg"))

@@ -14,14 +14,11 @@ from typing import Any
 from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around
-from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.call_context import Around, found_call
+from kvtool.workload.logs.records.call_fields import UNSEEN, names_of
 from kvtool.workload.logs.records.chat_records import content_of, tools_of
-from kvtool.workload.logs.records.failed_calls import UNSEEN
-from kvtool.workload.logs.records.made_calls import found_call
 from kvtool.workload.logs.records.record import Record, Where, object_of, seconds, text_of
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _SOURCES = ("agent", "user", "environment")

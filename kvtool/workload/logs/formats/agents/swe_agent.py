@@ -8,13 +8,11 @@ from typing import Any
 
 from kvtool.text.files.json_stream import is_message
 from kvtool.text.message import Message
-from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_context import Around, found_call
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import message_at
-from kvtool.workload.logs.records.made_calls import found_call
 from kvtool.workload.logs.records.record import Record, kind, parsed_text, text_of
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import Reading, Several
+from kvtool.workload.logs.records.record_format import Fields, Reading, RecordFormat, Several
 
 _OWN = frozenset(("agent", "message_type", "thought", "action", "is_demo", "tags", "thinking_blocks"))
 """What a message has for the program itself."""

@@ -10,11 +10,9 @@ from typing import Any
 
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, body
-from kvtool.workload.logs.records.call_fields import TENANTS, names_of
-from kvtool.workload.logs.records.failed_calls import FAILED
+from kvtool.workload.logs.records.call_fields import FAILED, TENANTS, names_of
 from kvtool.workload.logs.records.record import Record, seconds
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import LeftOut, Reading
+from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -27,6 +25,8 @@ _EMBEDS = re.compile(r"embed", re.IGNORECASE)
 _OTHERS = re.compile(r"rerank|image|canvas|stable-|reel|sonic", re.IGNORECASE)
 _NAMED = re.compile(r"arn:[^/]*:(?:foundation-model|inference-profile)/(.+)")
 _TEXTS = ("prompt", "inputText", "message")
+_LONG = 1 << 20
+"""Characters of a text in which the name of the log stands."""
 
 
 def is_record(fields: Fields) -> bool:
@@ -36,10 +36,6 @@ def is_record(fields: Fields) -> bool:
     if isinstance(fields.get("input"), dict) and "modelId" in fields:
         return str(fields.get("operation", "")).startswith(_OPERATIONS) or "inputBodyJson" in fields["input"]
     return any(isinstance(fields.get(name), str) and "ModelInvocationLog" in fields[name][:_LONG] for name in _MESSAGES)
-
-
-_LONG = 1 << 20
-"""Characters of a text in which the name of the log stands."""
 
 
 def read(record: Record) -> Reading:

@@ -11,8 +11,7 @@ from kvtool.workload.logs.records.call_fields import answer_object
 from kvtool.workload.logs.records.chat_records import requests_of
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
 from kvtool.workload.logs.records.record import Record, kind, text_of
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import Reading
+from kvtool.workload.logs.records.record_format import Fields, Reading, RecordFormat
 
 _ONLY_HERE = frozenset(("toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig"))
 _BLOCKS = frozenset(("text", "toolUse", "toolResult", "cachePoint", "image", "document", "video", "reasoningContent"))

@@ -19,13 +19,11 @@ from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import StoredContent
 from kvtool.workload.logs.records.call_context import Around
-from kvtool.workload.logs.records.call_fields import answer_object, names_of
+from kvtool.workload.logs.records.call_fields import FAILED, answer_object, names_of
 from kvtool.workload.logs.records.chat_records import requests_of
-from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
 from kvtool.workload.logs.records.record import Record, kind, seconds, text_of
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
+from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several
 
 KEPT_APART = "its cached content is not in the log"
 _ROLES = {"model": "assistant", "function": "tool"}

@@ -13,8 +13,7 @@ from kvtool.workload.logs.records import chat_records
 from kvtool.workload.logs.records.call_fields import call_of
 from kvtool.workload.logs.records.incomplete_prompts import why_incomplete
 from kvtool.workload.logs.records.record import Record
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import Reading
+from kvtool.workload.logs.records.record_format import Reading, RecordFormat
 from kvtool.workload.request_fields import answers_asked, request_fields
 
 PROMPTS = ("prompt", "text_input", "text", "input", "inputs")

@@ -13,8 +13,7 @@ from kvtool.workload.logs.records.chat_records import content_of, message_at, re
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, Reading
+from kvtool.workload.logs.records.record_format import Fields, FoundCall, Reading, RecordFormat
 
 ANSWERS, CONTINUED = "response", "continued response"
 """What records are joined by: the id of their answer, and that of the answer before it."""

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, body
-from kvtool.workload.logs.records.call_fields import names_of
-from kvtool.workload.logs.records.failed_calls import FAILED
+from kvtool.workload.logs.records.call_fields import FAILED, names_of
 from kvtool.workload.logs.records.record import Record, object_of, seconds
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several, collected
+from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several, collected
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
 NO_ARGUMENTS = LeftOut("request without its arguments")

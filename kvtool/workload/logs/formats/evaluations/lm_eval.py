@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_context import Around, found_at
 from kvtool.workload.logs.records.call_fields import names_of
-from kvtool.workload.logs.records.made_calls import found_at
 from kvtool.workload.logs.records.record import Record
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, Reading, Several
+from kvtool.workload.logs.records.record_format import FoundCall, Reading, RecordFormat, Several
 
 
 def read(record: Record) -> Reading:

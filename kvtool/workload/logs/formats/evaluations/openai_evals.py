@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_context import Around, found_at
 from kvtool.workload.logs.records.call_fields import names_of
-from kvtool.workload.logs.records.made_calls import found_at
 from kvtool.workload.logs.records.record import Record, Where, seconds
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
+from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import usage_of
 
 _CALLS = ("sampling", "cond_logp", "pick_option")

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around
-from kvtool.workload.logs.records.call_fields import names_of, usage_in
-from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
-from kvtool.workload.logs.records.made_calls import found_at
+from kvtool.workload.logs.records.call_context import Around, found_at
+from kvtool.workload.logs.records.call_fields import CACHED, FAILED, names_of, usage_in
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several
+from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import count_of
 
 _TRIES = 2

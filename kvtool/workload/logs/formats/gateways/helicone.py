@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from kvtool.workload.logs.records.call_context import Around, body
-from kvtool.workload.logs.records.call_fields import answer_object, names_of, usage_in
-from kvtool.workload.logs.records.failed_calls import left_out_of
+from kvtool.workload.logs.records.call_fields import answer_object, left_out_of, names_of, usage_in
 from kvtool.workload.logs.records.record import Record, seconds
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import LeftOut, Reading
+from kvtool.workload.logs.records.record_format import LeftOut, Reading, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of
 
 _OF_REQUESTS = frozenset(("request_id", "response_status", "request_created_at"))

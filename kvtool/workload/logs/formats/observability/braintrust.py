@@ -7,8 +7,7 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record, seconds
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
+from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of
 
 _SESSIONS = ("session_id", "conversation_id", "thread_id", "sessionId")

@@ -8,8 +8,7 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
+from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
 from kvtool.workload.logs.records.usage import count_of
 
 _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))

@@ -7,8 +7,7 @@ from typing import Any
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.record import Record, object_of, seconds
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
+from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat, Several
 from kvtool.workload.logs.records.usage import usage_of
 
 _SESSIONS = ("thread_id", "session_id", "conversation_id")

@@ -7,8 +7,7 @@ from typing import Any
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
+from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
 from kvtool.workload.logs.records.usage import usage_of
 
 _CALLS = frozenset(("CHAT_MODEL", "LLM"))

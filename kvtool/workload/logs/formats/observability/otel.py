@@ -14,8 +14,7 @@ from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.message_forms import as_messages, as_tools, system_messages
 from kvtool.workload.logs.records.record import Record, parsed_text
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several
+from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
 from kvtool.workload.logs.records.usage import count_of
 
 _OTLP = frozenset(("resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"))

@@ -11,8 +11,7 @@ from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, seconds
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut
+from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of
 
 _HOLDS = "weave call around a model call"

@@ -15,13 +15,11 @@ from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import integers_of, items_at, number_of, string_at, string_of
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, has_line, lines_of
 from kvtool.workload.logs.records.call_context import Around
-from kvtool.workload.logs.records.call_fields import names_of
-from kvtool.workload.logs.records.failed_calls import FAILED
+from kvtool.workload.logs.records.call_fields import FAILED, names_of
 from kvtool.workload.logs.records.incomplete_prompts import CUT
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
-from kvtool.workload.logs.records.record_format import Fields, RecordFormat
-from kvtool.workload.logs.records.record_readings import LeftOut, Reading, Several
+from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import usage_of
 
 _BEGINS = re.compile(r"\b(?:Receive|Finish): obj=\w{1,60}\(|\] server_args=ServerArgs\(")

@@ -14,8 +14,7 @@ from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import integers_of, string_at
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, ServerLine, front_of, has_line, lines_of
 from kvtool.workload.logs.records.record import Record
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import LeftOut, Reading
+from kvtool.workload.logs.records.record_format import LeftOut, Reading, RecordFormat
 
 NO_PROMPT = LeftOut("request without its prompt")
 _BEGINS = re.compile(

@@ -17,8 +17,7 @@ from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers import sglang_log, vllm_log
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, lines_of
 from kvtool.workload.logs.records.record import Record, parsed_text
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import LeftOut
+from kvtool.workload.logs.records.record_format import LeftOut, RecordFormat
 
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) ([FP])(?:: | |$)")
 _DOCKER_LINE = re.compile(r'\s*\{"log": ?"')
