@@ -102,6 +102,8 @@ class Call:
     """Parts of the prompt that are no text and so not counted, by kind: images, files, items of a server's own."""
     incomplete: str | None = None
     """Why the log does not hold the whole prompt, in a few words; None where nothing says so."""
+    unread: str | None = None
+    """The key of its record that looks like the answer and that no reader knows."""
     stored: tuple[StoredContent, ...] = ()
     """What its record says of explicit caches."""
     streamed: bool = False

@@ -160,6 +160,8 @@ class PromptsTold:
     incomplete: dict[str, int] = field(default_factory=dict)
     not_followed: dict[str, int] = field(default_factory=dict)
     """Requests by the field that they set and that nothing follows."""
+    unread: dict[str, int] = field(default_factory=dict)
+    """Requests by the key that looks like their answer and that no reader knows."""
     shared: int = 0
     """Requests whose server reported the cached tokens of one request for several."""
 
@@ -180,6 +182,8 @@ class PromptsTold:
                 self.parts[kind] = self.parts.get(kind, 0) + count
         if call.incomplete is not None:
             self.incomplete[call.incomplete] = self.incomplete.get(call.incomplete, 0) + 1
+        if call.unread is not None:
+            self.unread[call.unread] = self.unread.get(call.unread, 0) + 1
 
     def notes(self) -> list[str]:
         """What of it there is to tell."""
@@ -203,6 +207,13 @@ class PromptsTold:
                 "usage reports the cached tokens of one"
             )
         return told
+
+    def unread_notes(self) -> list[str]:
+        """Return a note on the keys that look like answers and were left unread."""
+        if not self.unread:
+            return []
+        keys = ", ".join(f"{name} of {plural(count, 'request')}" for name, count in sorted(self.unread.items()))
+        return [f"left unread, but looks like the answer: {keys}; read it with output=KEY in --map"]
 
     def not_followed_notes(self) -> list[str]:
         """Fields of requests that change what a server does and not what is predicted."""
@@ -244,7 +255,12 @@ class PassState:
         told += times
         if self.doubles:
             told.append(f"{plural(self.doubles, 'request')} with an id that another file has, too: named FILE:ID")
-        told += [*self.left_out.notes(), *repeated_notes(self.repeated), *self.prompts.notes()]
+        told += [
+            *self.left_out.notes(),
+            *repeated_notes(self.repeated),
+            *self.prompts.notes(),
+            *self.prompts.unread_notes(),
+        ]
         told += [] if self.tenants is None else self.tenants.notes()
         errors = list(self.failed.values())
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]

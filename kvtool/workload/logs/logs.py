@@ -96,14 +96,14 @@ class LogSource:
         """`group` names the group of a file, which `grouping` divides further, or otherwise (None: by file); `keep_going`: a file
         that cannot be read does not hide the others; `apart`: there are more files, which are read by others."""
         from kvtool.workload.logs.files.input_files import InputFiles
-        from kvtool.workload.logs.formats.known_formats import format_named
         from kvtool.workload.logs.groups.grouping import BY_FILE
+        from kvtool.workload.logs.records.mapped_records import asked_format
 
         if options.trace_block_size < 1:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
             raise KvtoolError(f"the number of requests must be at least 1, not {options.limit}")
-        self._format = format_named(options.format) if options.format not in (None, TEXT_FORMAT) else None
+        self._format = asked_format(options.format)
         self.files = files if isinstance(files, InputFiles) else InputFiles(tuple(files))
         self._paths = self.files.paths
         self.options = options

@@ -127,11 +127,7 @@ def list_format(path: str) -> tuple[str, Callable[[Any, list[Any]], Turns]]:
 
 
 def format_named(name: str) -> RecordFormat:
-    """Return the format that a user asked for by name, or described by a map."""
-    if "=" in name:
-        from kvtool.workload.logs.records.mapped_records import mapped_format
-
-        return mapped_format(name)
+    """Return the format of a name; KvtoolError where there is none."""
     from difflib import get_close_matches
 
     for number, each in enumerate(_KNOWN):

@@ -91,6 +91,16 @@ _MODEL_KINDS = {
     "tts": "speech",
     "dall-e": "image",
 }
+_ANSWER_NAME = re.compile(
+    r"(?:(?:model|llm|ai|api|assistant|bot|server|raw|full|final|generated|predicted)[_-]?)?"
+    r"(?:answer|completion|generation|output|prediction|reply|response|result)s?(?:[_-]?(?:text|body|json|content|message))?"
+    r"|generated[_-]?text|res|resp",
+    re.IGNORECASE,
+)
+"""Names that loggers give to answers, beside those in RESPONSES."""
+_OF_ANSWERS = ('"choices"', '"candidates"')
+_LOOKED_AT = 4_096
+"""Characters of a text in which an answer of an API shows what it is."""
 _EITHER = frozenset((*_FAIL_STATUSES, *_FAILS, *_PLACES, *RESPONSES, "model", "object"))
 
 
@@ -196,6 +206,35 @@ def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]
         if isinstance(value, dict) and isinstance(inner := answer_in(value.get(name)), dict):
             value, at = inner, at if record.in_text else (*at, name)
     return (value, at) if isinstance(value, dict) else ({}, at)
+
+
+def unread_answer(record: Record) -> str | None:
+    """Return the key of a record, or of an object around it, that looks like an answer and is not read; None: there is none."""
+    if record.found(*RESPONSES)[0] is not None:
+        return None
+    for fields in (record.fields, *record.around):
+        for name, value in fields.items():
+            if not value or not isinstance(value, str | dict | list):
+                continue
+            if is_answer_name(name) or _is_answer(value):
+                return name
+    return None
+
+
+def is_answer_name(name: str) -> bool:
+    """Return whether a key is called as loggers call answers."""
+    return _ANSWER_NAME.fullmatch(name) is not None
+
+
+def _is_answer(value: str | dict[str, Any] | list[Any]) -> bool:
+    """Return whether a value is an answer of an API, also as JSON in a text."""
+    if isinstance(value, dict):
+        return "choices" in value or "candidates" in value
+    return (
+        isinstance(value, str)
+        and value[:64].lstrip()[:1] == "{"
+        and any(name in value[:_LOOKED_AT] for name in _OF_ANSWERS)
+    )
 
 
 def _named_cache(value: Any) -> str | None:

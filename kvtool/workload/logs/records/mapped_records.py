@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvtool.errors import KvtoolError
+from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
+from kvtool.workload.logs.formats.known_formats import format_named
 from kvtool.workload.logs.groups.field_paths import FieldPath, parse_fields
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import FAILED, decimal_of, has_failed, names_of
@@ -45,6 +47,16 @@ class Way:
         part = self.parts[0]
         found = element if part is None else _stepped(part, element)
         return Way((None, *self.parts[1:])).value(found) if len(self.parts) > 1 else found
+
+
+def asked_format(text: str | None) -> RecordFormat | None:
+    """Return the format that a user asked for, by its name or as a map; None: each record has its own, or files are prompts.
+
+    KvtoolError where it is neither.
+    """
+    if text is None or text == TEXT_FORMAT:
+        return None
+    return mapped_format(text) if "=" in text else format_named(text)
 
 
 def mapped_format(text: str) -> RecordFormat:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import Any, Literal, Protocol, SupportsIndex
 
 import orjson
 
@@ -20,9 +20,6 @@ from kvtool.workload.logs.groups.session_names import session_of
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import RequestName, Turn
-
-if TYPE_CHECKING:
-    from kvtool.workload.logs.records.joined_records import Joins
 
 Unit = Literal["s", "ms", "us", "ns"]
 _SECONDS: dict[Unit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -80,6 +77,13 @@ class RecordError(Exception):
         self.hint = hint
 
 
+class RecordJoins(Protocol):
+    """Finds records of the source by the ids that they share."""
+
+    def has(self, kind: str, key: str) -> bool: ...
+    def find(self, kind: str, key: str) -> list[Record]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """The place of a record and what its source says about it. `label` names it within its file, `ordinal` within the source.
@@ -96,7 +100,7 @@ class Where:
     block_size: int = TRACE_BLOCK
     number: int = 1
     of_many: bool = False
-    joins: Joins | None = None
+    joins: RecordJoins | None = None
     """What other records of the source say of the same calls; None while these are still looked for."""
     file_name: str = ""
     """What the file is called among those of the source, in short."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvtool.text.files.json_stream import is_message
-from kvtool.workload.logs.field_names import fields_shown
+from kvtool.workload.logs.field_names import fields_shown, is_field_name
 from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_of, list_format
-from kvtool.workload.logs.records.call_fields import answer_object, left_out_of
+from kvtool.workload.logs.records.call_fields import answer_object, is_answer_name, left_out_of, unread_answer
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind
 from kvtool.workload.logs.records.record_format import (
@@ -21,6 +21,7 @@ from kvtool.workload.logs.records.record_format import (
     Several,
     collected,
 )
+from kvtool.workload.turn import Turn
 
 WRAPPERS = (
     *("body", "request", "params", "payload", "request_body", "full_request", "kwargs"),
@@ -77,9 +78,21 @@ def _add(items: Several, record: Record, found: RecordFormat, states: dict[str, 
         if isinstance(item, FoundCall):
             if item.identity is None and len(made) == 1:
                 item.identity, item.weak = identity_of(record)
+            if found.unit is not None:
+                _note_unread(record, item)
             if item.value is None and record.pointer and isinstance(record.pointer[-1], int):
                 item.value = record.fields
         items.append(item)
+
+
+def _note_unread(record: Record, item: FoundCall) -> None:
+    """Note on a request without an answer which key of its record looks like one."""
+    if not isinstance(item.turns, list) or len(item.turns) != 1:
+        return
+    turn: Turn = item.turns[0]
+    if turn.output_text is turn.output_ids is turn.output_tokens is None and (key := unread_answer(record)) is not None:
+        shown = f"`{key}`" if is_answer_name(key) or is_field_name(key) else "a key that no format knows"
+        turn.call = replace(turn.call, unread=shown)
 
 
 @dataclass(frozen=True, slots=True)
