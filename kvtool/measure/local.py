@@ -80,11 +80,13 @@ class DeviceMemory:
 
     @property
     def bounded(self) -> bool:
-        """Whether caches have a limit and are made that large at once: a GPU has no memory but its own, and growing copies."""
+        """Return whether caches have a limit and are made that large at once: a GPU has no memory but its own, and growing
+        copies."""
         return self._device.type == "cuda"
 
     def blocks(self, caches: int) -> int:
-        """For each of so many caches, of the memory that is free now; with the null block, and at least one beside it."""
+        """Return the blocks for each of so many caches, of the memory that is free now; with the null block, and at least one
+        beside it."""
         if self._device.type == "cuda":
             torch.cuda.empty_cache()  # what the allocator keeps does not count as free
         left = _SHARE * free_memory(self._device) - self._activations
@@ -117,7 +119,7 @@ class MeasuredRun:
     decode: MeasuredDecode | None = None
 
     def ttft(self) -> Measured:
-        """Times to the first token, as reports have them."""
+        """Return times to the first token, as reports have them."""
         return Measured(
             on=quantiles(self.on),
             off=quantiles(self.off),
@@ -136,7 +138,7 @@ class MeasuredRun:
         )
 
     def tpot(self) -> MeasuredTpot | None:
-        """Times of decode steps; None where none were measured."""
+        """Return times of decode steps; None where none were measured."""
         return None if self.decode is None else self.decode.tpot()
 
 
@@ -227,7 +229,7 @@ class Measurement:
         return Engine(config, runner, WallClock())
 
     def _warm_up(self) -> float:
-        """Tokens per second of a prefill. A slow machine gets fewer runs: its first figure shall not wait for them."""
+        """Return tokens per second of a prefill. A slow machine gets fewer runs: its first figure shall not wait for them."""
         block_size = self._on.config.block_size
         most = max(_WARM_UP_TOKENS, *_COMPILING_TOKENS)
         config = EngineConfig(block_size, -(-most // block_size) + 2, enable_prefix_caching=self._triton)
@@ -272,7 +274,7 @@ class Measurement:
         return result
 
     def _measure_decode(self, source: Source) -> None:
-        """TPOT of requests that decode together, into the result as it comes."""
+        """Measure the TPOT of requests that decode together, into the result as it comes."""
         together = min(self._decode_together, _MOST_DECODE_ON_CPU if self._model.device.type == "cpu" else 1 << 20)
         left = self._last_moment - time.monotonic()
         if together < 2 or left <= 0 or not len(self.result.on):
@@ -306,7 +308,7 @@ class Measurement:
             pass
 
     def _is_too_large(self, request: Request) -> bool:
-        """Whether only the memory of the device is in the way."""
+        """Return whether only the memory of the device is in the way."""
         held, tokens = self._on.config.num_blocks, request.num_prompt_tokens + request.max_tokens - 1
         return held is not None and held != self._asked and -(-tokens // self._on.config.block_size) >= held
 
@@ -369,12 +371,12 @@ class Measurement:
 
     @staticmethod
     def _copy(request: Request) -> Request:
-        """The same prompt, to its first token only."""
+        """Return the same prompt, to its first token only."""
         return Request(request.id, request.num_prompt_tokens, prompt_ids=request.prompt_ids, output_ids=[0])
 
     @staticmethod
     def _time(engine: Engine, request: Request) -> float:
-        """Seconds from submission to the first token; the rest of the answer is computed afterwards."""
+        """Return seconds from submission to the first token; the rest of the answer is computed afterwards."""
         submitted = engine.clock.now()
         engine.add(request)
         while engine.busy:

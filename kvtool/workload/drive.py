@@ -56,7 +56,7 @@ class _Rewritten:
 
 
 def rewritten(conversations: Iterator[Conversation], rewrite: Rewrite | None) -> Iterator[Conversation]:
-    """The conversations with every turn changed; in a session the change comes before the question enters the history."""
+    """Return the conversations with every turn changed; in a session the change comes before the question enters the history."""
     return conversations if rewrite is None else _all_rewritten(conversations, rewrite)
 
 
@@ -70,7 +70,7 @@ def _all_rewritten(conversations: Iterator[Conversation], rewrite: Rewrite) -> I
 
 
 def first_turns(conversations: Iterator[Conversation], limit: int | None) -> Iterator[Conversation]:
-    """The conversations up to `limit` turns in all; None is no limit."""
+    """Yield the conversations up to `limit` turns in all; None is no limit."""
     if limit is None:
         yield from conversations
         return
@@ -106,7 +106,7 @@ def in_waves(
     *,
     first_alone: bool = False,
 ) -> None:
-    """Of so many conversations at a time the next requests come together; those behind them when all are answered.
+    """Send the next requests of so many conversations together; those after them when all are answered.
 
     `first_alone`: of each group and tenant one request is answered before others come.
     """
@@ -139,7 +139,7 @@ def in_waves(
 
 
 def side_by_side(conversations: Iterator[Conversation]) -> Iterator[Conversation]:
-    """Sessions that a workload interleaves for whoever runs one request at a time, as the separate ones they are."""
+    """Run sessions that a workload interleaves for whoever runs one request at a time, as the separate ones they are."""
     for conversation in conversations:
         if isinstance(conversation, Interleaved):
             yield from conversation.members
@@ -181,7 +181,7 @@ class Arrivals:
         self._taken = 0
 
     def run(self, engine: Engine) -> None:
-        """Until every conversation is over."""
+        """Run until every conversation is over."""
         start = engine.clock.now()
         self._look_ahead()
         while engine.busy or self._due:

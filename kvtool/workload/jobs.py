@@ -29,7 +29,7 @@ _SYLLABLES = [first + second for first in "bdfgklmnprstv" for second in "aeio"]
 
 @dataclass(slots=True)
 class Prepared:
-    """What rendering and tokenizing make of a turn: its prompt, and its answer as text and as token ids."""
+    """A turn after rendering and tokenizing: its prompt, and its answer as text and as token ids."""
 
     prompt: Prompt
     answer: str
@@ -45,7 +45,7 @@ class PreparedTurn(Turn):
     """What else was found out of it."""
 
     def take(self) -> Prepared | None:
-        """What was made of it, once; later None. Raises MessageRefusedError where the chat template refuses the turn."""
+        """Return the prepared turn, once; later None. Raise MessageRefusedError where the chat template refuses the turn."""
         prepared, self.prepared = self.prepared, None
         if isinstance(prepared, MessageRefusedError):
             raise prepared
@@ -59,7 +59,7 @@ class TokensTurn(PreparedTurn):
     again: Callable[[], Turn] | None = None
 
     def whole(self) -> Turn:
-        """The turn with all that was changed."""
+        """Return the turn with all that was changed."""
         assert self.again is not None
         return self.again()
 
@@ -82,34 +82,34 @@ class Job:
     """What the blocks behind those of `block_names` are called, as far as a trace knows them."""
 
     def block_names(self) -> Sequence[BlockHash] | Sequence[int]:
-        """What the blocks of a trace are called among themselves, the last one included: numbers or hashes, salts apart."""
+        """Return the names of a trace's blocks, the last one included: numbers or hashes, salts apart."""
         return self.request.prompt_hashes or [] if self.chain is None else self.chain.numbers
 
     def block_hashes(self) -> list[BlockHash]:
-        """The hashes of the blocks of a trace, the last one included."""
+        """Return the hashes of the blocks of a trace, the last one included."""
         hashed = self.turn.hashed
         return self.request.prompt_hashes or ([] if hashed is None else hash_ids(hashed.hash_ids, self.turn.salt))
 
     def output(self) -> Output:
-        """What the engine answered."""
+        """Return the engine's answer."""
         return Output(self.output_text)
 
     def computed_output(self) -> Ids:
-        """The answer as far as its keys and values are computed: all but the last token. Unknown for a trace of hashes."""
+        """Return the answer as far as its keys and values are computed: all but the last token. Unknown for a trace of hashes."""
         if self.request.output_ids is None or self.unit != 1:
             return _EMPTY
         return np.asarray(self.request.output_ids[:-1], dtype=np.int32)
 
 
 def synthetic_text(seed: str, words: int) -> str:
-    """Pronounceable nonsense, the same for the same seed: an answer where the workload only says how long it is."""
+    """Return pronounceable nonsense, the same for the same seed: an answer where the workload only says how long it is."""
     rng = random.Random(seed)  # noqa: S311 - reproducible filler, not a secret
     return " ".join("".join(rng.choices(_SYLLABLES, k=rng.choice((1, 2, 2, 3)))) for _ in range(words))
 
 
 def _of_length(ids: list[int], count: int) -> list[int]:
-    """An answer of as many tokens as its server counted. A model need not sample the tokens in which a tokenizer writes its text:
-    where it took more, nobody knows which, and they stand at the end."""
+    """Return an answer of as many tokens as its server counted. A model need not sample the tokens in which a tokenizer writes its
+    text: where it took more, nobody knows which, and they stand at the end."""
     return [*ids[:count], *[_UNKNOWN] * (count - len(ids))] or [_UNKNOWN]
 
 
@@ -132,7 +132,7 @@ class JobMaker:
         """The blocks that were numbered for the job that was made last, those of its answer with them."""
 
     def make(self, turn: Turn) -> Job:
-        """The job of a turn; its request is not submitted yet."""
+        """Return the job of a turn; its request is not submitted yet."""
         self.made += 1
         self._latest = None
         name = turn.id or f"r{self.made}"
@@ -153,17 +153,17 @@ class JobMaker:
         return Job(turn, prompt, request, prompt.ids, 1, made.answer)
 
     def take_back(self) -> None:
-        """The job that was made last never runs: its blocks are not known to those that come later."""
+        """Take back the job that was made last: its blocks are not known to those that come later."""
         if self._latest is not None:
             (self.numbers or self._apart).take_back(self._latest)
             self._latest = None
 
     def prepare(self, turn: Turn) -> Prepared:
-        """Prompt and answer of a turn that is no trace's. Raises MessageRefusedError."""
+        """Return prompt and answer of a turn that is no trace's. Raises MessageRefusedError."""
         return Prepared(self.renderer.prompt(turn), *self._answer(turn))
 
     def _traced(self, turn: Turn, hashed: HashedPrompt, name: str) -> Job:
-        """The job of a prompt of which only ids of blocks are known."""
+        """Return the job of a prompt of which only ids of blocks are known."""
         answer = hashed.answer if self._answers else None
         if answer:
             return self._with_answer(turn, hashed, answer, name)
@@ -185,7 +185,7 @@ class JobMaker:
         return Job(turn, None, request, ids, hashed.block_size, "")
 
     def _with_answer(self, turn: Turn, hashed: HashedPrompt, answer: list[int], name: str) -> Job:
-        """The same where the blocks of the answer are known, too: those that come later may ask for them."""
+        """Return the same where the blocks of the answer are known, too: those that come later may ask for them."""
         ids, named = [*hashed.hash_ids, *answer], len(hashed.hash_ids)
         whole = self._latest = (self.numbers or self._apart).number(ids, turn.salt)
         chain = Chain(whole.numbers[:named], min(whole.own, named), whole.content[:named], min(whole.known, named))

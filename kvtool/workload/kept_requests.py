@@ -44,7 +44,7 @@ class KeptTrace:
         """First number and count of each run."""
 
     def add(self, turn: Turn, chain: Chain | None) -> None:
-        """The next request."""
+        """Add the next request."""
         hashed = turn.hashed
         if not self.complete:
             return
@@ -74,7 +74,7 @@ class KeptTrace:
         return 4 * (len(self._sizes) + len(self._runs)) + 12 * len(self._arrivals) + _CALL_BYTES * len(self._calls)
 
     def conversations(self) -> Iterator[Conversation]:
-        """Each request by itself."""
+        """Yield each request by itself."""
         sizes, runs = iter(self._sizes), iter(self._runs)
         for arrival, call, (group, size, tokens, answer, count) in zip(
             self._arrivals, self._call_of, zip(*[sizes] * 5, strict=True), strict=True
@@ -106,7 +106,7 @@ class KeptRequests:
         self._left = MOST_BYTES
 
     def add(self, turn: Turn, _chain: Chain | None = None) -> None:
-        """The next request."""
+        """Add the next request."""
         if not self.complete:
             return
         written = turn.text is not None or turn.messages is not None
@@ -121,16 +121,16 @@ class KeptRequests:
         self._turns.append(turn if type(turn) is Turn else turn.with_text(turn.text))
 
     def conversations(self) -> Iterator[Conversation]:
-        """Each request by itself."""
+        """Yield each request by itself."""
         return (Recorded(iter((turn,))) for turn in self._turns)
 
     @property
     def turns(self) -> Sequence[Turn]:
-        """The requests, in their order."""
+        """Return the requests, in their order."""
         return self._turns
 
     def part(self, choose: Callable[[Turn], bool]) -> KeptRequests:
-        """Those of the requests that are chosen, in their order."""
+        """Return the requests that are chosen, in their order."""
         part = KeptRequests()
         part._turns = [turn for turn in self._turns if choose(turn)]
         return part
@@ -140,7 +140,7 @@ class KeptRequests:
 
 
 def _size(value: object) -> int:
-    """About how many bytes a part of a request takes."""
+    """Estimate the bytes that a part of a request takes."""
     size, left = 0, [value]
     while left:
         one = left.pop()

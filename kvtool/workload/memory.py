@@ -35,7 +35,7 @@ class MemorySource(LogSource):
     """Prompts as requests, in their order. They are copied: what the program does to them afterwards changes nothing."""
 
     def __init__(self, prompts: Iterable[PromptValue], options: LogOptions) -> None:
-        """Raises KvtoolError for a value that is none of `PromptValue`, or that JSON cannot hold."""
+        """Raise KvtoolError for a value that is none of `PromptValue`, or that JSON cannot hold."""
         super().__init__([MEMORY], options)
         self._prompts = [_copied(prompt, at) for at, prompt in enumerate(prompts)]
         if not self._prompts:
@@ -60,7 +60,7 @@ class MemorySource(LogSource):
 
 
 def _copied(prompt: object, at: int) -> bytes:
-    """The record of a prompt as JSON. A list of messages is what a program sends, not the record of a conversation."""
+    """Return the record of a prompt as JSON. A list of messages is what a program sends, not the record of a conversation."""
     if isinstance(prompt, str):
         record: Any = {"prompt": str.__str__(prompt)}
     elif isinstance(prompt, Mapping):
@@ -87,7 +87,7 @@ def _copied(prompt: object, at: int) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Messages as client libraries have them: mappings, and models that can dump themselves."""
+    """Return messages as client libraries have them: mappings, and models that can dump themselves."""
     if isinstance(value, Mapping):
         return dict(value)
     dump = getattr(value, "model_dump", None)
@@ -97,7 +97,7 @@ def _plain(value: object) -> object:
 
 
 def _shown(at: int, pointer: Sequence[str | int] = ()) -> str:
-    """`prompts[3].messages[0].content`, as a program would write it."""
+    """Return a path as `prompts[3].messages[0].content`, as a program would write it."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in pointer)
     return f"prompts[{at}]{''.join(steps)}"
 
@@ -109,7 +109,7 @@ def sorted_inputs(
     log_format: str | None,
     requests: int | None,
 ) -> tuple[list[str], MemorySource | None]:
-    """Paths, or a source of prompts with what stands for its path."""
+    """Return paths, or a source of prompts with what stands for its path."""
     if isinstance(inputs, str | os.PathLike):
         return [path_of(inputs)], None
     if isinstance(inputs, Mapping):
@@ -131,7 +131,7 @@ def sorted_inputs(
 
 
 def _is_path(item: str | os.PathLike[str]) -> bool:
-    """Whether a string in a list names a file, rather than being a prompt."""
+    """Return whether a string in a list names a file, rather than being a prompt."""
     if isinstance(item, os.PathLike):
         return True
     if not item or len(item) > _LONGEST_PATH or "\n" in item or "\0" in item:
@@ -149,7 +149,7 @@ def optional_path(path: AnyPath | None) -> str | None:
 
 
 def path_of(path: AnyPath) -> str:
-    """A path as the command line has it."""
+    """Return a path as the command line has it."""
     text = os.fspath(path)
     if text == "-":
         raise KvtoolError("the API does not read standard input", hint="give a path, or the prompts themselves")

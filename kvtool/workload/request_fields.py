@@ -36,7 +36,7 @@ class RequestField:
 
     @property
     def followed(self) -> bool:
-        """Whether any value that asks for something is followed."""
+        """Return whether any value that asks for something is followed."""
         return self.takes is not _is_default
 
 
@@ -49,7 +49,7 @@ def _is_whole(least: int, most: int = 1 << 31) -> Callable[[Any], bool]:
 
 
 def _is_default(value: Any) -> bool:
-    """Whether it asks for nothing: of a field that is not followed."""
+    """Return whether it asks for nothing: of a field that is not followed."""
     return value is False
 
 
@@ -76,22 +76,22 @@ REQUEST_FIELDS: Mapping[str, RequestField] = {
 
 
 def request_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Those fields of a request's body; one that is null is not set."""
+    """Return these fields of a request's body; one that is null is not set."""
     return {name: body[name] for name in REQUEST_FIELDS.keys() & body.keys() if body[name] is not None}
 
 
 def not_followed(fields: Fields) -> list[str]:
-    """Names of fields with a value that changes what a server does and not what is predicted."""
+    """Return names of fields with a value that changes what a server does and not what is predicted."""
     return [name for name, value in fields.items() if not REQUEST_FIELDS[name].takes(value)]
 
 
 def answers_asked(fields: Fields) -> int:
-    """How many answers a request asks for."""
+    """Return how many answers a request asks for."""
     return int(_followed(fields, "n", 1))
 
 
 def reads_cache(fields: Fields, *, chat: bool) -> bool:
-    """Whether an engine looks the prompt up: never where it must compute log probabilities of all its tokens."""
+    """Return whether an engine looks the prompt up: never where it must compute log probabilities of all its tokens."""
     if not fields:
         return True
     logprobs = _followed(fields, "prompt_logprobs", None)
@@ -101,27 +101,27 @@ def reads_cache(fields: Fields, *, chat: bool) -> bool:
 
 
 def is_streamed(fields: Fields) -> bool:
-    """Whether a server streams the answer; it refuses to for log probabilities of the prompt, and does not for beams."""
+    """Return whether a server streams the answer; it refuses to for log probabilities of the prompt, and does not for beams."""
     return not fields.get("prompt_logprobs") and not fields.get("use_beam_search")
 
 
 def special_tokens(fields: Fields, *, chat: bool) -> bool:
-    """Whether the tokenizer adds its special tokens. Chat templates write their own."""
+    """Return whether the tokenizer adds its special tokens. Chat templates write their own."""
     return bool(_followed(fields, "add_special_tokens", not chat))
 
 
 def generation_prompt(fields: Fields) -> bool:
-    """Whether the chat template writes the beginning of the answer."""
+    """Return whether the chat template writes the beginning of the answer."""
     return bool(_followed(fields, "add_generation_prompt", default=True))
 
 
 def continues_final_message(fields: Fields) -> bool:
-    """Whether the answer goes on with the last message."""
+    """Return whether the answer goes on with the last message."""
     return bool(_followed(fields, "continue_final_message", default=False))
 
 
 def template_variables(fields: Fields) -> dict[str, Any]:
-    """What the fields say to the chat template."""
+    """Return the fields as variables of the chat template."""
     return {name: fields[name] for name in _TEMPLATE_VARIABLES if _followed(fields, name, None) is not None}
 
 
@@ -134,19 +134,19 @@ class Truncation:
 
 
 def truncation(fields: Fields) -> Truncation | None:
-    """How the prompt is truncated; None where all of it is read."""
+    """Return how the prompt is truncated; None where all of it is read."""
     tokens = _followed(fields, "truncate_prompt_tokens", None)
     return None if tokens is None else Truncation(tokens, _followed(fields, "truncation_side", None))
 
 
 def _followed(fields: Fields, name: str, default: Any) -> Any:
-    """The value of a field where it is followed, else the default."""
+    """Return the value of a field where it is followed, else the default."""
     value = fields.get(name)
     return value if value is not None and REQUEST_FIELDS[name].takes(value) else default
 
 
 def engine_requests(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """The requests of an engine for these calls, in the order in which it gets them."""
+    """Yield the requests of an engine for these calls, in the order in which it gets them."""
     for turn in turns:
         count = answers_asked(turn.fields) if turn.fields else 1
         if count == 1:
@@ -166,7 +166,8 @@ def engine_requests(turns: Iterable[Turn]) -> Iterator[Turn]:
 
 
 def _reported(turn: Turn, answers: list[Sampled]) -> int:
-    """Whose cached tokens the usage of the call has: of the answer that ended last; of a stream, of the one that began first."""
+    """Return the number of the answer whose cached tokens the usage of the call has: the answer that ended last; of a stream,
+    of the one that began first."""
     if turn.call.streamed:
         return 0
     lengths = [len(answer.ids) if answer.ids is not None else 0 for answer in answers]
@@ -174,7 +175,7 @@ def _reported(turn: Turn, answers: list[Sampled]) -> int:
 
 
 def as_vllm_reads(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """The same calls as vLLM's server reads them: without the billing header, where they are of Anthropic's API."""
+    """Yield the same calls as vLLM's server reads them: without the billing header, where they are of Anthropic's API."""
     for turn in turns:
         if turn.call.system_blocks and turn.messages:
             yield turn.with_messages(_without_billing_header(turn.messages))

@@ -53,17 +53,17 @@ class AttentionShape:
 
     @property
     def vector_bytes(self) -> int:
-        """A key or a value of one token and head, with its scale."""
+        """Return a key or a value of one token and head, with its scale."""
         return self.head_dim * self.kept.itemsize + (4 if self.kept == torch.int8 else 0)
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """K and V of one token."""
+        """Return the bytes of K and V of one token."""
         return 2 * self.kv_heads * self.vector_bytes
 
     @property
     def query_bytes(self) -> int:
-        """A token's query read and its output written."""
+        """Return a token's query read and its output written."""
         return 2 * self.heads * self.head_dim * self.dtype.itemsize
 
 
@@ -91,7 +91,7 @@ class BenchLayer:
 
 
 def random_cache(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Normal numbers, or all codes of int8; a few gigabytes at a time, so that the cache may be as large as the memory."""
+    """Return normal numbers, or all codes of int8; a few gigabytes at a time, so that the cache may be as large as the memory."""
     cache = torch.empty(shape, dtype=dtype, device=device)
     flat = cache.view(-1)
     for start in range(0, len(flat), _FILLED_AT_ONCE):
@@ -129,7 +129,7 @@ def measure_store(
     seconds: float = 0.05,
     most_layers: int = 32,
 ) -> WriteResult:
-    """New keys and values into blocks anywhere in the pool; the slot mapping is read as well."""
+    """Time the store of new keys and values into blocks anywhere in the pool; the slot mapping is read as well."""
     read = 2 * tokens * shape.kv_heads * shape.head_dim * shape.dtype.itemsize
     num_bytes = read + tokens * (shape.kv_bytes_per_token + 8)
     layers = rotated_layers(shape, tokens, num_bytes, device, most_layers)
@@ -150,21 +150,22 @@ def measure_store(
 def rotated_layers(
     shape: AttentionShape, tokens: int, num_bytes: int, device: torch.device, most: int
 ) -> list[BenchLayer]:
-    """With room for `tokens` in each, so many that none of the `num_bytes` that one moves is still in the L2 cache."""
+    """Return layers with room for `tokens` in each, so many that none of the `num_bytes` that one moves is still in the L2
+    cache."""
     release(device)
     blocks = 1 + -(-tokens // shape.block_size)
     return [BenchLayer.random(shape, blocks, 1, device) for _ in range(layers_to_rotate(num_bytes, device, most=most))]
 
 
 def random_slots(shape: AttentionShape, tokens: int, device: torch.device) -> torch.Tensor:
-    """int64[tokens]: block after block in any order, and a block's slots in theirs, as prompts fill them."""
+    """Return int64[tokens]: block after block in any order, and a block's slots in theirs, as prompts fill them."""
     blocks = 1 + torch.randperm(-(-tokens // shape.block_size), device=device)
     slots = blocks[:, None] * shape.block_size + torch.arange(shape.block_size, device=device)
     return slots.flatten()[:tokens]
 
 
 def build_step(case: StepCase, vocab_size: int, block_size: int) -> EngineStep:
-    """Requests of random tokens whose blocks lie anywhere in as small a pool as holds them."""
+    """Return requests of random tokens whose blocks lie anywhere in as small a pool as holds them."""
     rng = np.random.default_rng(0)
     pool = iter((1 + rng.permutation(case.blocks(block_size))).tolist())
     common = [next(pool) for _ in range(case.shared // block_size)]
@@ -188,7 +189,7 @@ class Timed:
     times: list[float] = field(default_factory=list)
 
     def result(self) -> StepTime:
-        """The lower quartile is the step's time: whatever else the machine does only ever adds to it."""
+        """Return the lower quartile is the step's time: whatever else the machine does only ever adds to it."""
         times = sorted(self.times)
         return StepTime(self.case, times[len(times) // 4], statistics.median(times), len(times))
 
@@ -209,17 +210,17 @@ class StepTimer:
             self._runners[mode] = runner
 
     def build(self, case: StepCase) -> Timed:
-        """The case with its step."""
+        """Return the case with its step."""
         return Timed(case, build_step(case, self._model.config.vocab_size, self._block_size))
 
     def run(self, timed: Timed) -> float:
-        """Seconds until its tokens are known on the host."""
+        """Return seconds until its tokens are known on the host."""
         runner = self._runners[timed.case.mode]
         return host_seconds(lambda: runner.run(timed.step), self._model.device)
 
 
 def _fill(kv: KVStore, device: torch.device) -> None:
-    """Numbers as a model leaves them: what is in memory by chance may be denormal, which takes CPUs far longer."""
+    """Fill with numbers as a model leaves them: what is in memory by chance may be denormal, which takes CPUs far longer."""
     for layer in range(len(kv.k)):
         for cache, scale in ((kv.k[layer], kv.k_scale[layer]), (kv.v[layer], kv.v_scale[layer])):
             cache.copy_(random_cache(tuple(cache.shape), cache.dtype, device))

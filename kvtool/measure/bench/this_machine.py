@@ -1,4 +1,4 @@
-"""What this machine is, and what it can do at best where the engine computes."""
+"""The machine: names, versions, and the best that its device reaches."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ class Ceilings:
     """Of a bf16 matrix product of random numbers: zeros are faster."""
 
     def memory_floor(self, num_bytes: float) -> float:
-        """Seconds that moving so many bytes takes at least."""
+        """Return seconds that moving so many bytes takes at least."""
         return num_bytes / self.copy_bytes_per_s
 
     def compute_floor(self, flops: float) -> float:
-        """Seconds that so many FLOPs take at least."""
+        """Return seconds that so many FLOPs take at least."""
         return flops / self.matmul_flops_per_s
 
 
 def measure_ceilings(device: torch.device, *, small: bool = False, seconds: float = 0.5) -> Ceilings:
-    """Takes two to four gigabytes on CUDA; `small` is a matter of milliseconds anywhere, and no measure of anything large."""
+    """Measure the ceilings: takes two to four gigabytes on CUDA; `small` is a matter of milliseconds anywhere, and no measure
+    of anything large."""
     size = 1 << 20 if small else min(_COPIED, free_memory(device) // 8)
     source = torch.randint(0, 256, (2, size), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
@@ -56,7 +57,7 @@ def measure_ceilings(device: torch.device, *, small: bool = False, seconds: floa
 
 
 def describe_machine(device: torch.device) -> Machine:
-    """Names and versions, as a calibration keeps them."""
+    """Return names and versions, as a calibration keeps them."""
     choice = choose_kernels(device)
     on_gpu = device.type == "cuda"
     threads = torch.get_num_threads()
@@ -99,7 +100,7 @@ def _driver() -> str | None:
 
 
 def ceilings(device: torch.device, dtype: torch.dtype, *, seconds: float) -> Ceilings:
-    """Bytes copied, and FLOPs of a matrix product in `dtype`, per second; each is measured for about `seconds`."""
+    """Return bytes copied, and FLOPs of a matrix product in `dtype`, per second; each is measured for about `seconds`."""
     if device.type == "cuda":
         found = measure_ceilings(device, seconds=seconds)
         return found if dtype == torch.bfloat16 else Ceilings(found.copy_bytes_per_s, _product(device, dtype, seconds))

@@ -61,7 +61,7 @@ class WholeAnswer:
         self._data += data
 
     def response(self) -> dict[str, Any]:
-        """The answer, without the log probabilities of its prompt."""
+        """Return the answer, without the log probabilities of its prompt."""
         value = _object(bytes(self._data))
         choices = value.get("choices")
         for each in (value, *(choices if isinstance(choices, list) else ())):
@@ -73,7 +73,7 @@ class WholeAnswer:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    """The object of a JSON text; BrokenAnswerError for what is none."""
+    """Return the object of a JSON text; BrokenAnswerError for what is none."""
     try:
         value = said_json(data)
     except ValueError:
@@ -103,7 +103,7 @@ class StreamedAnswer:
         """Whether a first token has come."""
 
     def take(self, data: bytes) -> None:
-        """BrokenAnswerError for what is no event of an answer."""
+        """Take an event; raise BrokenAnswerError for what is no event of an answer."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _MOST_LINE:
             raise BrokenAnswerError(f"a line of more than {_MOST_LINE >> 20} MiB in an answer")
@@ -132,7 +132,7 @@ class StreamedAnswer:
             self._usage = value["usage"]
 
     def _event(self, value: dict[str, Any]) -> None:
-        """One of the Responses API: the last one holds the whole answer."""
+        """Take an event of the Responses API: the last one contains the whole answer."""
         kind, delta, whole = value.get("type"), value.get("delta"), value.get("response")
         if isinstance(delta, str) and delta:
             self.begun = True
@@ -175,7 +175,7 @@ class StreamedAnswer:
 
     @property
     def text(self) -> str:
-        """What the server said first."""
+        """Return the first lines of the server's answer."""
         return self._text(0)
 
     def _text(self, index: int) -> str:
@@ -183,14 +183,14 @@ class StreamedAnswer:
 
     @property
     def _kept(self) -> dict[str, Any]:
-        """What is kept of the server's other values."""
+        """Return the other values of the server that are kept."""
         found: dict[str, Any] = {}
         for name, value in {**self._about, "usage": self._usage}.items():
             found[name] = redact_keys_in(value)
         return found
 
     def response(self) -> dict[str, Any]:
-        """The answer in one piece; BrokenAnswerError where it was cut off."""
+        """Return the answer in one piece; BrokenAnswerError where it was cut off."""
         if self._rest.strip():
             self._line(self._rest.strip())
             self._rest = b""
@@ -207,7 +207,7 @@ class StreamedAnswer:
         return found
 
     def _whole(self, index: int) -> dict[str, Any]:
-        """One of the answers."""
+        """Return one of the answers."""
         text = self._text(index)
         said = {"message": {"role": "assistant", "content": text}} if self._endpoint == CHAT else {"text": text}
         choice: dict[str, Any] = {"index": index, "finish_reason": redact_keys_in(self._finish), **said}
@@ -230,7 +230,7 @@ class Sender:
 
     @property
     def now(self) -> float:
-        """Seconds since the run began."""
+        """Return seconds since the run began."""
         return time.monotonic() - self._began
 
     async def __aenter__(self) -> Self:
@@ -282,7 +282,7 @@ class Sender:
         return exchange, read.text if response is not None else ""
 
     def _check(self, answer: Answered) -> None:
-        """What ends the run; how long to wait with the next request."""
+        """Raise the error that ends the run, or return how long to wait with the next request."""
         status = answer.status
         if answer.redirects:
             raise ServerError(

@@ -29,7 +29,7 @@ _CHANGES_PROMPT = frozenset(each.name for each in REQUEST_FIELDS.values() if eac
 
 @dataclass(slots=True)
 class Sent:
-    """What was sent, in order; `stopped` says why not all of it was."""
+    """Exchanges that were sent, in order; `stopped` says why not all of it was."""
 
     exchanges: list[Exchange] = field(default_factory=list)
     stopped: str | None = None
@@ -120,7 +120,7 @@ def _leaves(errors: BaseExceptionGroup[KvtoolError]) -> Iterator[KvtoolError]:
 
 
 def send_all(sending: Sending, conversations: Iterator[Conversation]) -> Sent:
-    """Ctrl-C and other signals end it: connections are closed, and what was answered until then is there."""
+    """Send all requests. Ctrl-C and other signals end it: connections are closed, and what was answered until then is there."""
     loop = BackgroundLoop()
     try:
         loop.run(sending.all_of(conversations))
@@ -136,12 +136,12 @@ def send_all(sending: Sending, conversations: Iterator[Conversation]) -> Sent:
 
 
 def has_tokens_to_read(request: ToSend) -> bool:
-    """Whether /tokenize can say how the server reads this prompt: not of tokens, nor with a field that it does not take."""
+    """Return whether /tokenize can say how the server reads this prompt: not of tokens, nor with a field that it does not take."""
     return not isinstance(request.body.get("prompt"), list) and _CHANGES_PROMPT.isdisjoint(request.body)
 
 
 def tokens_read(address: ServerAddress, request: ToSend) -> list[int] | None:
-    """The tokens of a prompt as the server reads them; None where it does not say."""
+    """Return the tokens of a prompt as the server reads them; None where it does not say."""
     body = {name: value for name, value in request.body.items() if name in _READ}
     if request.endpoint == RESPONSES:
         return None  # /tokenize knows no such request
@@ -154,7 +154,7 @@ def tokens_read(address: ServerAddress, request: ToSend) -> list[int] | None:
 
 
 def empty_cache(address: ServerAddress) -> None:
-    """ServerError where the server does not let us."""
+    """Raise ServerError where the server does not let us."""
     with ServerConnection(address, timeout=3 * TIMEOUT) as connection:
         status, _ = connection.post("/reset_prefix_cache", None, limit=_MOST_ANSWER)
     if status != OK:

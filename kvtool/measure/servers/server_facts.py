@@ -65,7 +65,7 @@ _UNITS = ("hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit", 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of a server; `value` None where nobody says it and kvtool's own default stands in."""
+    """A fact about a server; `value` None where nobody says it and kvtool's own default stands in."""
 
     name: str
     value: FactValue | None
@@ -73,7 +73,7 @@ class Fact:
 
     @property
     def assumed(self) -> bool:
-        """Whether no server said it."""
+        """Return whether no server said it."""
         return self.said_by == "assumed"
 
 
@@ -92,42 +92,42 @@ class ServerFacts:
     """Its own clock, from the header of an answer."""
 
     def value(self, name: str) -> FactValue | None:
-        """Of a fact; None where it is assumed or unknown."""
+        """Return the value of a fact; None where it is assumed or unknown."""
         fact = self.facts.get(name)
         return None if fact is None else fact.value
 
     @property
     def model(self) -> str | None:
-        """The name under which it serves its model."""
+        """Return the name under which it serves its model."""
         return _text_or_none(self.value("model_name"))
 
     @property
     def server(self) -> str | None:
-        """What kind of server it is; None where nobody says it."""
+        """Return the kind of server; None where nobody says it."""
         return _text_or_none(self.value("server"))
 
     @property
     def other_server(self) -> str | None:
-        """What kind of server it is, where its cache follows other rules than vLLM's."""
+        """Return the kind of server, where its cache follows other rules than vLLM's."""
         return None if self.server == VLLM else self.server
 
     @property
     def version(self) -> str | None:
-        """Of the server."""
+        """Return the server's version."""
         return _text_or_none(self.value("version"))
 
     @property
     def capacity(self) -> int | None:
-        """Usable blocks: one less than vLLM counts, whose null block holds nothing."""
+        """Return the usable blocks: one less than vLLM counts, whose null block holds nothing."""
         blocks = self.value("num_gpu_blocks")
         return blocks - 1 if isinstance(blocks, int) else None
 
     def options(self) -> dict[str, FactValue]:
-        """What it says, as kvtool's options by their names; what is assumed is left to their defaults."""
+        """Return the facts as kvtool's options by their names; what is assumed is left to their defaults."""
         return {name: fact.value for name in _OPTIONS if (fact := self.facts.get(name)) and fact.value is not None}
 
     def check(self) -> None:
-        """KvtoolError where its hits cannot be predicted."""
+        """Raise KvtoolError where its hits cannot be predicted."""
         if self.refused:
             raise KvtoolError(
                 f"this server's hits cannot be predicted: {'; '.join(self.refused)}",
@@ -165,7 +165,7 @@ def ask_server(connection: ServerConnection, *, uncounted: bool = False) -> Serv
 
 
 def recorded_facts(folder: Path) -> ServerFacts:
-    """Of a recording's files, those that are there; KvtoolError for one that cannot be read, or where none says anything."""
+    """Return the facts of a recording's files; KvtoolError for one that cannot be read, or where none says anything."""
     metrics = folder / "metrics_before.txt"
     exposition = read_exposition(str(metrics)) if metrics.exists() else None
     info = _recorded(folder / "server_info.json")
@@ -187,7 +187,7 @@ def recorded_facts(folder: Path) -> ServerFacts:
 
 
 def _asked(connection: ServerConnection, path: str) -> object:
-    """A page as JSON; None where the server has no such page."""
+    """Return a page as JSON; None where the server has no such page."""
     try:
         return connection.json(path, limit=MOST_JSON)
     except ServerError as error:
@@ -209,7 +209,7 @@ def _facts(
     scrape: Scrape | None,
     date: datetime | None,
 ) -> ServerFacts:
-    """Every fact of the first place that says it; /metrics goes before /server_info, which may be an older file."""
+    """Return every fact of the first place that says it; /metrics goes before /server_info, which may be an older file."""
     labels = _labels(scrape)
     served = _served(models, scrape)
     cache, scheduler = (said_at(info, "vllm_config", part) for part in ("cache_config", "scheduler_config"))
@@ -258,7 +258,7 @@ def _labels(scrape: Scrape | None) -> Mapping[str, object]:
 
 
 def _served(models: object, scrape: Scrape | None) -> Mapping[str, object]:
-    """The model itself in the list of /v1/models: not one of its adapters."""
+    """Return the model itself in the list of /v1/models: not one of its adapters."""
     data = models.get("data") if isinstance(models, dict) else None
     rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
     counted = () if scrape is None else scrape.models
@@ -271,7 +271,7 @@ def _only_model(scrape: Scrape | None) -> str | None:
 
 
 def _tokenizer(root: str | None) -> str | None:
-    """The model's path or id, where it can be found from here: a folder that is here, or an id of two parts."""
+    """Return the model's path or id, where it can be found from here: a folder that is here, or an id of two parts."""
     if root is None:
         return None
     with suppress(OSError, ValueError):
@@ -288,7 +288,8 @@ def _text_or_none(value: FactValue | None) -> str | None:
 def refused_for(
     cache: Mapping[str, object], info: object, models: object, exposition: Exposition | None, server: object
 ) -> Iterator[str]:
-    """Why the hits of a server cannot be predicted; nothing where they can be. `server` is its kind, None where nobody says it."""
+    """Return why the hits of a server cannot be predicted; nothing where they can be. `server` is its kind, None where nobody says
+    it."""
     if server not in (None, VLLM):
         yield f"it is {server}, whose cache does not follow vLLM's rules"
         return
@@ -316,7 +317,7 @@ def _adapters(models: object) -> bool:
 
 
 def not_followed(cache: Mapping[str, object], info: object, scrape: Scrape | None) -> Iterator[str]:
-    """What it does in a way that kvtool does not follow."""
+    """Yield what the server does in a way that kvtool does not follow."""
     scheduler = said_at(info, "vllm_config", "scheduler_config")
     if said_text(scheduler, "policy") not in (None, "fcfs"):
         yield f"requests are scheduled by {said_text(scheduler, 'policy')}; kvtool takes them in order of arrival"

@@ -61,7 +61,7 @@ class BenchPrompt:
 
 
 def bench_prompts(longest: int, seed: int) -> list[BenchPrompt]:
-    """In an order in which nothing that grows with time falls together with a length.
+    """Return prompts in an order in which nothing that grows with time falls together with a length.
 
     Before each warm prompt stands one that has its beginning, so that nothing evicts it.
     """
@@ -117,7 +117,7 @@ class FirstTokenTimer:
             self._loop.close()
 
     def first_token(self, tokens: Sequence[int]) -> FirstToken:
-        """One token is generated. ServerError where there is none; the prompt is sent once, whatever comes of it."""
+        """Time the first token. ServerError where there is none; the prompt is sent once, whatever comes of it."""
         body = {"model": self._model, "prompt": list(tokens), "max_tokens": 1, "temperature": 0}
         return self._loop.run(self._timed(ToSend(COMPLETIONS, body)))
 
@@ -151,7 +151,7 @@ class ServerBenchRun:
     """A server, and the prompts for it; while the block lasts it can be timed."""
 
     def __init__(self, url: str, *, longest: int | None, seed: int = 0) -> None:
-        """Asks the server for its configuration. KvtoolError where it says too little."""
+        """Ask the server for its configuration. Raise KvtoolError where it says too little."""
         self.address = server_address(url)
         with ServerConnection(self.address) as connection:
             self._facts = ask_server(connection)
@@ -176,7 +176,7 @@ class ServerBenchRun:
 
     @property
     def model_path(self) -> str | None:
-        """Where the server's model is, if it can be found from here."""
+        """Return the path of the server's model, if it can be found from here."""
         found = self._facts.value("tokenizer")
         return found if isinstance(found, str) else None
 
@@ -229,7 +229,7 @@ class ServerBenchRun:
         return found if isinstance(found, int) else 16
 
     def _longest(self, asked: int | None) -> int:
-        """Of a prompt, in tokens: so that each is one step."""
+        """Return the longest prompt in tokens: so that each is one step."""
         length, step = self._facts.value("max_model_len"), self._facts.value("max_num_batched_tokens")
         most = step if isinstance(step, int) else _STEP
         if isinstance(length, int):
@@ -240,7 +240,7 @@ class ServerBenchRun:
         return longest
 
     def _points(self, advance: Callable[[int], None]) -> list[TimedPrefill]:
-        """Each prompt alone, in order."""
+        """Return each prompt alone, in order."""
         before = self._look()
         if busy := (before.gauge(names.RUNNING) or 0) + (before.gauge(names.WAITING) or 0):
             raise KvtoolError(f"the server has {busy:g} other requests", hint=_ALONE)

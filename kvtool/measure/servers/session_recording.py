@@ -36,7 +36,7 @@ META = "meta.json"
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a folder holds; files that it lacks are None."""
+    """Contents of a folder; files that it lacks are None."""
 
     folder: str
     exchanges: list[Exchange]
@@ -47,7 +47,7 @@ class Recording:
 
     @classmethod
     def read(cls, folder: str) -> Recording:
-        """KvtoolError, with the place, for what is no recording."""
+        """Raise KvtoolError, with the place, for what is no recording."""
         if not Path(folder).is_dir():
             raise KvtoolError(f"{folder}: no folder", hint="a recording is a folder, as --record DIR writes it")
         path = recorded_file(folder, REQUESTS)
@@ -63,22 +63,22 @@ class Recording:
         return cls(folder, exchanges, began=_seconds(meta.get("start_unix")), textless=textless)
 
     def file(self, name: str) -> str | None:
-        """The path of a file, compressed or not; None where it was not kept."""
+        """Return the path of a file, compressed or not; None where it was not kept."""
         return recorded_file(self.folder, name)
 
     @property
     def at_once(self) -> int:
-        """How many requests were under way at the same time at most."""
+        """Return how many requests were under way at the same time at most."""
         return most_at_once(self.exchanges)
 
 
 def recorded_file(folder: str, name: str) -> str | None:
-    """The path of a file of a recording, compressed or not; None where there is none."""
+    """Return the path of a file of a recording, compressed or not; None where there is none."""
     return next((str(path) for end in ENDINGS if (path := Path(folder, name + end)).is_file()), None)
 
 
 def most_at_once(exchanges: list[Exchange]) -> int:
-    """How many requests were under way at the same time at most; 1 where nothing says it."""
+    """Return how many requests were under way at the same time at most; 1 where nothing says it."""
     moments: list[tuple[float, int]] = []
     for each in exchanges:
         if each.sent is not None and each.done is not None and each.done > each.sent:
@@ -162,17 +162,17 @@ class RecordFolder:
             raise KvtoolError(f"--record {path}: {getattr(error, 'strerror', None) or error}") from None
 
     def keep(self, name: str, data: bytes) -> None:
-        """A file, compressed where its name ends in .gz."""
+        """Write a file, compressed where its name ends in .gz."""
         with AtomicFile(self.path / name, mode=PRIVATE) as file:
             file.write(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
 
     def keep_exchanges(self, exchanges: Iterable[Exchange]) -> None:
-        """Every request with its answer, a line each."""
+        """Write every request with its answer, a line each."""
         lines = [json.dumps(_fields(each), separators=(",", ":")) for each in exchanges]
         self.keep(f"{REQUESTS}.gz", "".join(f"{line}\n" for line in lines).encode())
 
     def keep_meta(self, meta: Mapping[str, object]) -> None:
-        """How the run was made."""
+        """Write how the run was made."""
         self.keep(META, (json.dumps(meta, indent=1, sort_keys=True) + "\n").encode())
 
 

@@ -49,15 +49,15 @@ class TurnWriter:
         self.begin()
 
     def begin(self) -> None:
-        """Another conversation begins: nothing is shared with those before."""
+        """Begin another conversation: nothing is shared with those before."""
         self._pickler = _Pickler(self._file, _PROTOCOL)
 
     def value(self, value: object) -> None:
-        """Anything that pickle takes; turns that nothing was made of, too."""
+        """Write anything that pickle takes, also turns that were not prepared."""
         self._pickler.dump(value)
 
     def turn(self, turn: Turn, prepared: Prepared | MessageRefusedError | None) -> None:
-        """A turn and what was made of it; None: nothing yet."""
+        """Write a turn and its prepared form; None: there is none yet."""
         said = tuple(getattr(turn, name) for name in _TURN_FIELDS)
         if not isinstance(prepared, Prepared):
             self.value((said, prepared, None, False))
@@ -80,7 +80,7 @@ class TurnWriter:
             self._array(None if numbers is None else array("q", numbers))
 
     def _array(self, numbers: npt.NDArray[np.integer[Any]] | array[int] | None) -> None:
-        """Not by way of pickle, which would keep it in memory for the rest of the conversation."""
+        """Write an array without pickle, which would keep it in memory for the rest of the conversation."""
         if numbers is None:
             self._bytes(None)
             return
@@ -102,15 +102,15 @@ class TurnReader:
         self.begin()
 
     def begin(self) -> None:
-        """Another conversation begins."""
+        """Begin another conversation."""
         self._unpickler = pickle.Unpickler(self._exact)  # noqa: S301 - written by a process that this one has forked
 
     def value(self) -> Any:
-        """The next value."""
+        """Return the next value."""
         return self._unpickler.load()
 
     def turn(self) -> PreparedTurn:
-        """The next turn."""
+        """Return the next turn."""
         said, origins, answer, has_text = self.value()
         turn = PreparedTurn(*said)
         if not isinstance(origins, tuple):
@@ -150,7 +150,7 @@ class _Pickler(pickle.Pickler):
     """Writes texts with origins, and origins, in few words: there are dozens in each turn."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """How to make an object again; NotImplemented: as pickle would."""
+        """Return how to make an object again; NotImplemented: as pickle does."""
         if type(obj) is Traced:
             marks = obj.marks
             if len(marks) == 1 and (origin := marks[0].origin) is not None and origin.text == obj:
@@ -167,12 +167,12 @@ class _Pickler(pickle.Pickler):
 
 
 def _no_call() -> Call:
-    """The one that says nothing."""
+    """Return the one that says nothing."""
     return NO_CALL
 
 
 def _whole(origin: Origin) -> Traced:
-    """The whole text of an origin."""
+    """Return the whole text of an origin."""
     return Traced.of(origin.text, origin)
 
 
@@ -181,22 +181,22 @@ def _traced(text: str, lengths: Sequence[int], origins: Sequence[Origin | None],
 
 
 class Finds(Protocol):
-    """What else the other process finds out of each turn, as long as it has all turns; it has a copy of this."""
+    """Findings that the other process makes of each turn, where it gets all turns; it has a copy of this object."""
 
     def begun(self) -> None:
-        """Here: there is another process."""
+        """Begin the other process; runs in this one."""
         ...
 
     def told(self, turn: Turn, made: Prepared) -> object:
-        """There: what is found out of a turn, which it will have as `found`."""
+        """Return what is found out of a turn, in the other process; which it will have as `found`."""
         ...
 
     def state(self) -> bytes:
-        """There: all of it, for this process to go on."""
+        """Return all findings, in the other process, for this one to go on."""
         ...
 
     def take_over(self, state: bytes) -> None:
-        """Here: go on from it."""
+        """Go on from the findings, in this process."""
         ...
 
 
@@ -204,7 +204,7 @@ class Finds(Protocol):
 def read_ahead(
     source: Source, maker: JobMaker, *, jobs: int | None, finds: Finds | None = None
 ) -> Iterator[Iterator[Conversation]]:
-    """The source's conversations; by a second process where that can be and `jobs` allows it, or where it pays (None).
+    """Yield the source's conversations; by a second process where that can be and `jobs` allows it, or where it pays (None).
 
     The turns are the same, one by one; those of `PreparedTurn` bring along what `maker` would make of them. They are made in the
     order of the log, so each conversation is to be finished before the next one is asked for. Raises what reading and
@@ -263,7 +263,7 @@ class _Ahead:
         self._child.close()
 
     def conversations(self) -> Iterator[Conversation]:
-        """As the child reads them."""
+        """Yield the conversations as the child reads them."""
         while (kind := self._upcoming()) != _DONE:
             if kind in (_TURN, _OVER):  # of a conversation that was given up, or is over
                 self._turn()
@@ -281,7 +281,7 @@ class _Ahead:
         self._child.wait()
 
     def _turn(self) -> Turn | None:
-        """The next turn of the conversation; None: there is no other."""
+        """Return the next turn of the conversation; None: there is no other."""
         if self._upcoming() != _TURN:
             self._kind = None
             return None
@@ -299,7 +299,7 @@ class _Ahead:
         self._finds = None
 
     def _upcoming(self) -> int:
-        """What comes next. Raises what went wrong there."""
+        """Return the kind of what comes next. Raise the error of the other process."""
         if self._kind is None:
             with self._living():
                 self._kind = self._child.stream.read(1)[0]
@@ -309,14 +309,14 @@ class _Ahead:
         return self._kind
 
     def _taken(self, read: Callable[[], Taken]) -> Taken:
-        """What belongs to the kind that came last."""
+        """Return the value of the kind that came last."""
         self._kind = None
         with self._living():
             return read()
 
     @contextmanager
     def _living(self) -> Iterator[None]:
-        """Around reading: KvtoolError where the child has ended before its end."""
+        """Guard reading: raise KvtoolError where the child has ended before its end."""
         try:
             yield
         except (EOFError, IndexError, pickle.UnpicklingError):
@@ -328,7 +328,7 @@ class _Ahead:
             ) from None
 
     def _write(self, stream: BinaryIO) -> None:
-        """All of the log, and what is wrong with it."""
+        """Write all of the log, and what is wrong with it."""
         writer = TurnWriter(stream)
         try:
             for conversation in self._source.conversations():
@@ -353,7 +353,7 @@ class _Ahead:
             writer.value(sendable(error))
 
     def _write_state(self, stream: BinaryIO, writer: TurnWriter) -> None:
-        """What was found out, and no more of it."""
+        """Write the findings, and end them."""
         if self._finds is not None:
             stream.write(bytes((_STATE,)))
             writer.value(self._finds.state())

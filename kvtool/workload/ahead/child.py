@@ -26,7 +26,7 @@ Work = Callable[[BinaryIO], None]
 
 
 def sendable(error: Exception) -> Exception:
-    """An error as another process can raise it; with where it came from, if that is a bug."""
+    """Return an error as another process can raise it; with where it came from, if that is a bug."""
     if not isinstance(error, KvtoolError):
         error.add_note("".join(traceback.format_exception(error)))
     try:
@@ -37,17 +37,18 @@ def sendable(error: Exception) -> Exception:
 
 
 def can_fork() -> bool:
-    """Whether a copy of this process would work: it has one thread only, and none of the libraries that make others."""
+    """Return whether a copy of this process would work: it has one thread only, and none of the libraries that make others."""
     return sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules
 
 
 def cores() -> int:
-    """Of those of the machine, how many this process may use."""
+    """Return how many of the machine's cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def second_process(jobs: int | None, *, pays: bool) -> bool:
-    """Whether there is to be one: as `jobs` says or, where it says nothing, if it pays; never where a copy would not work."""
+    """Return whether there is to be one: as `jobs` says or, where it says nothing, if it pays; never where a copy would not
+    work."""
     return can_fork() and (pays and cores() > 1 if jobs is None else jobs > 1)
 
 
@@ -78,7 +79,7 @@ class Child:
             self.wait()
 
     def wait(self) -> int:
-        """The exit code of one that has closed its side of the pipe; a negative one where a signal has ended it."""
+        """Return the exit code of one that has closed its side of the pipe; a negative one where a signal has ended it."""
         assert self._process is not None
         process, self._process = self._process, None
         self.stream.close()
@@ -93,7 +94,7 @@ def _fork() -> int:
 
 
 def _live(work: Work, write: int, before: set[signal.Signals | int]) -> NoReturn:
-    """The child's life. Nothing of the parent's is cleaned up at its end: neither temporary files nor the terminal."""
+    """Return the child's life. Nothing of the parent's is cleaned up at its end: neither temporary files nor the terminal."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the parent, too, which ends this one
@@ -113,7 +114,7 @@ def _live(work: Work, write: int, before: set[signal.Signals | int]) -> NoReturn
 
 @contextmanager
 def signals_held() -> Iterator[set[signal.Signals | int]]:
-    """No signal of those that end a program is handled meanwhile; gives the mask from before."""
+    """Hold the signals that end a program; yields the mask from before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield before
@@ -123,7 +124,7 @@ def signals_held() -> Iterator[set[signal.Signals | int]]:
 
 @contextmanager
 def tokenizers_told() -> Iterator[None]:
-    """The library `tokenizers` uses no threads in a copy of the process; it says so on the terminal, unless it is told to."""
+    """Keep the library `tokenizers` quiet: it uses no threads in a copy of the process, and reports that on the terminal."""
     before = os.environ.get(_QUIET)
     os.environ[_QUIET] = "false"
     try:

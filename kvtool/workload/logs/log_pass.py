@@ -1,4 +1,4 @@
-"""What one pass over logs sees beside their requests, and what of it is told."""
+"""Findings of one pass over logs beside their requests, and the notes on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_ERRORS = 5
 
 
 class Arriving(Protocol):
-    """What is merged: seconds on the clock of the logs, None where the record does not say."""
+    """An item to merge: seconds on the clock of the logs, None where the record does not say."""
 
     @property
     def arrival(self) -> float | None: ...
@@ -34,8 +34,8 @@ T = TypeVar("T", bound=Arriving)
 
 @dataclass(slots=True)
 class ArrivalCounts:
-    """What a merge could not put in order: records that are earlier than the one before them in their log, and those without a
-    time."""
+    """Counts of records that a merge could not put in order: those that are earlier than the one before them in their log, and
+    those without a time."""
 
     late: int = 0
     untimed: int = 0
@@ -50,7 +50,7 @@ class TimedLog(Generic[T]):
 
 
 def by_arrival(logs: Sequence[TimedLog[T]], counts: ArrivalCounts) -> Iterator[T | KvtoolError]:
-    """The records of all logs. A log is opened when the time of its first record has come and closed behind its last one.
+    """Yield the records of all logs. A log is opened when the time of its first record has come and closed behind its last one.
 
     The order within a log is never changed: a record that is earlier than the one before it, or says no time, comes right after
     that. Of records of one time those of an earlier log of the list come first.
@@ -85,8 +85,8 @@ def by_arrival(logs: Sequence[TimedLog[T]], counts: ArrivalCounts) -> Iterator[T
 
 @dataclass(frozen=True, slots=True)
 class LogOutcome:
-    """What is to be told of a pass: how it went through its files and made groups, and by path, why a file could not be read to its
-    end, where that did not end the run."""
+    """Notes on a pass: how it went through its files and made groups, and by path, why a file could not be read to its end, where
+    that did not end the run."""
 
     notes: Sequence[str]
     failed: Mapping[str, KvtoolError]
@@ -111,7 +111,7 @@ class LogProgress:
 
 @dataclass(slots=True)
 class LeftOuts:
-    """What records held beside requests, by kind: how many, and where the first one stands."""
+    """Contents of records beside requests, by kind: how many, and the place of the first."""
 
     counts: dict[str, int] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class LeftOuts:
     heard: int = 0
 
     def add(self, item: LeftOut, place: Place) -> None:
-        """One more of them."""
+        """Count one more."""
         if item.told is not None and self.hear is not None:
             self.heard += 1
             self.hear(item.told)
@@ -135,18 +135,18 @@ class LeftOuts:
         self.stored += [] if item.stored is None else [item.stored]
 
     def notes(self) -> list[str]:
-        """`left out: 4 retriever spans, 1 failed`, the most first."""
+        """Return `left out: 4 retriever spans, 1 failed`, the most first."""
         most = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return [f"left out: {', '.join(counted(kind, count) for kind, count in most)}"] if most else []
 
 
 def counted(kind: str, count: int) -> str:
-    """A number with its noun (`2 calls without a prompt`), or participle."""
+    """Return a number with its noun (`2 calls without a prompt`), or participle."""
     return f"{count:,} {kind if count == 1 else in_plural(kind)}"
 
 
 def repeated_notes(count: int) -> list[str]:
-    """Of calls that are not counted again."""
+    """Return the note on calls that are not counted again."""
     return [f"{plural(count, 'call')} logged more than once, counted once"] if count else []
 
 
@@ -166,7 +166,7 @@ class PromptsTold:
     """Requests whose server reported the cached tokens of one request for several."""
 
     def add(self, turn: Turn) -> None:
-        """One more request."""
+        """Count one more request."""
         self.requests += 1
         call = turn.call
         if turn.fields:
@@ -186,7 +186,7 @@ class PromptsTold:
             self.unread[call.unread] = self.unread.get(call.unread, 0) + 1
 
     def notes(self) -> list[str]:
-        """What of it there is to tell."""
+        """Return the notes."""
         told = []
         if self.with_parts:
             kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.parts.items()))
@@ -216,7 +216,7 @@ class PromptsTold:
         return [f"left unread, but looks like the answer: {keys}; read it with output=KEY in --map"]
 
     def not_followed_notes(self) -> list[str]:
-        """Fields of requests that change what a server does and not what is predicted."""
+        """Return notes on fields of requests that change what a server does and not what is predicted."""
         return [
             f"`{name}` of {plural(count, 'request')} is not followed: {REQUEST_FIELDS[name].does}"
             for name, count in sorted(self.not_followed.items())
@@ -225,7 +225,7 @@ class PromptsTold:
 
 @dataclass(slots=True)
 class PassState:
-    """What one pass has seen so far."""
+    """State of one pass."""
 
     division: Division
     left_out: LeftOuts = field(default_factory=LeftOuts)
@@ -243,7 +243,7 @@ class PassState:
     """Whose requests they are, where a field was named that says so."""
 
     def outcome(self, order: str | None) -> LogOutcome:
-        """What is to be told of it; `order` says how it goes through several files."""
+        """Return the outcome of the pass; `order` says how it goes through several files."""
         arrivals = self.arrivals
         told = [] if order is None else [order]
         if arrivals.late:
@@ -270,7 +270,7 @@ class PassState:
         return LogOutcome([*told, *groups], dict(self.failed), tuple(self.left_out.stored), groups, times)
 
     def _sorted(self) -> list[str]:
-        """Where files go back in time; of very many, of the first ones."""
+        """Return notes on files that go back in time; of many, only the first ones."""
         files = list(self.sorted.items())
         told = [
             f"{path}:{order.line}: time goes back; put in order: {plural(order.late, 'request')} earlier than one before"

@@ -1,4 +1,4 @@
-"""What is in logs, in numbers: counted while their requests go by, and none of them kept but what is asked for."""
+"""Contents of logs in numbers, counted while their requests are read; only rows that are asked for are kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pseudonyms:
         self._count: Counter[str] = Counter()
 
     def of(self, kind: str, name: str | None) -> str | None:
-        """What stands for a name; None for none."""
+        """Return the pseudonym of a name; None for none."""
         if name is None:
             return None
         if (kind, name) not in self._numbers:
@@ -42,7 +42,8 @@ class Pseudonyms:
 
 
 def row_of(turn: Turn, epoch: float, pseudonyms: Pseudonyms | None = None) -> Row:
-    """What a request says; what it does not say is left out. `epoch` is what its arrival counts from, in seconds since 1970.
+    """Return the row of a request, without the fields that it does not have. `epoch` is what its arrival counts from, in seconds
+    since 1970.
 
     With `pseudonyms` there is no text of prompts in it, and no name of a user or a session.
     """
@@ -75,13 +76,13 @@ def row_of(turn: Turn, epoch: float, pseudonyms: Pseudonyms | None = None) -> Ro
 
 
 def _is_place(turn: Turn) -> bool:
-    """Whether its id is only where it stands: the line, and which request of it."""
+    """Return whether its id is only where it stands: the line, and which request of it."""
     path, line, _ = turn.written or ("", None, None)
     return not turn.id or re.fullmatch(rf"{line}(\.\d+)?(:\d+)?", turn.id.removeprefix(f"{path}:")) is not None
 
 
 def tool_names(tools: Sequence[Any]) -> list[str]:
-    """The names of tools, in whatever form they are written."""
+    """Return the names of tools, in whatever form they are written."""
     names = []
     for tool in tools:
         function = tool.get("function") if isinstance(tool, dict) else None
@@ -92,12 +93,13 @@ def tool_names(tools: Sequence[Any]) -> list[str]:
 
 
 def _said(message: Message) -> str:
-    """The text of a message, or what it calls."""
+    """Return the text of a message, or what it calls."""
     return text_of({"content": message.get("content")}) or text_of(message)
 
 
 def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) -> LogsDocument:
-    """What the logs of a source hold; with `rows` each request, with `full` its text and names. KvtoolError for what is no log."""
+    """Return the overview of the logs of a source; with `rows` each request, with `full` its text and names. KvtoolError for what
+    is no log."""
     counts = _Counts()
     kept: list[LogRow] = []
     pseudonyms = None if full else Pseudonyms()
@@ -180,7 +182,7 @@ class _Counts:
         self.examples: dict[str, LogExample] = {}
 
     def add(self, turn: Turn, epoch: float) -> None:
-        """One more request."""
+        """Count one more request."""
         self.requests += 1
         call, usage = turn.call, turn.call.usage
         if turn.session is not None:
@@ -210,7 +212,7 @@ class _Counts:
 
 
 def _says(turn: Turn) -> str:
-    """What a request holds, without any text of it."""
+    """Return the contents of a request, without any text."""
     if turn.messages is not None:
         said = plural(len(turn.messages), "message")
         names = tool_names(turn.tools or ())

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class RecordPlaces:
-    """Where records of a file stand, by their number from 0."""
+    """Places of the records of a file, by their number from 0."""
 
     offsets: array[int] = field(default_factory=lambda: array("q"))
     sizes: array[int] = field(default_factory=lambda: array("q"))
@@ -48,7 +48,7 @@ class RecordPlaces:
         self.columns.append(column)
 
     def nth(self, number: int) -> int:
-        """Which record of its line it is, from 1."""
+        """Return the number of a record in its line, from 1."""
         first = number
         while first and self.lines[first - 1] == self.lines[number]:
             first -= 1
@@ -73,7 +73,7 @@ class Order:
 
 
 class Survey:
-    """What was seen of one file."""
+    """Survey of one file."""
 
     def __init__(self) -> None:
         self.places = RecordPlaces()
@@ -87,8 +87,8 @@ class Survey:
         self._any = False
 
     def record(self, calls: Mapping[int, float | None]) -> None:
-        """The next record, whose place was added, and when each of its calls was made, by what it is of all that the record holds;
-        none where it has none or cannot be read."""
+        """Add the next record, whose place was added, and when each of its calls was made, by what it is of all that the record
+        holds; none where it has none or cannot be read."""
         number = len(self.places.offsets) - 1
         if not calls:
             self._add(self._times[-1] if self._times else _FIRST, number, _NO_CALL)
@@ -99,7 +99,7 @@ class Survey:
             self._add(nan if time is None else time, number, call)
 
     def timed(self, time: float) -> None:
-        """`record` of one with a single call."""
+        """Add a record with a single call."""
         if not self._any:
             self._first, self._any = time, True
         self._add(time, len(self.places.offsets) - 1, 0)
@@ -110,14 +110,14 @@ class Survey:
         self._calls.append(call)
 
     def first(self) -> float | None:
-        """When the first call was made; None: that is not said, or there is none."""
+        """Return when the first call was made; None: that is not said, or there is none."""
         if self._untimed or self.in_file_order or not self._any:
             return self._first
         times = np.frombuffer(self._times)
         return float(times[np.isfinite(times)].min())
 
     def latest(self) -> tuple[float, int] | None:
-        """When the last call was made that says so, and the line of its record; None where none does."""
+        """Return when the last call was made that says so, and the line of its record; None where none does."""
         times = np.frombuffer(self._times) if self._times else np.empty(0)
         finite = np.isfinite(times)
         if not finite.any():
@@ -127,11 +127,11 @@ class Survey:
 
     @property
     def any(self) -> bool:
-        """Whether there is any call in it."""
+        """Return whether there is any call in it."""
         return self._any
 
     def order(self) -> Order | None:
-        """The order of time; None where it is that of the file, or some calls do not say theirs."""
+        """Return the order of time; None where it is that of the file, or some calls do not say theirs."""
         if self._untimed or self.in_file_order or not self._any:
             return None
         times = np.frombuffer(self._times)
@@ -188,7 +188,7 @@ class AnyRecord:
         self._file = copy.name
 
     def raw(self, number: int) -> RawRecord:
-        """A record as it was read the first time. KvtoolError where the file has changed since."""
+        """Return a record as it was read the first time. KvtoolError where the file has changed since."""
         try:
             with Path(self._file).open("rb", buffering=0) as reader:
                 reader.seek(self._base + self._offsets[number])
@@ -200,7 +200,7 @@ class AnyRecord:
         return RawRecord(data, line, column, True, None, 0, self._places.around, value)
 
     def nth(self, number: int) -> int:
-        """Which record of its line it is, from 1."""
+        """Return the number of a record in its line, from 1."""
         return self._places.nth(number)
 
 
@@ -214,15 +214,15 @@ class RecordsInOrder(Generic[T]):
         self._told: set[int] = set()
 
     def records(self) -> Iterator[tuple[int, int | None]]:
-        """Of each call the number of its record, from 0, and its own in that; None for a record that has none."""
+        """Yield for each call the number of its record, from 0, and its own in that record; None for a record without calls."""
         return iter(self.order)
 
     def raw(self, number: int) -> tuple[RawRecord, int]:
-        """A record, and which one of its line it is."""
+        """Return a record, and which one of its line it is."""
         return self._any_record.raw(number), self._any_record.nth(number)
 
     def kept(self, number: int) -> list[T] | None:
-        """What was made of a record, if it is still there."""
+        """Return what was made of a record, if it is still kept."""
         return self._kept.get(number)
 
     def keep(self, number: int, made: list[T]) -> None:
@@ -233,7 +233,7 @@ class RecordsInOrder(Generic[T]):
                 self._kept.popitem(last=False)
 
     def is_new(self, number: int, calls: int) -> bool:
-        """Whether a record is met for the first time; those with one call or none are met once."""
+        """Return whether a record is met for the first time; those with one call or none are met once."""
         if calls < 2:
             return True
         new = number not in self._told

@@ -15,7 +15,8 @@ _WHERE_IT_PAYS = 2
 
 
 def need_ray(what: str) -> None:
-    """NotAvailableError where ray, without which there is no `what`, is not installed. It is not imported: that starts threads."""
+    """Raise NotAvailableError where ray, without which there is no `what`, is not installed. It is not imported: that starts
+    threads."""
     if find_spec("ray") is None:
         raise NotAvailableError(f"{what} needs ray, which is not installed", hint=INSTALL_RAY)
 
@@ -29,7 +30,7 @@ class AskedTasks:
     address: str | None = None
 
     def task_map(self, *, pays: bool) -> TaskMap:
-        """Who does them; `pays`: there is so much to do that a second process is worth its start."""
+        """Return what runs the tasks; `pays`: there is so much to do that a second process is worth its start."""
         if self.engine == "ray":
             from kvtool.workload.tasks.ray_pool import RayPool
 

@@ -34,7 +34,7 @@ class ProcessPool:
         self._jobs = jobs
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result | Poisoned]:
-        """As `TaskMap` says. KvtoolError where processes do not even begin to work."""
+        """Map as `TaskMap` says. KvtoolError where processes do not even begin to work."""
         team = _Team(work, min(self._jobs, len(items)))
         queue = TaskQueue(len(items), ahead=_AHEAD * self._jobs)
         try:
@@ -70,7 +70,7 @@ class _Worker:
             self.pipe.send(item)
 
     def end(self) -> str:
-        """See that it is gone; how it went."""
+        """End the process, and return how it ended."""
         self._process.kill()
         self._process.join()
         self.pipe.close()
@@ -168,7 +168,7 @@ def _live(
     before: set[signal.Signals | int],
     others: Sequence[Connection],
 ) -> None:
-    """The life of another process: it says that it is ready, then takes tasks until nobody gives it any."""
+    """Run another process: it says that it is ready, then takes tasks until nobody gives it any."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the parent, too, which ends this one
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

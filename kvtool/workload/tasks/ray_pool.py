@@ -43,7 +43,7 @@ _LEAVE = 10.0
 
 
 class Said(Enum):
-    """What the driver tells its command."""
+    """Messages of the driver to its command."""
 
     REACHED = auto()
     """There is a cluster. Said first; all else is said behind it."""
@@ -94,7 +94,8 @@ def drive_ray(pipe: Connection, asked: RayAsked, work: Callable[[Any], object], 
 
 
 def _be_silent() -> None:
-    """Ray and what it starts write into no terminal: their words may hold what was in a prompt. Ray keeps logs of its own."""
+    """Silence Ray and what it starts: they write into no terminal; their words may hold what was in a prompt. Ray keeps logs of
+    its own."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nowhere, standard)
@@ -102,7 +103,7 @@ def _be_silent() -> None:
 
 
 def _connected(asked: RayAsked) -> Any:
-    """Ray, with a cluster. No usage statistics, no dashboard."""
+    """Return Ray, connected to a cluster. No usage statistics, no dashboard."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
@@ -123,7 +124,7 @@ def _first_line(error: Exception) -> str:
 
 
 class _TaskActor:
-    """What runs on a core of the cluster: it keeps its work, and what that has loaded."""
+    """An actor on a core of the cluster: it keeps its work, and what that has loaded."""
 
     def __init__(self, work: Callable[[Any], object], folder: str) -> None:
         """`folder` is where the command stands, from which relative paths begin."""
@@ -132,10 +133,10 @@ class _TaskActor:
         self._work = work
 
     def begin(self) -> None:
-        """Answers once it is there."""
+        """Answer, to show that the actor is there."""
 
     def attempt(self, item: object) -> tuple[Came, object]:
-        """What comes of a task."""
+        """Return the result of a task."""
         return attempt(self._work, item)
 
 
@@ -165,14 +166,14 @@ class _Cluster:
             self._seat()
 
     def give(self, queue: TaskQueue, items: Sequence[object], waiting: list[_Seat]) -> None:
-        """Tasks for those that wait for one, as long as there are some."""
+        """Give tasks to actors that wait for one, as long as there are some."""
         while waiting and (task := queue.take()) is not None:
             seat = waiting.pop()
             seat.task = task
             self._asked[seat.actor.attempt.remote(items[task])] = seat
 
     def heard(self, queue: TaskQueue) -> list[_Seat]:
-        """Those that have answered by now; actors that were lost have others in their place."""
+        """Return the actors that have answered by now; lost actors are replaced."""
         ray = self._ray
         answered, _ = ray.wait(list(self._asked), num_returns=1, timeout=_LOOK)
         free = []
@@ -206,7 +207,7 @@ class _Cluster:
         self._asked[actor.begin.remote()] = _Seat(actor)
 
     def _look(self) -> None:
-        """_ClusterLostError where nobody has been at work for long, and nobody could be."""
+        """Raise _ClusterLostError where nobody has been at work for long, and nobody could be."""
         if all(seat.task is None for seat in self._asked.values()) and time.monotonic() - self._answered > _NO_CORES:
             raise _ClusterLostError(f"none of its actors began within {_NO_CORES:.0f} s")
 
@@ -248,7 +249,7 @@ class RayPool:
         self._address = address
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result | Poisoned]:
-        """As `TaskMap` says. ClusterGoneError where the cluster does not answer, or no longer."""
+        """Map as `TaskMap` says. ClusterGoneError where the cluster does not answer, or no longer."""
         if not items:
             return
         context = multiprocessing.get_context("spawn")
@@ -289,7 +290,7 @@ def _reach(pipe: Connection) -> None:
 
 
 def _next(pipe: Connection, done: int, count: int) -> object:
-    """The next result. Raises what its task raised."""
+    """Return the next result. Raises what its task raised."""
     try:
         said, value = pipe.recv()
     except (EOFError, OSError):

@@ -29,7 +29,7 @@ class TaskMap(Protocol):
     """Does one piece of work on many items."""
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result | Poisoned]:
-        """The result of each item, in their order, whoever did it and whenever it was done.
+        """Return the result of each item, in their order, whoever did it and whenever it was done.
 
         Each worker gets `work` once, pickled where it is another process, and keeps it: what is slow to make, `work` makes when it
         is first called. Raises what `work` raises where its item's turn has come; whoever stops asking ends all workers.
@@ -41,12 +41,12 @@ class OneProcess:
     """This process does all tasks, one after the other."""
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result | Poisoned]:
-        """As `TaskMap` says. What ends a process ends this one."""
+        """Map as `TaskMap` says. What ends a process ends this one."""
         return map(work, items)
 
 
 class Came(Enum):
-    """What came of trying a task in another process."""
+    """Outcomes of a task in another process."""
 
     DONE = auto()
     FAILED = auto()
@@ -81,11 +81,11 @@ class TaskQueue:
 
     @property
     def over(self) -> bool:
-        """Whether all results were given out."""
+        """Return whether all results were given out."""
         return self._out == self._count
 
     def take(self) -> int | None:
-        """The task to begin next: those that were lost go first. None: nothing for now."""
+        """Return the task to begin next: those that were lost go first. None: nothing for now."""
         if self._again:
             return self._again.popleft()
         if self._begun == min(self._count, self._out + self._ahead):
@@ -94,7 +94,7 @@ class TaskQueue:
         return self._begun - 1
 
     def put(self, task: int, came: Came, value: object) -> None:
-        """What came of a task that was taken; one that was lost is to be tried again, a bounded number of times."""
+        """Note the outcome of a task that was taken; a lost one is tried again, a bounded number of times."""
         assert task not in self._came
         assert self._out <= task < self._begun
         if came is not Came.LOST:
@@ -107,7 +107,7 @@ class TaskQueue:
             self._came[task] = Came.LOST, Poisoned(self._ended[task], str(value))
 
     def results(self) -> Iterator[object]:
-        """Those whose turn has come. Raises the error of a task that failed."""
+        """Yield the results whose turn has come. Raise the error of a task that failed."""
         while self._out in self._came:
             came, value = self._came.pop(self._out)
             self._out += 1
@@ -117,7 +117,7 @@ class TaskQueue:
             yield value
 
     def check(self) -> None:
-        """Each task is in one place only."""
+        """Check that each task is in one place only."""
         assert 0 <= self._out <= self._begun <= self._count
         waiting = set(self._again)
         assert len(waiting) == len(self._again)

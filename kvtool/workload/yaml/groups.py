@@ -27,7 +27,8 @@ Timed = tuple[float, Conversation]
 
 
 def arrival_times(spec: Arrival, *key: Key) -> Iterator[float]:
-    """Endless and never decreasing. `poisson`: independent of each other; `uniform`: evenly spaced; `burst`: `burst` at a time."""
+    """Yield arrival times, endless and never decreasing. `poisson`: independent of each other; `uniform`: evenly spaced;
+    `burst`: `burst` at a time."""
     if spec.process == "poisson":
         now = spec.start
         number = 0
@@ -44,7 +45,7 @@ def arrival_times(spec: Arrival, *key: Key) -> Iterator[float]:
 
 
 def generated(spec: Generate, *key: Key) -> Iterator[Ids]:
-    """The token ids of each request; they depend on `key` alone. One prompt is in memory at a time."""
+    """Yield the token ids of each request; they depend on `key` alone. One prompt is in memory at a time."""
     for prefix, suffix in _order(spec):
         yield np.concatenate(
             [_ids(spec.prefix_tokens, *key, "prefix", prefix), _ids(spec.suffix_tokens, *key, "suffix", prefix, suffix)]
@@ -83,7 +84,7 @@ class Content:
         return [texts for _, texts in self.messages] if self.messages is not None else self.segments or []
 
     def rendered_messages(self, values: dict[str, object], moment: Moment, *, in_session: bool) -> list[Message]:
-        """The messages of a request. In a session, what is picked for all but the question stays the same in each turn."""
+        """Return the messages of a request. In a session, what is picked for all but the question stays the same in each turn."""
         assert self.messages is not None
         last = len(self.messages) - 1
         result: list[Message] = []
@@ -103,7 +104,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What every kind of group has. `first` numbers its first request and session; `untimed` is the arrival of a group without
+    """Fields of every kind of group. `first` numbers its first request and session; `untimed` is the arrival of a group without
     `arrival` (0 where another group has one)."""
 
     spec: GroupSpec
@@ -235,7 +236,7 @@ class SessionGroup:
         return Session(ask, spec.turns, self._origin)
 
     def _moment(self, session: int, turn: int) -> Moment:
-        """Requests are numbered in the order in which they are asked."""
+        """Return the number of the request: in the order in which they are asked for."""
         number = session * self._spec.turns + turn if self._sequential else turn * self._count + session
         return self._common.moment(number, session)
 
@@ -277,7 +278,7 @@ class ImportGroup:
 
     @property
     def skipped(self) -> int:
-        """Bad lines that the last pass left out."""
+        """Return the number of bad lines that the last pass left out."""
         return self._source.skipped
 
     def timed(self) -> Iterator[Timed]:

@@ -26,22 +26,22 @@ MOST_ENTRIES = 1_000_000
 
 
 def bits(size: int, *key: Key) -> bytes:
-    """`size` (at most 64) pseudo-random bytes that belong to `key`."""
+    """Return `size` (at most 64) pseudo-random bytes that belong to `key`."""
     return hashlib.blake2b(_encoded(key), digest_size=size).digest()
 
 
 def stream(size: int, *key: Key) -> bytes:
-    """Any number of pseudo-random bytes that belong to `key`."""
+    """Return any number of pseudo-random bytes that belong to `key`."""
     return hashlib.shake_128(_encoded(key)).digest(size)
 
 
 def below(bound: int, *key: Key) -> int:
-    """A whole number from 0 to `bound` - 1."""
+    """Return a whole number from 0 to `bound` - 1."""
     return int.from_bytes(bits(8, *key)) * bound >> 64
 
 
 def fraction(*key: Key) -> float:
-    """A number from 0 to just under 1."""
+    """Return a number from 0 to just under 1."""
     return (int.from_bytes(bits(8, *key)) >> 11) / 2**53
 
 
@@ -56,7 +56,7 @@ class Weighted:
 
 
 def zipf(count: int, exponent: float) -> Weighted:
-    """The k-th of `count` entries weighs k to the power of -`exponent`."""
+    """Return the k-th of `count` entries weighs k to the power of -`exponent`."""
     return Weighted([(rank + 1) ** -exponent for rank in range(count)])
 
 
@@ -102,17 +102,17 @@ class Loading:
         return Guard(self.problems)
 
     def resolve(self, path: str) -> str:
-        """A path of the workload file, which counts from the folder of that file."""
+        """Return a path of the workload file, which counts from the folder of that file."""
         return str(FilePath(self.document.path).parent / path)
 
     def read(self, file: Traced, at: Path) -> tuple[str, str]:
-        """The path, as the user would write it here, and the text of a file that the workload names."""
+        """Return the path, as the user would write it here, and the text of a file that the workload names."""
         shown = self.resolve(str.__str__(file))
         self.check(shown, at)
         return shown, read_text(FilePath(shown), shown=shown, place=self.place(at), overlay=self.overlay)
 
     def check(self, path: str, at: Path, *, shown: str | None = None) -> None:
-        """KvtoolError, at the value that names it, where the workload may not read what is there."""
+        """Raise KvtoolError, at the value that names it, where the workload may not read what is there."""
         self.root.check(path, shown=shown or path, place=self.place(at))
 
     def place(self, at: Path, *, key: bool = False) -> Place:

@@ -57,7 +57,7 @@ class GroupLoader:
         self._tools = self._load_tools(spec.tools, ("tools",))
 
     def load(self, spec: GroupSpec, number: int, first: Moment) -> GroupSource:
-        """The source of a group whose first request and session have the numbers in `first`."""
+        """Return the source of a group whose first request and session have the numbers in `first`."""
         at: Path = ("groups", number)
         loading = self._loading
         own = load_variables(spec.vars, loading, (*at, "vars"), spec.name)
@@ -179,7 +179,7 @@ class YamlSource:
 
     @property
     def requests(self) -> int | None:
-        """How many requests there are; None where a log has to be read to know."""
+        """Return how many requests there are; None where a log has to be read to know."""
         total = 0
         for group in self.groups:
             if group.requests is None:
@@ -189,17 +189,17 @@ class YamlSource:
 
     @property
     def skipped(self) -> int:
-        """Bad lines of imported logs that the last pass left out."""
+        """Return the number of bad lines of imported logs that the last pass left out."""
         return sum(group.skipped for group in self.groups if isinstance(group, ImportGroup))
 
     @property
     def timed(self) -> bool:
-        """Whether requests have arrival times of their own (not those that a log may bring)."""
+        """Return whether requests have arrival times of their own (not those that a log may bring)."""
         return _timed(self.spec)
 
     @property
     def untimed(self) -> list[str]:
-        """Groups without arrival times in a workload where others have some."""
+        """Return the groups without arrival times in a workload where others have some."""
         if not self.timed:
             return []
         named = {group.name for group in self.groups}
@@ -210,7 +210,7 @@ class YamlSource:
         ]
 
     def select(self, names: Sequence[str]) -> YamlSource:
-        """The same workload with only these groups; KvtoolError for one that it does not have."""
+        """Return the same workload with only these groups; KvtoolError for one that it does not have."""
         known = [group.name for group in self.groups]
         for name in names:
             if name not in known:
@@ -218,7 +218,8 @@ class YamlSource:
         return replace(self, groups=tuple(group for group in self.groups if group.name in names))
 
     def conversations(self) -> Iterator[Conversation]:
-        """In the order of the file or, where requests have arrival times, in that of their first turns; each pass the same."""
+        """Yield the conversations in the order of the file or, where requests have arrival times, in that of their first turns;
+        each pass the same."""
         streams = [group.timed() for group in self.groups]
         if self.timed:
             return (conversation for _, conversation in heapq.merge(*streams, key=itemgetter(0)))
@@ -268,7 +269,7 @@ def _timed(spec: Workload) -> bool:
 
 
 def _with_local_files(engine: EngineOptions, loading: Loading) -> EngineOptions:
-    """A tokenizer, template or model that is a file or folder beside the workload, as a path that holds from here."""
+    """Return a tokenizer, template or model that is a file or folder beside the workload, as a path that holds from here."""
     changes: dict[str, str] = {}
     for name in _FILES_OF_THE_WORKLOAD:
         value = getattr(engine, name)

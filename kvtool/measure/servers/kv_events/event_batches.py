@@ -112,7 +112,7 @@ _json_line = msgspec.json.Decoder(KVEvent)
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """What one step of a server published, or what a file of events holds.
+    """Events that one step of a server published, or that a file contains.
 
     `seq` counts the publisher's batches from 0 (None: from a file that holds every event); `at` is the server's clock, in seconds.
     `problems` says what could not be read, without any of its text; `more_problems` counts those that it leaves out. `lost`: what
@@ -130,7 +130,7 @@ class EventBatch:
 
 
 def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0) -> EventBatch:
-    """The batch of a message; never an exception, as a publisher may send anything. `rank` where the payload names none."""
+    """Return the batch of a message; never an exception, as a publisher may send anything. `rank` where the payload names none."""
     if len(payload) > MAX_PAYLOAD:
         said = f"a batch of {len(payload):,} bytes was not read: {MAX_PAYLOAD:,} is the most"
         return EventBatch((), seq, rank=rank, problems=(said,), lost=True)
@@ -152,7 +152,7 @@ def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0)
 
 
 def _event(raw: msgspec.Raw) -> KVEvent | str:
-    """The event; what is wrong with it, where it is none."""
+    """Return the event; what is wrong with it, where it is none."""
     data = memoryview(raw)
     try:
         event: KVEvent = (_row if _is_array(data[0]) else _map).decode(data)
@@ -162,7 +162,7 @@ def _event(raw: msgspec.Raw) -> KVEvent | str:
 
 
 def read_json_event(data: bytes) -> KVEvent:
-    """The event that a line of JSON holds, as `kvtool profile --events` writes it; ValueError with what is wrong with it."""
+    """Return the event that a line of JSON holds, as `kvtool profile --events` writes it; ValueError with what is wrong with it."""
     if len(data) > _MAX_LINE:
         raise ValueError(f"{len(data):,} bytes, {_MAX_LINE:,} is the most")
     try:
@@ -176,7 +176,7 @@ def read_json_event(data: bytes) -> KVEvent:
 
 
 def low_64(block_hash: ServedHash) -> int:
-    """The 64 bits of a hash in which every server's events agree."""
+    """Return the 64 bits of a hash in which every server's events agree."""
     return event_hash(BlockHash(block_hash)) if isinstance(block_hash, bytes) else block_hash
 
 
@@ -185,7 +185,7 @@ def _is_array(first: int) -> bool:
 
 
 def _wrong(event: KVEvent) -> str | None:
-    """What a schema does not say: each block has its hash, its tokens and its keys."""
+    """Return what is wrong beyond the schema: each block has its hash, its tokens and its keys."""
     if isinstance(event, ClearedBlocks):
         return None
     hashes = event.block_hashes
@@ -203,14 +203,14 @@ def _wrong(event: KVEvent) -> str | None:
 
 
 def _deep(key: object) -> bool:
-    """Whether a key is more than a value, or a short list of values: a picture's hash with its place."""
+    """Return whether a key is more than a value, or a short list of values: a picture's hash with its place."""
     if isinstance(key, list | tuple):
         return len(key) > _MAX_PARTS or any(isinstance(part, list | tuple | dict) for part in key)
     return isinstance(key, dict)
 
 
 def _why(error: Exception) -> str:
-    """What a decoder says: types and places by number, and none of a payload's text."""
+    """Return the decoder's reason: types and places by number, and none of a payload's text."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     said = str(error)
@@ -220,8 +220,8 @@ def _why(error: Exception) -> str:
 
 
 def read_event_file(path: str | Path) -> Iterator[EventBatch]:
-    """The batches of a file, in order; KvtoolError with the line that is none. A payload that cannot be
-    read is a batch that says so.
+    """Yield the batches of a file, in order; KvtoolError with the line that is none. A payload that cannot be read is a batch that
+    says so.
 
     A folder is that of a recording. The lines of `kvtool profile --events` come as one batch without a number for each event.
     """

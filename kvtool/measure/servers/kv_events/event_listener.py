@@ -41,14 +41,14 @@ ASKED = "server"
 
 @dataclass(frozen=True, slots=True)
 class NamedSources:
-    """Where a server publishes; `notes` say where it is not listened to, and why."""
+    """Endpoints at which a server publishes; `notes` say where it is not listened to, and why."""
 
     sources: tuple[EventSource, ...]
     notes: tuple[str, ...] = ()
 
 
 def event_sources(connection: ServerConnection, given: str | None) -> NamedSources:
-    """Where a server publishes: as it is given, else as the server says, on its own host; none where it says nothing.
+    """Return the endpoints of a server: as they are given, else as the server says, on its own host; none where it says nothing.
 
     An `ipc://` path is of this machine: a server on another one may not name it.
     """
@@ -84,7 +84,7 @@ def event_sources(connection: ServerConnection, given: str | None) -> NamedSourc
 
 
 def _here(endpoint: str | None, address: ServerAddress) -> str | None:
-    """An endpoint on the server's own host; None for one on another."""
+    """Return an endpoint on the server's own host; None for one on another."""
     if endpoint is None:
         return None
     named = f"[{address.host}]" if ":" in address.host else address.host
@@ -96,7 +96,7 @@ class EventListener:
     """Takes every batch from the moment on at which it is entered; `before` are those that the server still had from earlier."""
 
     def __init__(self, sources: Iterable[EventSource]) -> None:
-        """KvtoolError where an endpoint cannot be connected to."""
+        """Raise KvtoolError where an endpoint cannot be connected to."""
         self._subscriber = EventSubscriber(list(sources))
         self._batches: list[EventBatch] = []
         self._room, self._full = MOST_KEPT, False
@@ -113,7 +113,7 @@ class EventListener:
             self._heard.set()
 
     def _keep(self, batch: EventBatch) -> None:
-        """Batches up to MOST_KEPT; the first that is too much is kept as one that was lost."""
+        """Keep batches up to MOST_KEPT; the first that is too much is kept as one that was lost."""
         self._room -= _values_in(batch)
         if self._room > 0:
             self._batches.append(batch)
@@ -144,17 +144,17 @@ class EventListener:
 
     @property
     def before(self) -> list[EventBatch]:
-        """What was published before the listener was entered, as far as the server still had it."""
+        """Return the batches published before the listener was entered, as far as the server still had it."""
         return self._batches[: self._start]
 
     def since(self) -> list[EventBatch]:
-        """What was published since then; waits for what is on its way."""
+        """Return the batches published since then; waits for what is on its way."""
         self._settle()
         return self._batches[self._start :]
 
 
 def _values_in(batch: EventBatch) -> int:
-    """Hashes and tokens of a batch, and what its objects take beside them."""
+    """Count hashes and tokens of a batch, and what its objects take beside them."""
     stored = (event for event in batch.events if isinstance(event, StoredBlocks))
     tokens = sum(len(event.token_ids or ()) for event in stored)
     hashes = sum(len(event.block_hashes) for event in batch.events if not isinstance(event, ClearedBlocks))
@@ -162,7 +162,7 @@ def _values_in(batch: EventBatch) -> int:
 
 
 def event_lines(batches: Iterable[EventBatch]) -> bytes:
-    """Batches as a recording keeps them, a line each."""
+    """Yield batches as a recording keeps them, a line each."""
     lines = []
     for batch in batches:
         payload = msgspec.msgpack.encode([batch.at, batch.events, batch.rank])
@@ -172,7 +172,8 @@ def event_lines(batches: Iterable[EventBatch]) -> bytes:
 
 
 def publishers(source: str, given: str) -> NamedSources:
-    """Those at an endpoint, or those that the server at `source` names, one for each data-parallel rank, with what they still have.
+    """Return the publishers at an endpoint, or those that the server at `source` names, one for each data-parallel rank, with what
+    they still have.
 
     KvtoolError for what is no endpoint, and where a server names none.
     """
@@ -194,7 +195,7 @@ class Heard:
     """The events of some publishers, since the block began; before it, as far as they still have those and are asked."""
 
     def __init__(self, named: NamedSources) -> None:
-        """KvtoolError where an endpoint cannot be connected to."""
+        """Raise KvtoolError where an endpoint cannot be connected to."""
         self._subscriber = EventSubscriber(named.sources)
         self._notes = named.notes
         self._counter = EventCounter()
@@ -208,11 +209,11 @@ class Heard:
         self._subscriber.close()
 
     def listen(self, seconds: float) -> None:
-        """For so long."""
+        """Listen for so long."""
         for batch in self._subscriber.batches(seconds):
             self._counter.add(batch)
 
     def sums(self) -> EventSums:
-        """Of all that was heard."""
+        """Return the sums of all events that were received."""
         sums = self._counter.sums()
         return replace(sums, notes=(*self._notes, *sums.notes))

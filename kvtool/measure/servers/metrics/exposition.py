@@ -38,27 +38,29 @@ class Exposition:
     samples: Mapping[str, Sequence[MetricSample]]
 
     def of(self, name: str) -> Sequence[MetricSample]:
-        """The samples of a name; none where the text has none."""
+        """Return the samples of a name; none where the text has none."""
         return self.samples.get(name, ())
 
     def counted(self, name: str, *, most: float = LARGEST) -> list[MetricSample]:
-        """Those whose value can be a count, a time or a share: finite, not negative, and not above what a float holds exactly."""
+        """Return the samples whose value can be a count, a time or a share: finite, not negative, and not above what a float holds
+        exactly."""
         return [each for each in self.of(name) if finite_number(each.value, least=0, most=most) is not None]
 
     def starting(self, prefix: str) -> list[str]:
-        """The names that begin so."""
+        """Return the names that begin so."""
         return [name for name in self.samples if name.startswith(prefix)]
 
 
 def read_exposition(path: str) -> Exposition:
-    """Of a file; KvtoolError as in `parse_exposition`, and for a file that cannot be read or is larger than MOST_BYTES."""
+    """Read the metrics in a file; KvtoolError as in `parse_exposition`, and for a file that cannot be read or is larger than
+    MOST_BYTES."""
     if Path(path).is_file() and Path(path).stat().st_size > MOST_BYTES:
         raise KvtoolError(f"`{path}` is larger than {MOST_BYTES // 10**6} MB", hint=_HINT)
     return parse_exposition(read_text(Path(path), shown=path), shown=path)
 
 
 def parse_exposition(text: str, *, shown: str) -> Exposition:
-    """The samples of a text in the Prometheus format.
+    """Return the samples of a text in the Prometheus format.
 
     `shown` is its path or URL as the user knows it. KvtoolError with the place for a line that is none of that format, and for a
     value that stands twice: two scrapes in one text are no scrape.
@@ -120,16 +122,16 @@ class BucketCounts:
 
     @property
     def count(self) -> float:
-        """How many observations."""
+        """Return how many observations."""
         return self.counts[-1] if self.counts else 0.0
 
     @property
     def mean(self) -> float | None:
-        """None where nothing was observed."""
+        """Return the mean; None where nothing was observed."""
         return self.total / self.count if self.count > 0 else None
 
     def minus(self, before: BucketCounts) -> BucketCounts | None:
-        """What was observed since; None where bounds differ or a count fell."""
+        """Return the observations since then; None where bounds differ or a count fell."""
         if self.bounds != before.bounds:
             return None
         counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))
@@ -138,14 +140,14 @@ class BucketCounts:
         )
 
     def plus(self, other: BucketCounts) -> BucketCounts:
-        """Both; this one alone where bounds differ."""
+        """Return both; this one alone where bounds differ."""
         if self.bounds != other.bounds:
             return self
         counts = tuple(one + more for one, more in zip(self.counts, other.counts, strict=True))
         return BucketCounts(self.bounds, counts, self.total + other.total)
 
     def quantile(self, part: float) -> float | None:
-        """The value that `part` of all observations do not exceed, on a line within its bucket; None of no observations.
+        """Return the value that `part` of all observations do not exceed, on a line within its bucket; None of no observations.
 
         None of them is negative: so it is at most what the others of at least its size leave of the sum (Markov). Beyond the last
         finite bound nothing is known: that is given.
@@ -165,7 +167,8 @@ class BucketCounts:
 
 
 def bucket_counts(buckets: Sequence[MetricSample], sums: Sequence[MetricSample]) -> BucketCounts | None:
-    """Of the samples of `…_bucket` and of `…_sum`; those that differ in other labels are added up. None of no buckets."""
+    """Return the histogram of the samples of `…_bucket` and of `…_sum`; those that differ in other labels are added up. None of no
+    buckets."""
     counts: dict[float, float] = {}
     for sample in buckets:
         written = sample.labels.get("le", "")

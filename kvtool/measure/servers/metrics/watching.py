@@ -48,11 +48,11 @@ class Watching:
 
     @property
     def last(self) -> Scrape:
-        """The newest scrape."""
+        """Return the newest scrape."""
         return self._recent[-1]
 
     def scraped(self, scrape: Scrape) -> None:
-        """The next scrape. Of several servers behind one URL nothing can be added up, from then on."""
+        """Take the next scrape. Of several servers behind one URL nothing can be added up, from then on."""
         if self.state == "several servers":
             self._recent = deque([scrape])
             return
@@ -77,20 +77,20 @@ class Watching:
             self._recent.popleft()
 
     def missed(self, message: str) -> None:
-        """The server did not answer."""
+        """Note that the server did not answer."""
         if self.state != "several servers":
             self.state, self.message = "no answer", message
 
     @property
     def window(self) -> Counted:
-        """What was counted in the last seconds, from one scrape to another; nothing at first and after a restart."""
+        """Return the counts of the last seconds, from one scrape to another; nothing at first and after a restart."""
         if self.state == "several servers" or len(self._recent) < 2:
             return Counted()
         return counted_between(self._recent[0], self.last)
 
     @property
     def since_attach(self) -> Counted:
-        """What was counted since the first scrape; of a server that was started again, both its lives."""
+        """Return the counts since the first scrape; of a server that was started again, both its lives."""
         if self.state == "several servers":
             return Counted()
         both = self._before.plus(self._part())
@@ -100,12 +100,12 @@ class Watching:
 
     @property
     def since_start(self) -> Counted:
-        """What the server counted since its start."""
+        """Return the server's counts since its start."""
         return Counted() if self.state == "several servers" else since_start(self.last)
 
     @property
     def logged(self) -> tuple[float | None, int] | None:
-        """The hit rate that the server's log prints, None while it is not known, and how many of its requests nobody saw.
+        """Return the hit rate that the server's log prints, None while it is not known, and how many of its requests nobody saw.
 
         None where no such log is known: of other servers, and of several engines, each of which has its own. The log counts
         requests as they are admitted and the counters as they end, so it is known up to those that run.
@@ -124,7 +124,7 @@ class Watching:
         return ((hits - start[2]) / looked if looked else None), 0
 
     def _part(self) -> Counted:
-        """Since the server's last start, or since the first scrape."""
+        """Return the counts since the server's last start, or since the first scrape."""
         if not self._recent:
             return Counted()
         return since_start(self.last) if self._first is None else counted_between(self._first, self.last)
@@ -146,7 +146,7 @@ def _age(scrape: Scrape, now: Scrape) -> float:
 
 
 def watch_document(watching: Watching, *, source: str, at: float, events: EventSums | None = None) -> WatchDocument:
-    """What is known now; `source` is the URL or file that is asked, `events` what was heard meanwhile."""
+    """Return the document of the present state; `source` is the URL or file that is asked, `events` what was heard meanwhile."""
     last = watching.last
     logged = watching.logged
     return WatchDocument(
@@ -199,7 +199,7 @@ def _shown(session: str | None) -> str | None:
 
 
 def server_counts(counted: Counted) -> ServerCounts:
-    """Counts as a part of documents."""
+    """Return counts as a part of documents."""
 
     def count(name: str) -> int | None:
         value = counted.get(name)
@@ -224,7 +224,7 @@ def server_counts(counted: Counted) -> ServerCounts:
 
 
 def _share(rate: float | None) -> float | None:
-    """Hostile counters may have more hits than queries."""
+    """Return a share of at most 1: hostile counters may have more hits than queries."""
     return None if rate is None else min(1.0, max(0.0, rate))
 
 

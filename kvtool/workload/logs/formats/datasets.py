@@ -20,13 +20,13 @@ _SPEAKERS = {
 
 
 def sharegpt(record: Record) -> Turns:
-    """ShareGPT: who speaks is `from`, and what they say is `value`."""
+    """Read a conversation of ShareGPT: `from` is the speaker, `value` the text."""
     name = record.required("conversations", "conversation")[0]
     return requests_of(record, _spoken(record, record.list_of(name), name), transcript=True)
 
 
 def bare_list(record: Record, items: list[Any]) -> Turns:
-    """A conversation that is nothing but a list of messages."""
+    """Return a conversation that is nothing but a list of messages."""
     return requests_of(record, _spoken(record, items), transcript=True)
 
 
@@ -50,7 +50,7 @@ def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
 
 
 def bfcl(record: Record) -> Turns:
-    """The Berkeley function calling benchmark: `question` is a list of turns, each a list of messages."""
+    """Return the Berkeley function calling benchmark: `question` is a list of turns, each a list of messages."""
     turns: list[list[Message]] = []
     for i, turn in enumerate(record.list_of("question")):
         if not isinstance(turn, list):
@@ -60,7 +60,7 @@ def bfcl(record: Record) -> Turns:
 
 
 def user_turns(record: Record) -> Turns:
-    """Turns of a user only, to be answered by the engine: AIPerf's multi_turn, or a list of questions."""
+    """Read turns of a user only, to be answered by the engine: AIPerf's multi_turn, or a list of questions."""
     turns: list[list[Message]] = []
     lengths: list[int | None] = []
     for i, turn in enumerate(record.list_of("turns")):
@@ -92,7 +92,7 @@ def _dialogue(record: Record, turns: list[list[Message]]) -> Dialogue:
 
 
 def alpaca(record: Record) -> Turns:
-    """The instruction and, behind a blank line, its input."""
+    """Return the instruction and, behind a blank line, its input."""
     text = record.text(record.fields["instruction"], "instruction", part="instruction (user)")
     if isinstance(about := record.fields.get("input"), str) and about:
         text = text + "\n\n" + record.text(about, "input", part="input (user)")

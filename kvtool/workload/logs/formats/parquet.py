@@ -36,14 +36,15 @@ FIELD = "kvtool_requests"
 
 
 def begins(head: bytes, path: str) -> bool:
-    """Whether a file is one of these."""
+    """Return whether a file is one of these."""
     if head.startswith((_PARQUET, _ARROW)):
         return True
     return head.startswith(_STREAM) and path.lower().endswith((".arrow", ".feather"))
 
 
 def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
-    """The rows of a file; a row's number stands for its line. KvtoolError where pyarrow is missing, or the file is damaged."""
+    """Yield the rows of a file; a row's number stands for its line. KvtoolError where pyarrow is missing, or the file is
+    damaged."""
     head = reader.peek(8)[:8]
     what = "a Parquet file" if head.startswith(_PARQUET) else "an Arrow file"
     try:
@@ -74,12 +75,12 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
 
 
 def _mapped(file: str) -> Any:
-    """The bytes of a file, whatever its name: pyarrow takes texts for names that are UTF-8."""
+    """Return the bytes of a file, whatever its name: pyarrow takes texts for names that are UTF-8."""
     return import_module("pyarrow").memory_map(os.fsencode(file))
 
 
 def _batches(head: bytes, file: str) -> Iterator[tuple[list[str], list[dict[str, Any]]]]:
-    """Names of the columns and some rows at a time."""
+    """Yield names of the columns and some rows at a time."""
     if head.startswith(_PARQUET):
         with _mapped(file) as mapped, import_module("pyarrow.parquet").ParquetFile(mapped) as source:
             for batch in source.iter_batches(batch_size=_ROWS):
@@ -100,7 +101,7 @@ def _names(batch: Any) -> list[str]:
 
 
 def block_records(source: Any, facts: BlockFacts, path: str) -> Iterator[RawRecord]:
-    """The conversations of a Parquet file that is open; the number of their first row stands for a line."""
+    """Yield the conversations of a Parquet file that is open; the number of their first row stands for a line."""
     if not source.schema_arrow.equals(block_schema(need_parquet())):
         raise KvtoolError(
             "a block trace with other columns than kvtool writes",
@@ -131,7 +132,7 @@ def _rows(source: Any) -> Iterator[BlockRow]:
 
 
 def _lists(column: Any) -> list[list[int] | None]:
-    """A column of lists, whose numbers are made some at a time."""
+    """Return a column of lists, whose numbers are made some at a time."""
     ids = column.values.to_numpy(zero_copy_only=False).tolist()
     offsets = column.offsets.to_pylist()
     there = column.is_valid().to_pylist()
@@ -139,7 +140,7 @@ def _lists(column: Any) -> list[list[int] | None]:
 
 
 def read(record: Record) -> Reading:
-    """The requests of a conversation."""
+    """Return the requests of a conversation."""
     size = record.count("block_size", least=1)
     rows = [_checked(record, each, size) for each in record.list_of(FIELD)]
     first = rows[0]
@@ -148,7 +149,7 @@ def read(record: Record) -> Reading:
 
 
 def _checked(record: Record, cells: list[Any], size: int) -> BlockRow:
-    """A row whose lengths go together."""
+    """Return a row whose lengths go together."""
     row = BlockRow._make(cells)
     if row.status is not None and row.status >= 400:
         return row._replace(input_length=0, hash_ids=[], answer_ids=[])

@@ -88,7 +88,7 @@ _BODY = frozenset(("messages", "contents", "prompt", "input", "instructions", "i
 
 
 class _CsvReader(Protocol):
-    """What `csv.reader` gives."""
+    """The reader that `csv.reader` returns."""
 
     @property
     def line_num(self) -> int: ...
@@ -96,7 +96,7 @@ class _CsvReader(Protocol):
 
 
 def begins(head: bytes, path: str) -> bool:
-    """Whether a file is a table: by its name, or by a header line of which a column holds prompts."""
+    """Return whether a file is a table: by its name, or by a header line of which a column holds prompts."""
     name = uncompressed(path.lower())
     if name.endswith(_SUFFIXES):
         return head.lstrip()[:1] not in (b"[", b"{")
@@ -105,7 +105,7 @@ def begins(head: bytes, path: str) -> bool:
 
 
 def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRecord]:
-    """The rows of a table. KvtoolError where no column holds prompts, or it is no text."""
+    """Yield the rows of a table. KvtoolError where no column holds prompts, or it is no text."""
     refuse_binary(reader, path)
     names, delimiter = _header(reader.peek(1 << 16))
     if not holds_prompts(names):
@@ -141,12 +141,12 @@ class _Lines:
             yield line
 
     def end_row(self) -> None:
-        """What comes is of the next row."""
+        """Begin the next row."""
         self._size = 0
 
 
 def _rows(rows: _CsvReader, lines: _Lines, names: list[str], path: str) -> Iterator[RawRecord]:
-    """Each row behind the header, with the line on which it begins."""
+    """Yield each row behind the header, with the line on which it begins."""
     header = True
     while True:
         line = rows.line_num + 1
@@ -176,7 +176,7 @@ def _rows(rows: _CsvReader, lines: _Lines, names: list[str], path: str) -> Itera
 
 
 def _header(head: bytes) -> tuple[list[str], str]:
-    """The names of the columns and what stands between them."""
+    """Return the names of the columns and what stands between them."""
     text = head.decode("utf-8-sig", errors="replace").lstrip("\r\n")
     best: tuple[list[str], str] = ([], ",")
     for delimiter in _DELIMITERS:
@@ -193,7 +193,7 @@ def _header(head: bytes) -> tuple[list[str], str]:
 
 
 def column_name(name: str) -> str:
-    """A column's name as logs write it: `Session ID` is `session_id`."""
+    """Return a column's name as logs write it: `Session ID` is `session_id`."""
     name = name.strip().lstrip("\ufeff")
     if " " in name or "-" in name or name[:1].isupper():
         name = re.sub(r"[\s-]+", "_", name.lower())
@@ -201,12 +201,12 @@ def column_name(name: str) -> str:
 
 
 def holds_prompts(names: list[str]) -> bool:
-    """Whether one of these columns may hold what was asked."""
+    """Return whether one of these columns may hold what was asked."""
     return any(name in PROMPT_COLUMNS or _parts(name)[-1] in PROMPT_COLUMNS for name in names)
 
 
 def record_of(names: list[str], cells: list[Any]) -> Fields:
-    """The record of a row; what its cells do not say is not in it."""
+    """Return the record of a row; what its cells do not say is not in it."""
     record: Fields = {}
     for name, cell in zip(names, cells, strict=False):
         value = _said(name, cell)
@@ -233,7 +233,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _said(name: str, cell: Any) -> Any:
-    """What a cell says; None for nothing."""
+    """Return the value of a cell; None for an empty one."""
     if not isinstance(cell, str):
         return _plain(cell)
     if name in _TEXTS:
@@ -250,7 +250,7 @@ def _said(name: str, cell: Any) -> Any:
 
 
 def _parsed(cell: str) -> Any:
-    """JSON in a cell, or a list or object as Python writes it; None where it is neither."""
+    """Return JSON in a cell, or a list or object as Python writes it; None where it is neither."""
     parsed = parsed_text(cell)
     if parsed is not None or not cell.lstrip().startswith(("[{'", '[{"', "{'", '{"')):
         return parsed
@@ -266,7 +266,7 @@ def _says_messages(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a column of some type as one of JSON; what is not there at all is left out."""
+    """Return a value of a column of some type as one of JSON; what is not there at all is left out."""
     match value:
         case float():
             return value if math.isfinite(value) else None

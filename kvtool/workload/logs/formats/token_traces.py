@@ -25,7 +25,7 @@ TOKEN_FIELDS = ("token_ids", "prompt_token_ids", "input_tok_ids", "input_ids")
 
 
 def token_ids(record: Record) -> Turns:
-    """Token ids of the prompt, and of the answer where they are there (LLMServingSim, vLLM's logs)."""
+    """Return token ids of the prompt, and of the answer where they are there (LLMServingSim, vLLM's logs)."""
     name, value = record.required(*TOKEN_FIELDS)
     ids = ids_of(record, value, name)
     if not len(ids):
@@ -37,12 +37,13 @@ def token_ids(record: Record) -> Turns:
 
 
 def mooncake(record: Record) -> Turns:
-    """A request of a Mooncake trace; its block size is not in the file."""
+    """Return a request of a Mooncake trace; its block size is not in the file."""
     return [_hashed(record, record.where.block_size, "ms")]
 
 
 def plain_mooncake(fields: Any, written: tuple[str, int, int], label: str, group: str, block_size: int) -> Turn | None:
-    """The turn that `mooncake` makes of a record with its usual fields and no others; None for anything to be looked at twice."""
+    """Return the turn that `mooncake` makes of a record with its usual fields and no others; None for anything to be looked at
+    twice."""
     if type(fields) is not dict or fields.keys() != _PLAIN:
         return None
     ids, length, answer, time = _plain_fields(fields)
@@ -62,14 +63,14 @@ def plain_mooncake(fields: Any, written: tuple[str, int, int], label: str, group
 
 
 def plain_time(fields: Any) -> float | None:
-    """When a request arrived whose record has the usual fields of `mooncake` and no others; None: it is to be looked at."""
+    """Return when a request arrived whose record has the usual fields of `mooncake` and no others; None: it is to be looked at."""
     if type(fields) is not dict or fields.keys() != _PLAIN:
         return None
     return seconds(fields["timestamp"], "ms")
 
 
 def time_in_line(data: bytes) -> float | None:
-    """The same, without parsing: the line has just four keys, and no texts, which have quotes, too."""
+    """Return the same, without parsing: the line has just four keys, and no texts, which have quotes, too."""
     if data.count(b'"') != 2 * len(_PLAIN):
         return None
     found = _TIMESTAMP.search(data)
@@ -77,12 +78,12 @@ def time_in_line(data: bytes) -> float | None:
 
 
 def bailian(record: Record) -> Turns:
-    """A request of a Bailian trace: like Mooncake's, in blocks of 16 and with times in seconds."""
+    """Return a request of a Bailian trace: like Mooncake's, in blocks of 16 and with times in seconds."""
     return [_hashed(record, BAILIAN_BLOCK, "s")]
 
 
 def lmcache_lookups(record: Record) -> Turns:
-    """A line of LMCache's lookup log: hashes of the chunks of a prompt."""
+    """Return a line of LMCache's lookup log: hashes of the chunks of a prompt."""
     hashes: list[int] = []
     for i, value in enumerate(record.list_of("chunk_hashes")):
         try:
@@ -95,7 +96,7 @@ def lmcache_lookups(record: Record) -> Turns:
 
 
 def weka(record: Record) -> Turns:
-    """A session of kv-cache-tester (Weka): its requests and those of its sub-agents, in the order of their times."""
+    """Return a session of kv-cache-tester (Weka): its requests and those of its sub-agents, in the order of their times."""
     size = record.count("block_size", least=1)
     local = record.fields.get("hash_id_scope", "local") != "global"
     found = _weka_requests(record, record.list_of("requests"), ("requests",), size, local)
@@ -113,7 +114,7 @@ def weka(record: Record) -> Turns:
 
 
 def ids_of(record: Record, value: Any, *path: str | int) -> Ids:
-    """A list of token ids as an array."""
+    """Return a list of token ids as an array."""
     name = "".join(f"[{step}]" if isinstance(step, int) else step for step in path)
     try:
         ids = np.array(value if isinstance(value, list) else None)
@@ -149,7 +150,7 @@ def _hash_ids(record: Record, ids: list[Any], *path: str | int) -> list[int]:
 
 
 def _covered(record: Record, prompt: HashedPrompt, length: str, hashes: str, *path: str | int) -> HashedPrompt:
-    """Refuses ids that do not fit the length. The last block may be partial, and some traces leave it out."""
+    """Refuse ids that do not fit the length. The last block may be partial, and some traces leave it out."""
     size = prompt.block_size
     if (len(prompt.hash_ids) - 1) * size < prompt.num_tokens < (len(prompt.hash_ids) + 1) * size:
         return prompt

@@ -28,7 +28,7 @@ class FieldPath:
     steps: tuple[str | int, ...]
 
     def value(self, record: object) -> object:
-        """What stands there; None where nothing does."""
+        """Return the value at the path; None where there is none."""
         if isinstance(record, dict) and self.text in record:
             return record[self.text]
         for step in self.steps:
@@ -42,7 +42,7 @@ class FieldPath:
 
 
 def parse_fields(text: str, flag: str) -> tuple[FieldPath, ...]:
-    """The paths in a text, between commas; KvtoolError, which names `flag`, for what is none."""
+    """Return the paths in a text, between commas; KvtoolError, which names `flag`, for what is none."""
     if len(text) > _LONGEST:
         raise KvtoolError(f"{flag} has more than {_LONGEST} characters", hint=_FORM)
     paths: list[FieldPath] = []
@@ -82,7 +82,7 @@ def _parsed(text: str, flag: str) -> FieldPath:
 
 
 def fields_of(record: object) -> Iterator[str]:
-    """The paths to the texts, numbers and truth values of a record, without those in lists."""
+    """Yield the paths to the texts, numbers and truth values of a record, without those in lists."""
     listed = 0
     waiting: list[tuple[str, object, int]] = [("", record, 0)]
     while waiting and listed < _MOST_LISTED:

@@ -56,11 +56,11 @@ class Division(Protocol):
     """One pass's division of requests into groups; it goes by what it has seen so far in this pass."""
 
     def group_of(self, entry: LogEntry) -> str:
-        """The name of the group of a record's requests."""
+        """Return the name of the group of a record's requests."""
         ...
 
     def notes(self) -> list[str]:
-        """How groups were made, and what did not fit, for the head of a report."""
+        """Return how groups were made, and what did not fit, for the head of a report."""
         ...
 
 
@@ -69,7 +69,7 @@ class Grouping(Protocol):
 
     @property
     def values(self) -> bool:
-        """Whether it looks at the JSON values of records."""
+        """Return whether it looks at the JSON values of records."""
         ...
 
     def begin(self) -> Division: ...
@@ -261,7 +261,7 @@ class _PromptDivision:
 
 
 def name_of_value(text: str) -> str:
-    """A value as the name of a group: on one line, without characters that nobody sees, and not too long.
+    """Return a value as the name of a group: on one line, without characters that nobody sees, and not too long.
 
     What is shortened ends with a hash of all of it, so that two values never have one name by that.
     """
@@ -284,7 +284,7 @@ def _shown(text: str) -> str:
 
 
 def _leads_to_prompt(path: FieldPath) -> bool:
-    """Whether a field is a part of prompts or answers."""
+    """Return whether a field is a part of prompts or answers."""
     return any(step in _PROMPT_FIELDS for step in path.steps)
 
 
@@ -296,14 +296,14 @@ class TenantField:
     """Takes a tenant from each record of one pass; a record without the field has none, whatever else it names."""
 
     def __init__(self, path: str) -> None:
-        """Raises KvtoolError for what is no path."""
+        """Raise KvtoolError for what is no path."""
         self.path = path
         self._way = way_of(path, FLAG)
         self._fields: dict[str, None] = {}
         self._there = self._without = 0
 
     def tenant_of(self, value: object) -> str | None:
-        """Of a record's JSON value."""
+        """Return the tenant of a record's JSON value."""
         tenant = names_of([self._way.value(value)])
         if tenant is not None:
             self._there += 1
@@ -314,7 +314,7 @@ class TenantField:
         return tenant
 
     def check(self) -> None:
-        """After a pass: KvtoolError where no record had the field."""
+        """Raise KvtoolError after a pass where no record had the field."""
         if self._there or not self._without:
             return
         known = list(self._fields)
@@ -327,7 +327,7 @@ class TenantField:
         )
 
     def notes(self) -> list[str]:
-        """What did not fit, for the head of a report."""
+        """Return notes on records without the field, for the head of a report."""
         if not self._there or not self._without:
             return []
         return [f"{plural(self._without, 'record')} without `{_shown_field(self.path)}`: nobody's"]

@@ -1,4 +1,4 @@
-"""What formats have in common: a request made of messages, or a body of some API, and what its tool tells around it."""
+"""Readers that formats share: a request made of messages, or a body of an API, with the fields that a tool writes around it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "stat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What stands around a request; None: nothing is said there, and what the request itself says counts.
+    """Fields around a request; None: not given, and the request's own field counts.
 
     Times are seconds since 1970. `identity` is the id of the call itself, such as that of its span or of its answer.
     """
@@ -49,7 +49,7 @@ class Around:
     stored: tuple[StoredContent, ...] | None = None
 
     def put_on(self, reading: Reading) -> Reading:
-        """The same with what is said around it. Times are of the first turn, counts of the only one."""
+        """Return the same with what is said around it. Times are of the first turn, counts of the only one."""
         if isinstance(reading, LeftOut | Several):
             return reading
         found = reading if isinstance(reading, FoundCall) else FoundCall(reading)
@@ -64,7 +64,7 @@ class Around:
 
     @property
     def call(self) -> Call:
-        """What it says of a call by itself."""
+        """Return the call of these fields alone."""
         return self._call(NO_CALL, alone=True)
 
     def _put(self, turn: Turn, *, alone: bool) -> Turn:
@@ -102,7 +102,7 @@ class _Said:
 
 
 def request(record: Record, fields: dict[str, Any], around: Around) -> FoundCall:
-    """The one request of what was made of a record: a body of the chat API, perhaps with its answer in `response`."""
+    """Return the one request of what was made of a record: a body of the chat API, perhaps with its answer in `response`."""
     made = Record(fields, record.where, record.pointer, record.around, in_text=True)
     turns = requests_of(made, messages_of(made, made.list_of("messages"), "messages"), single=True)
     found = around.put_on(turns)
@@ -111,7 +111,7 @@ def request(record: Record, fields: dict[str, Any], around: Around) -> FoundCall
 
 
 def prompt(record: Record, text: str, around: Around) -> FoundCall:
-    """The one request that is a text."""
+    """Return the one request that is a text."""
     made = Record({}, record.where, record.pointer, (), in_text=True)
     found = around.put_on([made.turn(text=made.text(text, part="prompt"))])
     assert isinstance(found, FoundCall)
@@ -119,7 +119,7 @@ def prompt(record: Record, text: str, around: Around) -> FoundCall:
 
 
 def body(record: Record, around: Around) -> Reading | None:
-    """The request of an object that is the body of some API, or holds one; None where it is none."""
+    """Return the request of an object that is the body of some API, or holds one; None where it is none."""
     from kvtool.workload.logs.records.records import read_inner
 
     reading = read_inner(record)
@@ -129,7 +129,7 @@ def body(record: Record, around: Around) -> Reading | None:
 def call_from(
     record: Record, value: Any, around: Around, *, answer: Any = None, beside: dict[str, Any] | None = None
 ) -> FoundCall | None:
-    """The one request that a value is, in whatever form: a body of an API, messages, JSON of these in a text, or a text.
+    """Return the one request that a value is, in whatever form: a body of an API, messages, JSON of these in a text, or a text.
 
     `answer` is what came of it, `beside` what else a body of the chat API would say (`tools`, `tool_choice`). None: it holds none.
     """
@@ -155,7 +155,7 @@ def call_from(
 
 
 def _answered(fields: dict[str, Any], answer: Any) -> dict[str, Any]:
-    """With the answer where a body has it beside itself; a message becomes the choice that it was."""
+    """Add the answer where a body has it beside itself; a message becomes the choice that it was."""
     if isinstance(answer, str):
         answer = parsed_text(answer) or answer
     if isinstance(answer, dict) and not _OF_ANSWERS.isdisjoint(answer) and "role" not in answer:
@@ -171,7 +171,7 @@ def _answered(fields: dict[str, Any], answer: Any) -> dict[str, Any]:
 def found_at(
     record: Record, prompt: Any, *path: str | int, around: Around, tools: Any = None, answer: str | None = None
 ) -> FoundCall:
-    """The call of a prompt at `path`: a text, or a list of messages, which may be JSON in a text."""
+    """Return the call of a prompt at `path`: a text, or a list of messages, which may be JSON in a text."""
     if isinstance(prompt, str):
         parsed = parsed_text(prompt)
         if isinstance(parsed, dict) and isinstance(parsed.get("messages"), list):
@@ -196,7 +196,7 @@ def found_at(
 def found_call(
     record: Record, messages: list[Message], *, around: Around, tools: Any = None, answer: str | None = None
 ) -> FoundCall:
-    """The call of messages that were read."""
+    """Return the call of messages that were read."""
     made = tools_of(replace(record, fields={"tools": tools})) if isinstance(tools, list) and tools else None
     parts = parts_not_counted(messages)
     texts = texts_of(messages)

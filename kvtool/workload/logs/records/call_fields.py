@@ -1,4 +1,4 @@
-"""What a record says of its call beside the prompt: model, for whom, how it was asked, what the server reported.
+"""The call of a record beside its prompt: model, tenant, settings, and what the server reported.
 
 The names are those of many loggers; the first one that is there counts, in the request itself, then around it, then in the answer.
 """
@@ -112,7 +112,7 @@ def call_of(
     incomplete: str | None = None,
     counts: bool = True,
 ) -> Call:
-    """The call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
+    """Return the call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
     said = _said(record)
     blocks = isinstance(record.fields.get("system"), list)
     if not (said or uncounted or images or incomplete or blocks):
@@ -140,7 +140,7 @@ def call_of(
 
 
 def _said(record: Record) -> dict[str, Any]:
-    """What a record says of these things, the innermost first."""
+    """Return the fields of a record on its call, the innermost first."""
     said: dict[str, Any] = {}
     for fields in (*reversed(record.around), record.fields):
         for name in _TOLD.intersection(fields):
@@ -161,19 +161,19 @@ def _time(said: dict[str, Any], names: Sequence[str]) -> float | None:
 
 
 def sampled_of(record: Record) -> Ids | None:
-    """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
+    """Return the token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
     return sampled_in(_first_choice(answer_object(record)[0]))
 
 
 def sampled_in(choice: Mapping[str, Any]) -> Ids | None:
-    """The token ids of one answer."""
+    """Return the token ids of one answer."""
     ids = choice.get("token_ids")
     whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
     return np.asarray(ids, dtype=np.int32) if ids and whole else None
 
 
 def choices_of(record: Record) -> dict[int, dict[str, Any]]:
-    """The answers beside a request by their `index`."""
+    """Return the answers beside a request by their `index`."""
     choices = answer_object(record)[0].get("choices")
     found: dict[int, dict[str, Any]] = {}
     for at, choice in enumerate(choices if isinstance(choices, list) else ()):
@@ -200,7 +200,7 @@ def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]]:
-    """The object of an API's answer beside the request, and the way to it; an empty one where there is none."""
+    """Return the object of an API's answer beside the request, and the way to it; an empty one where there is none."""
     value, at = record.found(*RESPONSES)
     for name in ("body", "response", "raw"):
         if isinstance(value, dict) and isinstance(inner := answer_in(value.get(name)), dict):
@@ -238,12 +238,12 @@ def _is_answer(value: str | dict[str, Any] | list[Any]) -> bool:
 
 
 def _named_cache(value: Any) -> str | None:
-    """The name of an explicit cache, by itself or in the object of it."""
+    """Return the name of an explicit cache, by itself or in the object of it."""
     return _word(value.get("name")) if isinstance(value, dict) else _word(value)
 
 
 def _tenant_in(record: Record) -> str | None:
-    """For whom a call was made, where only its metadata say."""
+    """Return the tenant of a call, where only its metadata name it."""
     for fields in (record.fields, *record.around):
         for name in _METADATA:
             inner = fields.get(name)
@@ -255,7 +255,7 @@ def _tenant_in(record: Record) -> str | None:
 
 
 def usage_in(answer: tuple[dict[str, Any], tuple[str | int, ...]]) -> Usage | None:
-    """What the object of an answer says of its tokens, with the way to it."""
+    """Return the tokens in the object of an answer, with their path."""
     return usage_in_answer(*answer)
 
 
@@ -287,7 +287,7 @@ def _header(record: Record, wanted: str) -> str | None:
 
 
 def http_status(value: object) -> int | None:
-    """A status of HTTP; None for a value that is none."""
+    """Return a status of HTTP; None for a value that is none."""
     return whole_number(value, most=_MOST_STATUS - 1)
 
 
@@ -329,12 +329,12 @@ def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:
 
 
 def decimal_of(value: object) -> Decimal | None:
-    """An amount of dollars, as it is written."""
+    """Return an amount of dollars, as it is written."""
     return exact_number(value, in_text=True)
 
 
 def _compared(value: object) -> str | None:
-    """JSON with sorted keys, or a digest of it."""
+    """Return JSON with sorted keys, or a digest of it."""
     if value is None or value == {}:
         return None
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -344,19 +344,19 @@ def _compared(value: object) -> str | None:
 
 
 def _word(value: object) -> str | None:
-    """A name: a text or a whole number."""
+    """Return a name: a text or a whole number."""
     if isinstance(value, str):
         return str.__str__(value) if value.strip() else None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def names_of(values: Sequence[object]) -> str | None:
-    """The first of some values that is a name."""
+    """Return the first of some values that is a name."""
     return next((word for value in values if (word := _word(value)) is not None), None)
 
 
 def left_out_of(record: Record) -> LeftOut | None:
-    """Why a request is no traffic; None: it is."""
+    """Return why a request is no traffic; None: it is."""
     if _EITHER.isdisjoint(record.fields) and all(_EITHER.isdisjoint(each) for each in record.around):
         return None
     if has_failed(record):
@@ -366,7 +366,7 @@ def left_out_of(record: Record) -> LeftOut | None:
 
 
 def has_failed(record: Record) -> bool:
-    """Whether the server refused the request, or never answered it."""
+    """Return whether the server refused the request, or never answered it."""
     answer = record.found(*RESPONSES)[0]
     answer = answer if isinstance(answer, dict) else {}
     if any(_refused(record.first(name)) for name in _FAIL_STATUSES) or any(
@@ -383,7 +383,7 @@ def has_failed(record: Record) -> bool:
 
 
 def _refused(status: Any) -> bool:
-    """Whether it is a status of HTTP that says so."""
+    """Return whether it is a status of HTTP that says so."""
     return whole_number(status, least=400, most=599, in_text=True) is not None
 
 

@@ -49,9 +49,8 @@ def requests_of(
     uncounted: Counter[str] | None = None,
     incomplete: str | None = None,
 ) -> Turns:
-    """One request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
-    `single` one. `uncounted` are parts that did
-    not become messages, `incomplete` says why some are missing."""
+    """Return one request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
+    `single` one. `uncounted` are parts that did not become messages, `incomplete` says why some are missing."""
     if not messages:
         raise record.error("the list of messages is empty")
     tools = tools_of(record)
@@ -82,13 +81,14 @@ def requests_of(
 
 
 def _is_unanswered(record: Record) -> bool:
-    """Whether a record is a request without its answer: then its messages are the prompt, even if the assistant's comes last."""
+    """Return whether a record is a request without its answer: then its messages are the prompt, even if the assistant's comes
+    last."""
     asks = not _ASKS.isdisjoint(record.fields) or (bool(record.pointer) and record.pointer[-1] in _BODIES)
     return asks and call_of(record).usage is None
 
 
 class _AnswerCalls:
-    """What the record of a conversation says of the call behind each answer; counts for the whole of it are of none of them."""
+    """Calls of each answer in the record of a conversation; counts for the whole of it are of none of them."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class _AnswerCalls:
 
 
 def _told_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:
-    """Usage and model that a message of a conversation says, itself or in what its program keeps in `extra`."""
+    """Return usage and model that a message of a conversation says, itself or in what its program keeps in `extra`."""
     extra = message.get("extra")
     response = extra.get("response") if isinstance(extra, dict) else None
     usage, model = None, None
@@ -130,7 +130,7 @@ def _told_in(record: Record, message: Message) -> tuple[Usage | None, str | None
 
 
 def _way_to(record: Record, fields: dict[str, Any]) -> tuple[str | int, ...]:
-    """The way to the message of a list of the record that holds the usage of these fields."""
+    """Return the way to the message of a list of the record that holds the usage of these fields."""
     for name, value in record.fields.items():
         for at, item in enumerate(value if isinstance(value, list) else []):
             extra = item.get("extra") if isinstance(item, dict) else None
@@ -149,7 +149,7 @@ def told_call(
     *,
     counts: bool = True,
 ) -> Call:
-    """What the record says of its call, with what of the prompt is not text and whether some of it is missing."""
+    """Return the call of a record, with the parts of the prompt that are not text and the reason why some are missing."""
     parts = parts_not_counted(messages)
     if uncounted:
         parts.update(uncounted)
@@ -164,7 +164,7 @@ def told_call(
 
 
 def messages_of(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:
-    """The list of messages at `path`, with its texts traced; `items` are those from number `first` on."""
+    """Return the list of messages at `path`, with its texts traced; `items` are those from number `first` on."""
     label = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
     return [
         message
@@ -174,7 +174,7 @@ def messages_of(record: Record, items: list[Any], *path: str | int, first: int =
 
 
 def message_at(record: Record, item: Any, label: str, *path: str | int) -> list[Message]:
-    """The message at `path`, with its texts traced; several where it also holds what tools gave."""
+    """Return the message at `path`, with its texts traced; several where it also holds what tools gave."""
     if not isinstance(item, dict):
         raise record.error(f"{label} must be a message object, not {kind(item)}", *path)
     role = item.get("role")
@@ -188,7 +188,7 @@ def message_at(record: Record, item: Any, label: str, *path: str | int) -> list[
 
 
 def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: str) -> Any:
-    """The content of a message: text, or a list of parts whose texts are traced, or None."""
+    """Return the content of a message: text, or a list of parts whose texts are traced, or None."""
     if value is None:
         return None
     if not isinstance(value, list):
@@ -214,7 +214,8 @@ def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: st
 
 
 def without_anthropic_blocks(message: Message) -> list[Message]:
-    """The message with Anthropic's tool blocks in the form that chat templates know: `tool_calls`, and messages of a tool."""
+    """Return the message with Anthropic's tool blocks in the form that chat templates know: `tool_calls`, and messages of a
+    tool."""
     kinds = {part.get("type") for part in message["content"]}
     if not kinds & {"tool_use", "tool_result", "thinking", "redacted_thinking"}:
         return [message]
@@ -241,7 +242,7 @@ def without_anthropic_blocks(message: Message) -> list[Message]:
 
 
 def tools_of(record: Record) -> list[Any] | None:
-    """The tools in the form of OpenAI's chat API, which chat templates expect."""
+    """Return the tools in the form of OpenAI's chat API, which chat templates expect."""
     name = next((name for name in ("tools", "functions", "function") if record.fields.get(name) is not None), None)
     if name is None:
         return _tools_beside(record)
@@ -265,12 +266,12 @@ def tools_of(record: Record) -> list[Any] | None:
 
 
 def _mark_of(block: dict[str, Any]) -> dict[str, Any]:
-    """The mark for a provider's cache that a block of Anthropic's carries."""
+    """Return the mark for a provider's cache that a block of Anthropic's carries."""
     return {"cache_control": block["cache_control"]} if block.get("cache_control") else {}
 
 
 def _tools_beside(record: Record) -> list[Any] | None:
-    """Tools that stand among the other arguments of a call, as loggers of client libraries write them."""
+    """Return tools that stand among the other arguments of a call, as loggers of client libraries write them."""
     for name in _ARGUMENTS:
         if isinstance(record.fields.get(name), dict | str):
             beside = record.inner(name)
@@ -280,7 +281,7 @@ def _tools_beside(record: Record) -> list[Any] | None:
 
 
 def answer_of(value: Any) -> tuple[str | None, int | None]:
-    """Text and length in tokens of a response of any of the chat APIs; None where it does not tell."""
+    """Return text and length in tokens of a response of any of the chat APIs; None where it does not tell."""
     if isinstance(value, str):
         return value, None
     if not isinstance(value, dict):
@@ -295,7 +296,7 @@ def answer_of(value: Any) -> tuple[str | None, int | None]:
 
 
 def answers_of(record: Record, count: int, echoed: str | None = "") -> list[Sampled]:
-    """The answers beside a request, one for each of the `count` requests that an engine makes of it.
+    """Return the answers beside a request, one for each of the `count` requests that an engine makes of it.
 
     `echoed` is what each text repeats of its prompt; None where that is not known.
     """

@@ -33,7 +33,7 @@ class Way:
     """Between the `[]`; None: nothing stands there."""
 
     def value(self, record: object) -> Any:
-        """What stands there; None where nothing does."""
+        """Return the value at the path; None where there is none."""
         found: Any = record
         for at, part in enumerate(self.parts):
             if at:
@@ -60,7 +60,7 @@ def asked_format(text: str | None) -> RecordFormat | None:
 
 
 def mapped_format(text: str) -> RecordFormat:
-    """The format that a map describes; KvtoolError for what is none."""
+    """Return the format that a map describes; KvtoolError for what is none."""
     ways: dict[str, Way] = {}
     for piece in text.split(","):
         name, sign, path = (part.strip() for part in piece.partition("="))
@@ -84,7 +84,7 @@ def mapped_format(text: str) -> RecordFormat:
 
 
 def way_of(path: str, flag: str = FLAG) -> Way:
-    """The way that a path describes; KvtoolError, which names `flag`, for what is none."""
+    """Return the way that a path describes; KvtoolError, which names `flag`, for what is none."""
     if not path.replace("[]", "").strip("."):
         raise KvtoolError(f"{flag} names no field: `{path}`", hint="a path is written like meta.customer or tags[0]")
     parts = [part.strip(".") for part in path.split("[]")]
@@ -92,7 +92,7 @@ def way_of(path: str, flag: str = FLAG) -> Way:
 
 
 def _read(record: Record, ways: Mapping[str, Way]) -> Reading:
-    """The request of a record."""
+    """Return the request of a record."""
 
     def at(name: str) -> Any:
         return ways[name].value(record.fields) if name in ways else None
@@ -121,7 +121,7 @@ def _read(record: Record, ways: Mapping[str, Way]) -> Reading:
 
 
 def _stepped(path: FieldPath, value: object) -> Any:
-    """What stands at a path, through texts that are JSON, too."""
+    """Return the value at a path, also inside texts that are JSON."""
     if isinstance(value, dict) and path.text in value:
         return value[path.text]
     for step in path.steps:

@@ -25,8 +25,8 @@ class Turns(Protocol):
 
 
 class LeftOut(NamedTuple):
-    """What is in a log and is no call of a model, or none that was answered. `kind` is a noun in the singular, or a participle: it
-    stands behind a number (`4 retriever spans`, `1 failed`), and never holds what somebody wrote into a prompt."""
+    """Something in a log that is no call of a model, or none that was answered. `kind` is a noun in the singular, or a participle:
+    it comes after a number (`4 retriever spans`, `1 failed`), and never holds what somebody wrote into a prompt."""
 
     kind: str
     number: int = 1
@@ -39,14 +39,14 @@ class LeftOut(NamedTuple):
 
 
 def sort_of(kind: str) -> str:
-    """What things of a kind are counted as: `other spans` for spans of every kind, else the kind in the plural."""
+    """Return the heading under which a kind is counted: `other spans` for spans of every kind, else the kind in the plural."""
     if _SPAN.search(kind):
         return "other spans"
     return in_plural(kind)
 
 
 def in_plural(kind: str) -> str:
-    """A kind of what is left out, said of several (`calls without a prompt`); a participle stays as it is."""
+    """Return a kind of what is left out, said of several (`calls without a prompt`); a participle stays as it is."""
     if kind.endswith("ed"):
         return kind
     found = _QUALIFIED.search(kind)
@@ -78,7 +78,7 @@ Reading = Turns | FoundCall | LeftOut | Several
 
 
 def collected(reading: Reading) -> Several:
-    """All that a reader found, as a list."""
+    """Return all that a reader found, as a list."""
     if isinstance(reading, Several):
         return reading
     if isinstance(reading, LeftOut | FoundCall):
@@ -87,11 +87,11 @@ def collected(reading: Reading) -> Several:
 
 
 class FileState(Protocol):
-    """What a format knows of a file while its records come one after another, always in the order of the file."""
+    """State of a format while the records of a file come one after another, always in the order of the file."""
 
     def read(self, record: Record) -> Reading: ...
     def end(self) -> Reading:
-        """What is still to be told behind the last record."""
+        """Return what is left after the last record."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a record of a log holds: which format it has, the requests that are made of it, and what an order of them needs."""
+"""Contents of a record of a log: its format, its requests, and what an order of them needs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def read_record(
     states: dict[str, FileState] | None = None,
     around: Fields | None = None,
 ) -> tuple[str, Several]:
-    """The name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises RecordError."""
+    """Return the name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises
+    RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
         name, reader = list_format(where.path)
         return name, Several([FoundCall(reader(Record({}, where), value))])
@@ -113,8 +114,8 @@ def look_at(
     states: dict[str, FileState],
     around: Fields | None = None,
 ) -> Look:
-    """What a record holds, as far as an order needs it (None: no call); the ids that others may ask for it by; whether it must be
-    read in the order of its file. Raises RecordError."""
+    """Return the contents of a record, as far as an order needs them (None: no call); the ids that others may ask for it by;
+    whether it must be read in the order of its file. Raises RecordError."""
     if not isinstance(value, dict):
         _, items = read_record(value, where, format_, states, around)
         return calls_seen(items), [], False
@@ -139,12 +140,12 @@ def _whole(value: Fields, where: Where, around: Fields | None) -> Record:
 
 
 def calls_seen(items: Several) -> list[SeenCall | None]:
-    """What an order needs of all that was found; None where that is no call."""
+    """Return what an order needs of all items; None where one is no call."""
     return [None if isinstance(item, LeftOut) else SeenCall(item.turns[0].arrival, item.identity) for item in items]
 
 
 def identity_of(record: Record) -> tuple[str | None, bool]:
-    """What a call is called wherever it is logged: the id of its answer; else one that may also be that of something else."""
+    """Return the id of a call wherever it is logged: the id of its answer; else one that may also be that of something else."""
     answer = answer_object(record)[0]
     own = answer.get("id") or answer.get("responseId")
     if isinstance(own, str) and own:
@@ -154,12 +155,12 @@ def identity_of(record: Record) -> tuple[str | None, bool]:
 
 
 def is_known(value: Any) -> bool:
-    """Whether some format has such records."""
+    """Return whether some format has such records."""
     return isinstance(value, dict) and _found(Record(value, _NOWHERE), None) is not None
 
 
 def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Record:
-    """The object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
+    """Return the object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
     whole = _whole(value if isinstance(value, dict) else {}, where, around)
     try:
         held = _held(whole, None)
@@ -171,13 +172,13 @@ def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Reco
 
 
 def read_inner(record: Record) -> Reading | None:
-    """What an object inside a record holds, where it is a body of some API, or has one; None where it is none."""
+    """Return the contents of an object inside a record that is a body of an API, or has one; None where it is none."""
     found = _found(record, None)
     return None if found is None else found[1].read(found[0], {})
 
 
 def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
-    """Whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
+    """Return whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
     if path == ("log", "entries"):  # of a HAR
         return True
     [name, *inner] = path
@@ -187,7 +188,8 @@ def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
 
 
 def _held(record: Record, format_: RecordFormat | None) -> list[tuple[Record, RecordFormat]]:
-    """The objects of a record that hold prompts, with their formats: the record itself, one inside it, or those of a list in it."""
+    """Return the objects of a record that hold prompts, with their formats: the record itself, one inside it, or those of a list
+    in it."""
     found = _found(record, format_)
     if found is not None:
         return [found]
@@ -209,7 +211,7 @@ def _held(record: Record, format_: RecordFormat | None) -> list[tuple[Record, Re
 
 
 def _found(record: Record, format_: RecordFormat | None) -> tuple[Record, RecordFormat] | None:
-    """The object that holds the prompt, the record itself or one inside it, and its format."""
+    """Return the object that holds the prompt, the record itself or one inside it, and its format."""
     inner = record
     for _ in range(_MAX_DEPTH):
         found = format_of(inner.fields) if format_ is None else format_ if format_.fits(inner.fields) else None

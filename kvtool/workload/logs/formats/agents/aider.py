@@ -15,27 +15,27 @@ _ROLES = ("SYSTEM", "USER", "ASSISTANT", "TOOL", "DEVELOPER")
 
 
 def chat_begins(head: bytes, path: str) -> bool:
-    """The beginning of `.aider.chat.history.md`."""
+    """Return the beginning of `.aider.chat.history.md`."""
     del path
     return head.lstrip().startswith(b"# aider chat started at")
 
 
 def log_begins(head: bytes, path: str) -> bool:
-    """The beginning of a log of what was sent."""
+    """Return the beginning of a log of what was sent."""
     del path
     start = head.lstrip()
     return start.startswith(_SENT.encode()) and b"\n" + _BETWEEN.encode() in start[:64]
 
 
 def no_prompts(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
-    """Nothing: a chat is not what was sent."""
+    """Raise: a chat is not what was sent."""
     del reader, file
     hint = "run aider with --llm-history-file FILE, and give that file"
     raise KvtoolError("a chat history of aider: it holds no prompt as it was sent", hint=hint, place=Place(path))
 
 
 def log_records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
-    """The requests of a log, with their answers, each at the line where it begins."""
+    """Yield the requests of a log, with their answers, each at the line where it begins."""
     del file
     value: dict[str, Any] | None = None
     begun, size, offset = 1, 0, 0
@@ -57,7 +57,7 @@ def log_records(reader: io.BufferedReader, file: str, path: str) -> Iterator[Raw
 
 
 def _record(value: dict[str, Any], lines: list[str], line: int, offset: int) -> RawRecord:
-    """A request of its lines: each begins with the role of its message."""
+    """Return a request of its lines: each begins with the role of its message."""
     messages: list[dict[str, Any]] = value["messages"]
     answer: list[str] | None = None
     for each in lines:

@@ -60,7 +60,7 @@ class _Answer:
             self.tools.append(part["id"])
 
     def messages(self) -> list[Message]:
-        """It as a message, or nothing where it is all thinking."""
+        """Return it as a message, or nothing where it is all thinking."""
         if self._made is None:
             made = without_anthropic_blocks({"role": "assistant", "content": list(self.parts)})
             self._made = [each for each in made if each["content"] or each.get("tool_calls")]
@@ -81,7 +81,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Held:
-    """What a session has in the tables of a file, and about how many characters its messages are."""
+    """Entries of a session in the tables of a file, and the approximate size of its messages in characters."""
 
     nodes: list[str] = field(default_factory=list)
     answers: list[tuple[str, str]] = field(default_factory=list)
@@ -108,7 +108,7 @@ class ClaudeCodeSession:
         self._size = 0
 
     def read(self, record: Record) -> Reading:
-        """The call before, where this line begins another one."""
+        """Return the call before, where this line begins another one."""
         fields = record.fields
         held, ended = self._session(str(fields.get("sessionId") or ""))
         parent = self._parent(fields)
@@ -139,13 +139,13 @@ class ClaudeCodeSession:
         return Several([*ended, *collected(found)]) if ended else found
 
     def end(self) -> Reading:
-        """The last call of each conversation."""
+        """Return the last call of each conversation."""
         still = sorted(self._open.values(), key=lambda each: each[1].last_time or 0.0)
         self._open = {}
         return Several([self._call(name, answer) for name, answer in still])
 
     def _session(self, name: str) -> tuple[_Held, list[FoundCall | LeftOut]]:
-        """What is held of the session of a line, and the last calls of agents of others that took too much and were forgotten."""
+        """Return the state of a line's session, and the last calls of agents of others that took too much and were forgotten."""
         ended: list[FoundCall | LeftOut] = []
         held = self._sessions.setdefault(name, _Held())
         self._sessions.move_to_end(name)
@@ -244,7 +244,7 @@ class ClaudeCodeSession:
         return FoundCall([turn], name or None, value=record.fields)
 
     def _prompt(self, node: _Node) -> tuple[list[Message], bool]:
-        """All messages up to a node, and whether some before them are lost."""
+        """Return all messages up to a node, and whether some before them are lost."""
         chain: list[_Node] = []
         at: _Node | None = node
         known, before, lost = self._prompts.get(node.thread, (None, [], False))
@@ -268,13 +268,13 @@ class ClaudeCodeSession:
 
 
 def _call_answered(message: Message) -> str | None:
-    """The id of the call whose result a message is."""
+    """Return the id of the call whose result a message is."""
     of = message.get("tool_call_id")
     return of if isinstance(of, str) else None
 
 
 def _length(content: Any) -> int:
-    """About how many characters a message has."""
+    """Estimate the characters of a message."""
     if isinstance(content, str):
         return len(content)
     parts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []

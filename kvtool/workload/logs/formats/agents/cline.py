@@ -26,7 +26,7 @@ Told = dict[str, Any]
 
 
 def read_history(record: Record, items: list[Any]) -> Turns:
-    """The task as a conversation, with the tokens of those answers whose request is found."""
+    """Return the task as a conversation, with the tokens of those answers whose request is found."""
     answers = [at for at, item in enumerate(items) if isinstance(item, dict) and item.get("role") == "assistant"]
     told = dict(zip(answers, _of_answers([items[at] for at in answers], _requests(record.where.path)), strict=True))
     cuts = [told[at].pop(_CUT, None) for at in answers if at]
@@ -60,13 +60,13 @@ class _Cut:
 
 
 def read_shown(record: Record) -> Reading:
-    """Nothing: what is shown belongs to the history beside it."""
+    """Return nothing: what is shown belongs to the history beside it."""
     del record
     return Several()
 
 
 def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) -> list[Told]:
-    """What is told of each answer: by the times, or in their order where as many requests were answered."""
+    """Return the facts on each answer: by the times, or in their order where as many requests were answered."""
     models: list[Told] = [{"model": name} if (name := _model(answer)) is not None else {} for answer in answers]
     times = [finite_number(answer.get("ts")) for answer in answers]
     known = [time for time, _ in requests if time is not None]
@@ -82,13 +82,14 @@ def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) 
 
 
 def _told(usage: Told) -> Told:
-    """What stands at the answer: its tokens, and what was left out of its request."""
+    """Return the fields of an answer: its tokens, and what was left out of its request."""
     cut = usage.get(_CUT)
     return {"usage": {name: count for name, count in usage.items() if name != _CUT}, **({_CUT: cut} if cut else {})}
 
 
 def _requests(path: str) -> list[tuple[float | None, Told]]:
-    """When each answered request of a task was made, and its tokens; nothing where the file is not there or is no such file."""
+    """Return when each answered request of a task was made, and its tokens; nothing where the file is not there or is no such
+    file."""
     beside = Path(path).with_name(_SHOWN)
     try:
         if not beside.is_file() or beside.stat().st_size > MAX_RECORD:
@@ -108,15 +109,15 @@ def _requests(path: str) -> list[tuple[float | None, Told]]:
 
 
 def _range(value: Any) -> tuple[int, int] | None:
-    """The first and the last message that are left out of requests. What is shown from the request on has the range that is in
-    force: it may change while the request is made."""
+    """Return the first and the last message that are left out of requests. What is shown from the request on has the range that is
+    in force: it may change while the request is made."""
     if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
         return None
     return (value[0], value[1]) if 0 < value[0] <= value[1] else None
 
 
 def _usage(told: Told) -> Told | None:
-    """Its tokens: those sent are without what was read or written. None where they are not told, or cannot be."""
+    """Return its tokens: those sent are without what was read or written. None where they are not told, or cannot be."""
     counts = [whole_number(told.get(name, 0) or 0) for name in _COUNTS]
     fresh, cached, written, output = counts
     if fresh is None or cached is None or written is None or output is None:

@@ -74,7 +74,7 @@ class CodexRollout:
         self._total: tuple[int, ...] = ()
 
     def read(self, record: Record) -> Reading:
-        """The call whose end a line tells."""
+        """Return the call whose end a line tells."""
         fields = record.fields
         payload = fields.get("payload")
         if not isinstance(payload, dict):
@@ -99,7 +99,7 @@ class CodexRollout:
         return Several()
 
     def end(self) -> Reading:
-        """The calls whose tokens nobody told."""
+        """Return the calls whose tokens nobody told."""
         return self._close()
 
     def _begin(self, meta: dict[str, Any], record: Record) -> None:
@@ -180,7 +180,7 @@ class CodexRollout:
         return self._call(whole, usage)
 
     def _close(self) -> Several:
-        """The answers of which no tokens were told, a call each."""
+        """Return the answers of which no tokens were told, a call each."""
         found = Several([self._call(answer, None) for answer in self._answers])
         self._answers, self._writing = [], False
         return found
@@ -241,7 +241,7 @@ def _counts(usage: dict[str, Any], record: Record, *path: str) -> tuple[int, ...
 
 
 def _is_said(message: Message) -> bool:
-    """Whether a user said it, and not the program in the user's name."""
+    """Return whether a user said it, and not the program in the user's name."""
     return message["role"] == "user" and not text_of(message).lstrip().startswith("<")
 
 

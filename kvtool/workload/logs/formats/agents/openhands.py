@@ -72,7 +72,7 @@ class OpenHandsEvents:
         self._sums: tuple[int, ...] = (0,) * len(_COUNTS)
 
     def read(self, record: Record) -> Reading:
-        """The call that an event ends: that of an agent's action before it."""
+        """Return the call that an event ends: that of an agent's action before it."""
         fields = record.fields
         if isinstance(fields.get("kind"), str):
             return self._read_kind(record, fields["kind"])
@@ -98,7 +98,7 @@ class OpenHandsEvents:
         return Several()
 
     def end(self) -> Reading:
-        """The last call."""
+        """Return the last call."""
         return self._close()
 
     def _read_kind(self, record: Record, kind: str) -> Reading:
@@ -188,7 +188,7 @@ class OpenHandsEvents:
         return found
 
     def _count(self, record: Record, answer: _Answer) -> None:
-        """Its tokens: as they are told for its response, or as more than was told before."""
+        """Return its tokens: as they are told for its response, or as more than was told before."""
         metrics = object_of(record.fields.get("llm_metrics"))
         each = metrics.get("token_usages")
         for at, told in enumerate(each if isinstance(each, list) else []):
@@ -258,7 +258,7 @@ class OpenHandsEvents:
 
 
 def read_run(record: Record) -> Reading:
-    """A session that is one record: a download, or a row of an evaluation."""
+    """Return a session that is one record: a download, or a row of an evaluation."""
     fields = record.fields
     name = next(each for each in ("history", "trajectory", "events") if isinstance(fields.get(each), list))
     session = names_of([fields.get("instance_id"), fields.get("session_id"), fields.get("conversation_id")])

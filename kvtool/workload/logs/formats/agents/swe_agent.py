@@ -19,7 +19,7 @@ _OWN = frozenset(("agent", "message_type", "thought", "action", "is_demo", "tags
 
 
 def read(record: Record) -> Reading:
-    """The call of each step."""
+    """Return the call of each step."""
     bare = replace(record, fields={})
     shared: dict[str, list[Message]] = {}
     found = Several()
@@ -44,7 +44,7 @@ def read(record: Record) -> Reading:
 
 
 def _configured(config: Any) -> tuple[str | None, Any]:
-    """The model and the tools that a run was configured with."""
+    """Return the model and the tools that a run was configured with."""
     config = parsed_text(config) if isinstance(config, str) else config
     agent = config.get("agent") if isinstance(config, dict) else None
     model = agent.get("model") if isinstance(agent, dict) else None

@@ -23,27 +23,27 @@ _GIVE_BOTH = "give the batch's input file, too; they are joined by `custom_id` o
 
 
 def is_request(fields: Fields) -> bool:
-    """Whether it is a line of a batch that is to be answered."""
+    """Return whether it is a line of a batch that is to be answered."""
     if "response" in fields or "result" in fields:
         return False
     return _id_of(fields) is not None and any(isinstance(fields.get(name), dict | str) for name in _BODIES)
 
 
 def is_answer(fields: Fields) -> bool:
-    """Whether it is a line of what a batch gave, which says nothing of what was asked."""
+    """Return whether it is a line of what a batch gave, which says nothing of what was asked."""
     if _id_of(fields) is None or any(fields.get(name) for name in (*_BODIES, "messages", "prompt")):
         return False
     return any(name in fields for name in ("response", "result", "error"))
 
 
 def keys_of(record: Record) -> Sequence[Key]:
-    """What the other side may ask for it by."""
+    """Return the key by which the other side finds it."""
     own = _id_of(record.fields)
     return [] if own is None else [(_ANSWERED if is_answer(record.fields) else _ASKED, own)]
 
 
 def read_request(record: Record) -> Reading:
-    """The request, with what its answer says where that is in the log."""
+    """Return the request, with what its answer says where that is in the log."""
     if (left := left_out_of(record)) is not None:
         return left
     name = next(name for name in _BODIES if isinstance(record.fields.get(name), dict | str))
@@ -67,7 +67,7 @@ def read_request(record: Record) -> Reading:
 
 
 def read_answer(record: Record) -> Reading:
-    """Nothing where its request is in the log, which says it all; else what the answer says, without a prompt."""
+    """Return nothing where its request is in the log; else what the answer reports, without a prompt."""
     joins = record.where.joins
     own = _id_of(record.fields)
     if joins is None or (own is not None and joins.has(_ASKED, own)):
@@ -86,7 +86,8 @@ def _id_of(fields: Fields) -> str | None:
 
 
 def _partner(record: Record, mine: str, others: str) -> Record | None:
-    """The answer of a request; where batches share ids, the one of the same number among them. None: there is none, or any."""
+    """Return the answer of a request; where batches share ids, the one of the same number among them. None: there is none, or
+    any."""
     joins, own = record.where.joins, _id_of(record.fields)
     if joins is None or own is None or not joins.has(others, own):
         return None
@@ -111,7 +112,7 @@ def _has_failed(fields: Fields) -> bool:
 
 
 def _around(record: Record) -> Around | None:
-    """What an answer says; None where it failed."""
+    """Return what an answer reports; None where it failed."""
     fields = record.fields
     if _has_failed(fields):
         return None
@@ -128,7 +129,7 @@ def _around(record: Record) -> Around | None:
 
 
 def _answer(record: Record) -> tuple[Fields, tuple[str | int, ...]]:
-    """The answer of the API inside a line, and the way to it."""
+    """Return the answer of the API inside a line, and the way to it."""
     for path in (("response", "body"), ("result", "message"), ("response",)):
         inner: Any = record.fields
         for step in path:

@@ -30,7 +30,7 @@ _LONG = 1 << 20
 
 
 def is_record(fields: Fields) -> bool:
-    """Whether it is a record of this log, or a text that says one."""
+    """Return whether it is a record of this log, or a text that says one."""
     if fields.get("schemaType") == "ModelInvocationLog":
         return True
     if isinstance(fields.get("input"), dict) and "modelId" in fields:
@@ -39,7 +39,7 @@ def is_record(fields: Fields) -> bool:
 
 
 def read(record: Record) -> Reading:
-    """The request of a record."""
+    """Return the request of a record."""
     for name in _MESSAGES:
         if (inner := record.inner(name)) is not None and is_record(inner.fields):
             record = inner
@@ -79,7 +79,7 @@ def read(record: Record) -> Reading:
 
 
 def _answer(record: Record) -> tuple[Fields, tuple[str | int, ...]]:
-    """The body of the answer, put together where it was streamed, and the way to it."""
+    """Return the body of the answer, put together where it was streamed, and the way to it."""
     output = record.fields.get("output")
     value = answer_in(output.get("outputBodyJson")) if isinstance(output, dict) else None
     at = record.pointer if record.in_text else (*record.pointer, "output", "outputBodyJson")
@@ -87,7 +87,7 @@ def _answer(record: Record) -> tuple[Fields, tuple[str | int, ...]]:
 
 
 def _usage(record: Record, answer: Fields, at: tuple[str | int, ...]) -> Usage | None:
-    """The counts of the answer; else those that the log has beside the bodies."""
+    """Return the counts of the answer; else those that the log has beside the bodies."""
     own = answer.get("usage")
     if (found := usage_of(own, (*at, "usage"))) is not None and found.prompt is not None:
         return found
@@ -99,7 +99,7 @@ def _usage(record: Record, answer: Fields, at: tuple[str | int, ...]) -> Usage |
 
 
 def _as_prompt(fields: Fields) -> Fields:
-    """The body with the one text that some models take under the name that all texts have here."""
+    """Return the body with the one text that some models take under the name that all texts have here."""
     if "messages" in fields or "contents" in fields:
         return fields
     for name in _TEXTS:
@@ -109,7 +109,7 @@ def _as_prompt(fields: Fields) -> Fields:
 
 
 def _text(answer: Fields) -> str | None:
-    """What models of one text wrote."""
+    """Return the text of models that answer with one text."""
     results = answer.get("results")
     if isinstance(results, list) and results and isinstance(results[0], dict):
         answer = results[0]
@@ -118,7 +118,7 @@ def _text(answer: Fields) -> str | None:
 
 
 def _model(value: Any) -> str | None:
-    """The name of the model; of an inference profile that somebody named, all of it."""
+    """Return the name of the model; of an inference profile that somebody named, all of it."""
     if not isinstance(value, str) or not value:
         return None
     named = _NAMED.fullmatch(value)

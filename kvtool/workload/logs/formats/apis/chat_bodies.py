@@ -20,12 +20,12 @@ _TRAJECTORIES = ("traj", "history", "trajectory")
 
 
 def chat(record: Record) -> Turns:
-    """A body of the OpenAI or Anthropic chat API, alone or beside its response; or a conversation of a data set."""
+    """Return a body of the OpenAI or Anthropic chat API, alone or beside its response; or a conversation of a data set."""
     return chat_at(record, "messages")
 
 
 def chat_at(record: Record, name: str) -> Turns:
-    """A chat body whose list of messages has another name."""
+    """Return a chat body whose list of messages has another name."""
     value = record.fields.get(name)
     if isinstance(value, str) and (parsed := parsed_text(value)) is not None:
         record = replace(record.holding({**record.fields, name: parsed}, name), in_text=True)
@@ -34,7 +34,7 @@ def chat_at(record: Record, name: str) -> Turns:
 
 
 def _system(record: Record) -> list[Message]:
-    """Anthropic's `system`, which stands beside the messages."""
+    """Return Anthropic's `system`, which is beside the messages."""
     value = record.fields.get("system")
     if value is None:
         return []
@@ -42,7 +42,7 @@ def _system(record: Record) -> list[Message]:
 
 
 def trajectory(record: Record) -> Turns:
-    """What an agent did, as one list of messages; it need not end with an answer."""
+    """Read the steps of an agent: one list of messages, which need not end with an answer."""
     name = record.required(*_TRAJECTORIES, "messages")[0]
     return requests_of(record, messages_of(record, record.list_of(name), name), transcript=True)
 
@@ -52,25 +52,25 @@ def _is_trajectory(fields: Fields) -> bool:
 
 
 def is_answer(fields: Fields) -> bool:
-    """Whether a record is the answer of a chat API itself, and not one beside a request."""
+    """Return whether a record is the answer of a chat API itself, and not one beside a request."""
     kind = fields.get("object")
     return isinstance(kind, str) and kind in _ANSWERS and "choices" in fields
 
 
 def has_messages(fields: Fields) -> bool:
-    """Whether it is one that says what was asked."""
+    """Return whether it is one that says what was asked."""
     return is_answer(fields) and any(isinstance(fields.get(name), list) for name in _ASKED)
 
 
 def read_stored(record: Record) -> Reading:
-    """The request of an answer."""
+    """Return the request of an answer."""
     name = next(name for name in _ASKED if isinstance(record.fields.get(name), list))
     answer = {key: record.fields[key] for key in _OF_ANSWER if key in record.fields}
     return chat_at(record.holding({**record.fields, "response": answer}), name)
 
 
 def refuse(record: Record) -> NoReturn:
-    """An answer that says nothing of what was asked."""
+    """Return an answer that says nothing of what was asked."""
     raise record.error(
         "an answer of the chat API without its request: it holds no prompt",
         hint="of stored completions fetch the messages, too (GET /v1/chat/completions/ID/messages), into `messages` of each",

@@ -18,7 +18,7 @@ _BLOCKS = frozenset(("text", "toolUse", "toolResult", "cachePoint", "image", "do
 
 
 def is_body(fields: Fields) -> bool:
-    """Whether these are the fields of such a body."""
+    """Return whether these are the fields of such a body."""
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages:
         return False
@@ -33,7 +33,7 @@ def is_body(fields: Fields) -> bool:
 
 
 def read(record: Record) -> Reading:
-    """The request of a body."""
+    """Return the request of a body."""
     messages: list[Message] = []
     system = record.fields.get("system")
     if isinstance(system, str):
@@ -62,7 +62,7 @@ def read(record: Record) -> Reading:
 
 
 def answer_text(answer: Fields) -> str | None:
-    """What the model wrote; None where an answer is none of this API's."""
+    """Return the text of the model; None where an answer is none of this API's."""
     output = answer.get("output")
     message = output.get("message") if isinstance(output, dict) else None
     content = message.get("content") if isinstance(message, dict) else None
@@ -112,7 +112,7 @@ class _Blocks:
             self._add(block, label, *path, i)
 
     def messages(self, role: str) -> list[Message]:
-        """Results of tools first, as they are messages of their own, then the rest."""
+        """Return results of tools first, as they are messages of their own, then the rest."""
         if not self._parts and not self._calls and self._results:
             return self._results
         content: Any = self._parts or None
@@ -144,7 +144,7 @@ class _Blocks:
             self._parts += self._other(block, label, *path)
 
     def _other(self, block: Fields, label: str, *path: str | int) -> list[Fields]:
-        """A block that is no text, with its kind; nothing for an empty one."""
+        """Return a block that is no text, with its kind; nothing for an empty one."""
         named = next(iter(block), None)
         if named is None:
             return []
@@ -168,7 +168,7 @@ class _Blocks:
 
 
 def _mark(point: Any) -> Fields:
-    """A cache point in the form of Anthropic's marks."""
+    """Return a cache point in the form of Anthropic's marks."""
     ttl = point.get("ttl") if isinstance(point, dict) else None
     return {"type": "ephemeral"} | ({"ttl": ttl} if isinstance(ttl, str) else {})
 

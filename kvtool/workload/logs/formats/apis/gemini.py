@@ -39,7 +39,7 @@ _TIMES = ("ttl", "expireTime", "expire_time", "createTime", "create_time")
 
 
 def read(record: Record) -> Reading:
-    """The request of a body."""
+    """Return the request of a body."""
     answer = answer_object(record)[0]
     status = record.first("status")
     if isinstance(status, str) and status and not answer and any("response" in each for each in record.around):
@@ -73,7 +73,7 @@ def read(record: Record) -> Reading:
 
 
 def answer_text(answer: Fields) -> str | None:
-    """What the model wrote; None where an answer is none of Gemini's."""
+    """Return the text of the model; None where an answer is none of Gemini's."""
     candidates = answer.get("candidates")
     if not isinstance(candidates, list) or not candidates or not isinstance(candidates[0], dict):
         return None
@@ -92,7 +92,7 @@ def answer_text(answer: Fields) -> str | None:
 
 
 def _with_config(fields: Fields) -> Fields:
-    """The fields with those that the client libraries take in `config`."""
+    """Return the fields with those that the client libraries take in `config`."""
     config = fields.get("config")
     if not isinstance(config, dict):
         return fields
@@ -100,7 +100,7 @@ def _with_config(fields: Fields) -> Fields:
 
 
 def _tools(tools: Any, uncounted: Counter[str]) -> list[Any] | None:
-    """The declared functions; tools of the server's own are counted."""
+    """Return the declared functions; tools of the server's own are counted."""
     found: list[Any] = []
     for tool in tools if isinstance(tools, list) else [tools]:
         if not isinstance(tool, dict):
@@ -131,7 +131,7 @@ class _Parts:
     uncounted: Counter[str] = field(default_factory=Counter)
 
     def messages(self, content: Any, roles: tuple[str, ...], *path: str | int) -> list[Message]:
-        """Those of one content: a text, parts, or an object of both."""
+        """Return the messages of one content: a text, parts, or an object of both."""
         label = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
         role, parts = roles[0] if roles else "user", content
         if isinstance(content, dict):
@@ -180,7 +180,7 @@ class _Parts:
 
 
 def _kind(part: Fields) -> str | None:
-    """What a part is that is no text; None where nothing is in it but a signature."""
+    """Return the kind of a part that is no text; None where it contains only a signature."""
     for name, value in part.items():
         media = value.get("mimeType", value.get("mime_type")) if isinstance(value, dict) else None
         if isinstance(media, str) and name.lower().replace("_", "") in ("inlinedata", "filedata"):
@@ -205,7 +205,7 @@ def fits(fields: Fields) -> bool:
 
 
 def is_cache(fields: Fields) -> bool:
-    """Whether an object is a cache or a list of them, or asks for one, and is no request of a model."""
+    """Return whether an object is a cache or a list of them, or asks for one, and is no request of a model."""
     listed = fields.get("cachedContents", fields.get("cached_contents"))
     if isinstance(listed, list) and all(isinstance(each, dict) for each in listed):
         return bool(listed) and not any(each in fields for each in _ASKING)
@@ -214,12 +214,12 @@ def is_cache(fields: Fields) -> bool:
 
 
 def read_caches(record: Record) -> Several:
-    """Those of a record that is about nothing else."""
+    """Return the caches of a record that contains nothing else."""
     return Several(LeftOut(KIND, stored=each) for each in _listed(record.fields))
 
 
 def creation(record: Record) -> LeftOut | None:
-    """The cache that a body with contents makes; None for a request of a model."""
+    """Return the cache that a body with contents makes; None for a request of a model."""
     answer = answer_object(record)[0]
     if is_cache(answer):
         made = _stored({**_said(record.fields), **answer}, made=True)
@@ -231,7 +231,7 @@ def creation(record: Record) -> LeftOut | None:
 
 
 def named_by(record: Record) -> tuple[StoredContent, ...]:
-    """What a request, its answer and what is around them say of the caches that they name."""
+    """Return the facts on caches that a request, its answer and the fields around them name."""
     found: list[StoredContent] = []
     for fields in (record.fields, *record.around, answer_object(record)[0]):
         found += _listed(fields)

@@ -21,7 +21,7 @@ PROMPTS = ("prompt", "text_input", "text", "input", "inputs")
 
 
 def prompts(record: Record) -> Reading:
-    """A prompt as text or as token ids; a list of these is one request of the engine for each."""
+    """Return a prompt as text or as token ids; a list of these is one request of the engine for each."""
     name, value = record.required(*PROMPTS)
     if isinstance(value, list) and value and is_message(value[0]):
         return chat_at(record, name)
@@ -52,7 +52,7 @@ def prompts(record: Record) -> Reading:
 
 
 def _content(record: Record, value: Any, *path: str | int) -> dict[str, Any]:
-    """A prompt as a turn has it."""
+    """Return a prompt as a turn has it."""
     part = "".join(f"[{step}]" if isinstance(step, int) else step for step in path)
     if not isinstance(value, list):
         return {"text": record.text(value, *path, part=part, name=f"`{part}`")}
@@ -63,12 +63,12 @@ def _content(record: Record, value: Any, *path: str | int) -> dict[str, Any]:
 
 
 def _echoed(content: dict[str, Any]) -> str | None:
-    """What an answer repeats of its prompt; None for token ids, whose text only the server knows."""
+    """Return the text of the prompt that an answer repeats; None for token ids, whose text only the server knows."""
     return content.get("text")
 
 
 def _whole_call(record: Record, contents: list[dict[str, Any]]) -> Call:
-    """What the record says of its call, all prompts together."""
+    """Return the call of a record, all prompts together."""
     call = call_of(record)
     texts = [each["text"] for each in contents if "text" in each]
     usage = call.usage if len(texts) == len(contents) else None
@@ -77,7 +77,8 @@ def _whole_call(record: Record, contents: list[dict[str, Any]]) -> Call:
 
 
 def _calls(call: Call, count: int) -> list[Call]:
-    """The call of each prompt. Of several, the server's usage has the cached tokens of the last one; of a stream, of the first."""
+    """Return the call of each prompt. Of several, the server's usage has the cached tokens of the last one; of a stream, of the
+    first."""
     if count == 1:
         return [call]
     calls = [replace(call, usage=None, cost=None)] * count

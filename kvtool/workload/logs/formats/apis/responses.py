@@ -33,7 +33,7 @@ _OUTPUTS = frozenset(
 
 
 def responses_api(record: Record) -> Reading:
-    """The request; where it continues an answer that the log holds, with all that was said before."""
+    """Return the request; where it continues an answer that the log holds, with all that was said before."""
     items = ResponseItems(record)
     items.instructions()
     incomplete, root = _add_chain(record, items)
@@ -50,13 +50,13 @@ def responses_api(record: Record) -> Reading:
 
 
 def keys_of(record: Record) -> list[Key]:
-    """What other records may ask for this one by."""
+    """Return the keys by which other records find this one."""
     keys = [] if (own := _answer_id(record)) is None else [(ANSWERS, own)]
     return keys if (previous := previous_of(record)) is None else [*keys, (CONTINUED, previous)]
 
 
 def previous_of(record: Record) -> str | None:
-    """The answer that a request continues."""
+    """Return the answer that a request continues."""
     value = record.fields.get("previous_response_id") or answer_object(record)[0].get("previous_response_id")
     return value if isinstance(value, str) and value else None
 
@@ -70,7 +70,7 @@ class ResponseItems:
         self.uncounted: Counter[str] = Counter()
 
     def instructions(self) -> None:
-        """What the request says before all items."""
+        """Add what the request says before all items."""
         value = self._record.fields.get("instructions")
         if isinstance(value, str):
             text = self._record.text(value, "instructions", part="instructions (system)")
@@ -79,7 +79,7 @@ class ResponseItems:
             self.add_list("instructions")
 
     def add_input(self) -> None:
-        """What the request itself sends."""
+        """Add what the request itself sends."""
         value = self._record.required("input")[1]
         if isinstance(value, str):
             text = self._record.text(value, "input", part="input (user)")
@@ -92,7 +92,7 @@ class ResponseItems:
             self.add(item, self._record, name, i)
 
     def add(self, item: Any, record: Record, *path: str | int) -> None:
-        """One item of a request or of an answer."""
+        """Add one item of a request or of an answer."""
         type_ = item.get("type") if isinstance(item, dict) else None
         label = f"{path[-2]}[{path[-1]}]" if len(path) > 1 else "".join(map(str, path)) or "item"
         if not isinstance(type_, str | None):
@@ -165,7 +165,7 @@ def _answer_id(record: Record) -> str | None:
 
 
 def _keeps_items(record: Record) -> bool:
-    """Whether the request adds to a conversation of the server, so that it holds only what is new."""
+    """Return whether the request adds to a conversation of the server, so that it holds only what is new."""
     conversation = record.fields.get("conversation")
     return (isinstance(conversation, str) and conversation.startswith("conv_")) or isinstance(conversation, dict)
 

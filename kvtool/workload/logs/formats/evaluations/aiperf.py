@@ -16,7 +16,7 @@ _WARM_UP = LeftOut("warm-up request")
 
 
 def read_raw(record: Record) -> Reading:
-    """The request of a payload."""
+    """Return the request of a payload."""
     told = record.fields["metadata"]
     if has_failed(record) or record.fields.get("error") or told.get("was_cancelled"):
         return FAILED
@@ -39,7 +39,7 @@ def read_raw(record: Record) -> Reading:
 
 
 def read_inputs(record: Record) -> Reading:
-    """The requests of a session."""
+    """Return the requests of a session."""
     payloads = record.list_of("payloads")
     session = names_of([record.fields.get("session_id")]) or record.session
     found = Several()
@@ -52,14 +52,14 @@ def read_inputs(record: Record) -> Reading:
 
 
 def refuse_numbers(record: Record) -> Reading:
-    """An export of figures is no log of prompts."""
+    """Return an export of figures is no log of prompts."""
     raise record.error(
         "AIPerf's export of figures, which holds no prompts", hint="run it with --export-level raw, and give that file"
     )
 
 
 def _answer(responses: Any) -> dict[str, Any]:
-    """The answer of the API: in one text, or in the packets of a stream."""
+    """Return the answer of the API: in one text, or in the packets of a stream."""
     events: list[Any] = []
     for response in responses if isinstance(responses, list) else ():
         if not isinstance(response, dict):

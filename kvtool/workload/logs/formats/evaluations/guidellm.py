@@ -17,14 +17,14 @@ _BODIES = ("body", "json", "content", "data")
 
 
 def is_report(fields: Fields) -> bool:
-    """Whether it is such a report."""
+    """Return whether it is such a report."""
     benchmarks = fields.get("benchmarks")
     first = benchmarks[0] if isinstance(benchmarks, list) and benchmarks else None
     return isinstance(first, dict) and isinstance(first.get("requests"), dict)
 
 
 def read(record: Record) -> Reading:
-    """All requests of all benchmarks."""
+    """Return all requests of all benchmarks."""
     found = Several()
     for i, benchmark in enumerate(record.fields["benchmarks"]):
         requests = benchmark.get("requests") if isinstance(benchmark, dict) else None
@@ -66,7 +66,7 @@ def _request(record: Record) -> Reading:
 
 
 def _usage(record: Record) -> Usage | None:
-    """The counts of both sides."""
+    """Return the counts of both sides."""
     prompt = _count(record, "input_metrics", "prompt_tokens")
     output = _count(record, "output_metrics", "output_tokens")
     cached = object_of(record.fields.get("input_metrics")).get("cached_tokens")

@@ -35,7 +35,7 @@ _CUT_OUT = "texts of it are not in the file"
 
 
 def read(record: Record) -> Reading:
-    """The calls of a sample; where no event tells them, what its messages say."""
+    """Return the calls of a sample; where no event tells them, what its messages say."""
     events = record.fields.get("events")
     path: tuple[str | int, ...] = ("events",)
     if not isinstance(events, list) and isinstance(old := record.fields.get("transcript"), dict):
@@ -82,7 +82,7 @@ class _Sample:
         self.model = names_of([about.get("model")])
 
     def call(self, event: dict[str, Any], path: tuple[str | int, ...]) -> FoundCall | LeftOut:
-        """A call with its whole prompt."""
+        """Return a call with its whole prompt."""
         if event.get("cache") == "read":
             return CACHED
         output = event.get("output")
@@ -118,7 +118,7 @@ class _Sample:
         return found_call(self._record, messages, around=around, tools=tools, answer=answer)
 
     def messages(self, value: Any, *path: str | int) -> list[Message]:
-        """A message in the form of the APIs."""
+        """Return a message in the form of the APIs."""
         if not isinstance(value, dict):
             raise self._record.error(f"a message must be an object, not {kind(value)}", *path)
         said = json.dumps([value.get(name) for name in _SAID])
@@ -152,7 +152,7 @@ class _Sample:
         }
 
     def _resolved(self, value: Any, depth: int) -> Any:
-        """A value with the texts that stand beside the events."""
+        """Return a value with the texts that stand beside the events."""
         if isinstance(value, str):
             prefix = next((each for each in _PREFIXES if value.startswith(each)), None)
             if prefix is None:
@@ -179,7 +179,7 @@ class _Sample:
             yield first, last
 
     def _usage(self, told: Any, path: tuple[str | int, ...]) -> Usage | None:
-        """`input_tokens` is what was neither read nor written, unless the total says that it is all."""
+        """Return the tokens: `input_tokens` is what was neither read nor written, unless the total says that it is all."""
         if not isinstance(told, dict) or told.get("input_tokens") is None:
             return None
         at = (*self._record.pointer, *path)
@@ -197,7 +197,7 @@ class _Sample:
 
 
 def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
-    """The samples of an `.eval`; each with what the header says around it."""
+    """Yield the samples of an `.eval`; each with what the header says around it."""
     del reader
     try:
         with zipfile.ZipFile(file) as archive:
@@ -231,7 +231,7 @@ def _entry(archive: zipfile.ZipFile, name: str, path: str) -> Any:
 
 
 def _zstd(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> bytes:
-    """An entry in zstd, which zipfile does not read before Python 3.14."""
+    """Return an entry in zstd, which zipfile does not read before Python 3.14."""
     import zstandard
 
     file = archive.fp

@@ -11,7 +11,7 @@ from kvtool.workload.logs.records.record_format import FoundCall, Reading, Recor
 
 
 def read(record: Record) -> Reading:
-    """A call for each `gen_args_N`. A file has each document once for each filter of the answers; its calls count once."""
+    """Return a call for each `gen_args_N`. A file has each document once for each filter of the answers; its calls count once."""
     fields = record.fields
     arguments = fields["arguments"]
     found = Several()

@@ -21,7 +21,7 @@ class EvalsRun:
         self._model: str | None = None
 
     def read(self, record: Record) -> Reading:
-        """The call of an event that is one."""
+        """Return the call of an event that is one."""
         fields = record.fields
         spec = fields.get("spec")
         if isinstance(spec, dict):
@@ -45,7 +45,7 @@ class EvalsRun:
         return found_at(record, prompt, "data", "prompt", around=around, answer=_answer(data))
 
     def end(self) -> Reading:
-        """Nothing: each event stands by itself."""
+        """Return nothing: each event is complete."""
         return Several()
 
 

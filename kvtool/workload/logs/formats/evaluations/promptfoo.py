@@ -17,7 +17,7 @@ _NO_MODEL = frozenset(("echo", "file", "exec", "python", "javascript", "http", "
 
 
 def read_file(record: Record) -> Reading:
-    """All rows of a file of results."""
+    """Return all rows of a file of results."""
     results = record.fields["results"]
     config = record.fields.get("config")
     rows = Several()
@@ -30,7 +30,7 @@ def read_file(record: Record) -> Reading:
 
 
 def read_row(record: Record) -> Reading:
-    """A row of results that are lines."""
+    """Return a row of results that are lines."""
     return _call(record, {})
 
 
@@ -69,7 +69,7 @@ def _call(record: Record, config: dict[str, Any]) -> FoundCall | LeftOut:
 
 
 def _usage(record: Record, response: dict[str, Any]) -> Usage | None:
-    """What promptfoo itself counts; its `cached` are those of its own cache."""
+    """Return the counts of promptfoo itself; its `cached` are those of its own cache."""
     told = response.get("tokenUsage")
     if not isinstance(told, dict) or told.get("prompt") is None:
         return None
@@ -83,7 +83,7 @@ def _usage(record: Record, response: dict[str, Any]) -> Usage | None:
 
 
 def _tools(config: dict[str, Any], named: str | None, provider: Any) -> Any:
-    """The tools of a provider, as the configuration of the run says them."""
+    """Return the tools of a provider, as the configuration of the run says them."""
     own = provider.get("config") if isinstance(provider, dict) else None
     if isinstance(own, dict) and own.get("tools"):
         return own["tools"]

@@ -16,13 +16,13 @@ _FIRST_LINE = b"FROM fairest creatures we desire increase"
 
 
 def is_sonnet(head: bytes, path: str) -> bool:
-    """Whether a text is the one from which vLLM's benchmark draws lines."""
+    """Return whether a text is the one from which vLLM's benchmark draws lines."""
     name = PurePath(uncompressed(path.lower())).name
     return head.lstrip().startswith(_FIRST_LINE) or (name == _SONNET and head.count(b"\n") > 1)
 
 
 def refuse_sonnet(_reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRecord]:
-    """It is no prompt itself."""
+    """Refuse a text that is no prompt itself."""
     raise KvtoolError(
         "lines from which vLLM's benchmark draws its prompts, and no prompt itself",
         hint="log the benchmark's requests; --format text, if it is one prompt",

@@ -28,7 +28,7 @@ _ORGANISATIONS = ("openai-organization", "anthropic-organization-id")
 
 
 def read(record: Record) -> Reading:
-    """All calls of an archive, in its order; or that of an entry by itself."""
+    """Return all calls of an archive, in its order; or that of an entry by itself."""
     if "log" not in record.fields:
         return _entry(record, record.fields)
     log = record.fields["log"]
@@ -89,7 +89,7 @@ def _entry(record: Record, entry: Fields, *steps: str | int) -> Reading:
 
 
 def _asks(path: str, fields: Fields) -> bool:
-    """Whether it is a request of a model: by its endpoint, or by its body where that is like no other's."""
+    """Return whether it is a request of a model: by its endpoint, or by its body where that is like no other's."""
     if _ENDPOINT.search(path):
         return True
     messages = fields.get("messages")
@@ -98,7 +98,7 @@ def _asks(path: str, fields: Fields) -> bool:
 
 
 def _decoded(content: Fields) -> str | None:
-    """The text of a body."""
+    """Return the text of a body."""
     text = content.get("text")
     if not isinstance(text, str) or content.get("encoding") != "base64":
         return text if isinstance(text, str) else None

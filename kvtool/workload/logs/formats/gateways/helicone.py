@@ -14,7 +14,7 @@ _TENANTS = ("helicone-user-id", "user-id", "user_id")
 
 
 def read(record: Record) -> Reading:
-    """The request of `request_body`, with the session and the user of its properties."""
+    """Return the request of `request_body`, with the session and the user of its properties."""
     if (left := left_out_of(record)) is not None:
         return left
     properties = record.fields.get("request_properties") or record.fields.get("properties")

@@ -18,7 +18,7 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cache_read_input_tokens", "cac
 
 
 def read(record: Record) -> FoundCall | LeftOut:
-    """A call; what the proxy answered by itself is none."""
+    """Return a call; what the proxy answered by itself is none."""
     fields = record.fields
     if (left := left_out_of(record)) is not None:
         return left

@@ -22,7 +22,7 @@ _COUNTS = {
 
 
 def read(record: Record) -> FoundCall | LeftOut:
-    """A span."""
+    """Return a span."""
     fields = record.fields
     attributes = fields["span_attributes"]
     kind = str(attributes.get("type"))

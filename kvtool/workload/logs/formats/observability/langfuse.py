@@ -26,19 +26,19 @@ _WITHOUT = LeftOut(
 
 
 def read(record: Record) -> FoundCall | LeftOut:
-    """An observation; a generation is a call."""
+    """Return an observation; a generation is a call."""
     return _observation(record, record.fields, {})
 
 
 def read_trace(record: Record) -> Several:
-    """A trace with its observations."""
+    """Return a trace with its observations."""
     trace = record.fields
     given = [each for each in trace["observations"] if isinstance(each, dict)]
     return Several(_observation(record, each, trace) for each in given)
 
 
 def read_event(record: Record) -> FoundCall | LeftOut:
-    """An event of the API that takes in what SDKs send: `generation-create` has the whole call."""
+    """Return an event of the API that takes in what SDKs send: `generation-create` has the whole call."""
     kind = record.fields["type"]
     if kind != "generation-create":
         return LeftOut("trace event")
@@ -79,7 +79,8 @@ def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) 
 
 
 def _usage(record: Record, value: Any) -> Usage | None:
-    """Langfuse counts what was read from a cache or written to it beside `input` or as a part of it; the total tells."""
+    """Return the tokens: Langfuse counts what was read from a cache or written to it beside `input` or as a part of it; the
+    total tells."""
     if isinstance(value, str):
         value = parsed_text(value)
     if not isinstance(value, dict):

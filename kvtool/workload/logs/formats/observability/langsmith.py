@@ -17,7 +17,7 @@ _WITHOUT = LeftOut("call without a prompt", hint="LangSmith has no inputs of it:
 
 
 def read(record: Record) -> Several:
-    """A run and those below it."""
+    """Return a run and those below it."""
     found = Several()
     _add(found, record, record.fields)
     return found
@@ -66,7 +66,7 @@ def _call(record: Record, run: dict[str, Any]) -> FoundCall | LeftOut:
 
 
 def _answer(outputs: dict[str, Any]) -> tuple[Any, Any]:
-    """The message that was answered, and what is said of tokens."""
+    """Return the message that was answered, and what is said of tokens."""
     usage = outputs.get("usage_metadata") or outputs.get("usage")
     model = object_of(outputs.get("llm_output"))
     usage = usage or model.get("token_usage") or model.get("usage")

@@ -17,7 +17,7 @@ _KINDS = frozenset(
 
 
 def read(record: Record) -> Several:
-    """The calls of a trace; a span of a model around another one is not the call."""
+    """Return the calls of a trace; a span of a model around another one is not the call."""
     info = _object(record.fields.get("info"))
     told = {**_object(info.get("tags")), **_object(info.get("request_metadata")), **_object(info.get("trace_metadata"))}
     data = _object(record.fields.get("data"))
@@ -86,7 +86,7 @@ def _first(fields: dict[str, Any], *names: str) -> Any:
 
 
 def _value(text: Any) -> Any:
-    """What an attribute says: JSON in a text, of a text, too."""
+    """Return the value of an attribute: JSON in a text, also JSON of a text."""
     if isinstance(text, str):
         if len(text) > 1 and text[0] == text[-1] == '"' and (held := parsed_text(f"[{text}]")) is not None:
             return held[0] if isinstance(held, list) else text

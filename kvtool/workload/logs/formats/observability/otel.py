@@ -98,23 +98,23 @@ _EVENT_ROLES = {
 
 
 def read(record: Record) -> Several:
-    """All calls of a record of OTLP."""
+    """Return all calls of a record of OTLP."""
     return Several(item for span in spans_of(record.fields) if (item := _read(record, span)) is not None)
 
 
 def read_printed(record: Record) -> Several:
-    """The call of a span that stands by itself."""
+    """Return the call of a span that stands by itself."""
     item = _read(record, printed_span(record.fields))
     return Several([] if item is None else [item])
 
 
 def keys_of(record: Record) -> list[Key]:
-    """What is found of spans by their ids."""
+    """Return the keys of spans by their ids."""
     return [key for span in spans_of(record.fields) for key in _keys(span)]
 
 
 def keys_of_printed(record: Record) -> list[Key]:
-    """The same of a span by itself."""
+    """Return the same of a span by itself."""
     return list(_keys(printed_span(record.fields)))
 
 
@@ -167,7 +167,7 @@ def _is_span(fields: Fields) -> bool:
 
 
 def kind_of_span(span: Span) -> LeftOut | None:
-    """What else it is than a call of a model; None where it is one."""
+    """Return what a span is left out as; None where it is a call of a model."""
     attributes = span.attributes
     kind = attributes.get("openinference.span.kind") or span.kind
     if isinstance(kind, str) and kind:
@@ -197,7 +197,7 @@ def kind_of_span(span: Span) -> LeftOut | None:
 
 
 def call_of_span(record: Record, span: Span, events: Sequence[Span]) -> FoundCall | None:
-    """The call with its prompt, of the span itself or of its events; None where neither holds it."""
+    """Return the call with its prompt, of the span itself or of its events; None where neither holds it."""
     attributes = span.attributes
     messages, answer, text = _said(attributes)
     if messages is None and text is None:
@@ -224,7 +224,7 @@ def call_of_span(record: Record, span: Span, events: Sequence[Span]) -> FoundCal
 
 
 def _said(attributes: Attributes) -> tuple[list[Message] | None, list[Message] | None, str | None]:
-    """Prompt and answer of these attributes; a prompt that is one text stands by itself."""
+    """Return prompt and answer of these attributes."""
     messages, text = None, None
     for name in _INDEXED:
         if listed := attributes.listed(name):
@@ -264,7 +264,7 @@ def _input_value(attributes: Attributes) -> tuple[list[Message] | None, str | No
 
 
 def _dressed(item: Any) -> Any:
-    """An indexed message with its own lists as lists; OpenLLMetry's tool calls stand in it as they are."""
+    """Return an indexed message with its own lists as lists; OpenLLMetry's tool calls stand in it as they are."""
     made = lists_in(item)
     if isinstance(made, dict) and isinstance(content := made.get("content"), str) and content.startswith("[{"):
         parsed = parsed_text(content)
@@ -274,7 +274,7 @@ def _dressed(item: Any) -> Any:
 
 
 def _of_events(events: Sequence[Span]) -> tuple[list[Message] | None, list[Message] | None]:
-    """Messages of events, one each."""
+    """Return messages of events, one each."""
     messages: list[Message] = []
     answer: list[Message] | None = None
     for event in events:
@@ -303,7 +303,7 @@ def _of_events(events: Sequence[Span]) -> tuple[list[Message] | None, list[Messa
 
 
 def _listed_events(attributes: Attributes) -> list[Span]:
-    """Events of messages that stand in one attribute, as Pydantic AI writes them."""
+    """Yield the events of messages in one attribute, as Pydantic AI writes them."""
     value = attributes.get("events")
     value = parsed_text(value) if isinstance(value, str) else value
     return [
@@ -342,7 +342,7 @@ def _around(span: Span) -> Around:
 
 
 def _usage(attributes: Attributes) -> Usage | None:
-    """Prompts count all that was sent; some emitters send what is left beside the cache, which shows where that is less."""
+    """Return prompts count all that was sent; some emitters send what is left beside the cache, which shows where that is less."""
     sent, cached = _count(attributes, _SENT), _count(attributes, _READ)
     written, output = _count(attributes, _WRITTEN), _count(attributes, _WROTE)
     if sent is cached is written is output is None:

@@ -21,7 +21,7 @@ class Attributes:
         self._nested: dict[str, Any] | None = None
 
     def get(self, *names: str) -> Any:
-        """The first of these that is there; None if none is."""
+        """Return the first of these that is there; None if none is."""
         for name in names:
             if (value := self.given.get(name)) is not None:
                 return value
@@ -36,11 +36,11 @@ class Attributes:
         return None
 
     def has(self, prefix: str) -> bool:
-        """Whether any begins like this, or is called so."""
+        """Return whether any begins like this, or is called so."""
         return self.get(prefix) is not None or any(name.startswith(f"{prefix}.") for name in self.given)
 
     def listed(self, name: str) -> list[Any]:
-        """A list whose elements are attributes of their own: `name.0.role`, `name.1.role`; or the list of that name."""
+        """Return a list whose elements are attributes of their own: `name.0.role`, `name.1.role`; or the list of that name."""
         value = self.get(name)
         if isinstance(value, list):
             return value
@@ -57,7 +57,7 @@ class Attributes:
 
 
 def _nested(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Names with dots as objects in objects; lists as objects with numbers for names."""
+    """Return names with dots as objects in objects; lists as objects with numbers for names."""
     root: dict[str, Any] = {}
     for name, value in given.items():
         at = root
@@ -76,13 +76,13 @@ def _nested(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _positions(value: Mapping[str, Any]) -> dict[int, Any]:
-    """The values whose names are numbers, by these."""
+    """Return the values whose names are numbers, by these."""
     numbers = ((whole_number(key, most=_MOST_POSITION, in_text=key.isdecimal()), each) for key, each in value.items())
     return {number: each for number, each in numbers if number is not None}
 
 
 def lists_in(value: Any) -> Any:
-    """Objects whose names are numbers as the lists that they stand for."""
+    """Return lists in place of objects whose names are numbers."""
     if not isinstance(value, dict):
         return value
     positions = _positions(value)
@@ -111,19 +111,19 @@ class Span:
 
     @property
     def identity(self) -> str | None:
-        """What tells it from all other spans; None where it has no id."""
+        """Return its id among all spans; None where it has no id."""
         return f"{self.trace}:{self.own}" if self.own else None
 
     @property
     def value(self) -> dict[str, Any]:
-        """The fields that requests can be grouped by."""
+        """Return the fields that requests can be grouped by."""
         service = self.resource.get("service.name")
         told = {} if service is None else {"service.name": service}
         return {**told, "name": self.name, "attributes": self.attributes.given, "resource": self.resource}
 
 
 def spans_of(fields: Mapping[str, Any]) -> Iterator[Span]:
-    """The spans and the logged events of a record, in its order."""
+    """Yield the spans and the logged events of a record, in its order."""
     for name, scopes, spans in (
         ("resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"),
         ("batches", ("scopeSpans", "instrumentationLibrarySpans"), "spans"),
@@ -170,7 +170,7 @@ def _span(item: Mapping[str, Any], resource: Mapping[str, Any]) -> Span:
 
 
 def printed_span(fields: Mapping[str, Any]) -> Span:
-    """A span as the SDKs print it and as Phoenix exports it: ids in `context`, attributes as an object."""
+    """Return a span as the SDKs print it and as Phoenix exports it: ids in `context`, attributes as an object."""
     flat = {key.removeprefix("attributes."): value for key, value in fields.items() if key.startswith("attributes.")}
     attributes = fields.get("attributes")
     context = fields.get("context")
@@ -198,14 +198,14 @@ def printed_span(fields: Mapping[str, Any]) -> Span:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """Attributes as an object: OTLP has a list of keys and values."""
+    """Return attributes as an object: OTLP has a list of keys and values."""
     if isinstance(value, dict):
         return value
     return {item["key"]: _any_value(item.get("value")) for item in _objects(value) if isinstance(item.get("key"), str)}
 
 
 def _any_value(value: Any) -> Any:
-    """A value of OTLP as JSON: `{"intValue": "12"}` is 12."""
+    """Return a value of OTLP as JSON: `{"intValue": "12"}` is 12."""
     if not isinstance(value, dict) or len(value) != 1:
         return value
     ((kind, inner),) = value.items()

@@ -25,7 +25,7 @@ _WITHOUT = LeftOut("call without a prompt")
 
 
 def keys_of(record: Record) -> list[Key]:
-    """The call that this one was made in."""
+    """Return the call that this one was made in."""
     return list(_keys(record.fields))
 
 
@@ -43,7 +43,7 @@ def _is_call(fields: dict[str, Any]) -> bool:
 
 
 def read(record: Record) -> FoundCall | LeftOut:
-    """A call of an operation."""
+    """Return a call of an operation."""
     fields, joins = record.fields, record.where.joins
     own = fields.get("id")
     if not _is_call(fields):

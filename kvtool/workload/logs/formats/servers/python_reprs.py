@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?(?:e[-+]?\d{1,3})?")
 
 
 def literal(written: str) -> Any:
-    """The value of a literal; None for what is none."""
+    """Return the value of a literal; None for what is none."""
     if len(written) > _LONGEST:
         return None
     try:
@@ -30,7 +30,7 @@ def literal(written: str) -> Any:
 
 
 def string_at(text: str, at: int) -> tuple[str, int] | None:
-    """The text that is written there and where it ends; None where there is none, or its end is missing."""
+    """Return the text that is written there and where it ends; None where there is none, or its end is missing."""
     found = _STRING.match(text, at)
     if found is None:
         return None
@@ -40,26 +40,26 @@ def string_at(text: str, at: int) -> tuple[str, int] | None:
 
 
 def string_of(written: str) -> str | None:
-    """The text that is written; None for what is none."""
+    """Return the text that is written; None for what is none."""
     found = string_at(written, 0)
     return found[0] if found is not None and found[1] == len(written) else None
 
 
 def integers_of(written: str) -> list[int] | None:
-    """A list of whole numbers that are not negative; None for what is none."""
+    """Return a list of whole numbers that are not negative; None for what is none."""
     return ast.literal_eval(written) if _INTEGERS.fullmatch(written) else None
 
 
 def number_of(written: str) -> int | float | None:
-    """A number; None for what is none."""
+    """Return a number; None for what is none."""
     if not _NUMBER.fullmatch(written):
         return None
     return json_number(written, in_text=True)
 
 
 def items_at(text: str, at: int) -> tuple[dict[str, str], int]:
-    """What is written behind the bracket before `at`, as `name=value` or `'name': value`, each as it is written, and where the
-    closing one ends; -1 where that is missing, and what is whole before it."""
+    """Return the items written after the bracket before `at`, as `name=value` or `'name': value`, each as it is written, and where
+    the closing one ends; -1 where that is missing, and what is whole before it."""
     items: dict[str, str] = {}
     depth, start = 0, at
     for token in _TOKEN.finditer(text, at):

@@ -29,7 +29,7 @@ class ServerLine(NamedTuple):
 
 
 def lines_of(reader: io.BufferedReader) -> Iterator[ServerLine]:
-    """All lines; of one that is longer than a record may be only the beginning."""
+    """Yield all lines; of one that is longer than a record may be only the beginning."""
     number = offset = 0
     while data := reader.readline(MAX_RECORD):
         if data.endswith(b"\n") or len(data) < MAX_RECORD:
@@ -39,15 +39,15 @@ def lines_of(reader: io.BufferedReader) -> Iterator[ServerLine]:
 
 
 def front_of(text: str, at: int) -> str | None:
-    """What stands before the place in a line, without colours; None where that is more than a logger writes there, such as a text
-    of somebody's."""
+    """Return the text before a place in a line, without colours; None where that is more than a logger writes there, such as a
+    text of somebody's."""
     if at > _LONGEST_FRONT or "'" in (front := text[:at]) or '"' in front:
         return None
     return _COLOUR.sub("", front)
 
 
 def has_line(head: bytes, pattern: re.Pattern[str]) -> bool:
-    """Whether a line in the beginning of a file has this, with nothing of somebody's before it."""
+    """Return whether a line in the beginning of a file has this, with nothing of somebody's before it."""
     for line in head.decode(errors="replace").split("\n"):
         plain = _COLOUR.sub("", line)
         if (found := pattern.search(plain)) is not None and front_of(plain, found.start()) is not None:
@@ -63,7 +63,7 @@ class LogClock:
         self._years = 0.0
 
     def read(self, front: str) -> float | None:
-        """Seconds since 1970, or since that January 1; None where no time is written."""
+        """Return seconds since 1970, or since that January 1; None where no time is written."""
         if (full := _FULL.search(front)) is not None:
             return seconds(full[0], "s")
         if (found := _YEARLESS.search(front)) is None:

@@ -32,12 +32,12 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
 def begins(head: bytes, _path: str) -> bool:
-    """Whether a file is such a log."""
+    """Return whether a file is such a log."""
     return has_line(head, _BEGINS)
 
 
 def records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRecord]:
-    """What each line says of a request, as its JSON events have it."""
+    """Yield the request of each line, in the form of the JSON events."""
     clock = LogClock()
     for line in lines_of(reader):
         if line.text.startswith("{"):
@@ -52,19 +52,19 @@ def records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRe
 
 
 def is_event(fields: Fields) -> bool:
-    """Whether a record is an event of such a log."""
+    """Return whether a record is an event of such a log."""
     event = fields.get("event")
     return isinstance(event, str) and event.startswith("request.") and isinstance(fields.get("obj"), dict)
 
 
 def keys_of(record: Record) -> Sequence[Key]:
-    """By what a request that came finds how it ended."""
+    """Return the key by which a request that came finds how it ended."""
     own = _id_of(record.fields)
     return [(_FINISHED, own)] if own is not None and record.fields["event"] == "request.finished" else []
 
 
 def read(record: Record) -> Reading:
-    """The request of an event: of one that ended, or that the log does not see end."""
+    """Return the request of an event: of one that ended, or that the log does not see end."""
     fields, asked = record.fields, record.fields["obj"]
     own = _id_of(fields)
     ended = fields["event"] == "request.finished"
@@ -128,7 +128,7 @@ def _id_of(fields: Fields) -> str | None:
 
 
 def _event(text: str, clock: LogClock) -> Fields | None:
-    """What a line of text says; nothing where it is cut off, None where it is of no request."""
+    """Return the event of a line of text; an empty one where it is cut off, None where it is of no request."""
     found = _REQUEST.search(text)
     if found is None or (front := front_of(text, found.start())) is None:
         return None
@@ -155,7 +155,7 @@ def _event(text: str, clock: LogClock) -> Fields | None:
 
 
 def _text_of(written: str) -> tuple[str | None, bool]:
-    """A text, and whether its middle was cut out; None for no text."""
+    """Return a text, and whether its middle was cut out; None for no text."""
     first = string_at(written, 0)
     if first is None:
         return None, False

@@ -28,12 +28,12 @@ _REMEMBERED = 4096
 
 
 def begins(head: bytes, _path: str) -> bool:
-    """Whether a file is such a log."""
+    """Return whether a file is such a log."""
     return has_line(head, _BEGINS)
 
 
 def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRecord]:
-    """Its requests. KvtoolError where none has its prompt."""
+    """Yield its requests. Raise KvtoolError where none has its prompt."""
     clock = LogClock()
     detailed: OrderedDict[str, None] = OrderedDict()
     found = False
@@ -73,7 +73,7 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
 
 
 def read(record: Record) -> Reading:
-    """The request of a line."""
+    """Return the request of a line."""
     from kvtool.workload.logs.formats.apis.prompt_texts import prompts
 
     return prompts(record) if record.fields.get("prompt") else NO_PROMPT

@@ -73,13 +73,13 @@ class _Written(NamedTuple):
 
 
 def begins(head: bytes, path: str) -> bool:
-    """Whether a file has such lines."""
+    """Return whether a file has such lines."""
     del path
     return not head.lstrip().startswith(b"[") and _form(head.decode(errors="replace").split("\n")) is not None
 
 
 def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
-    """What was written down: with its time around it, where it is JSON; else what a server's log is read as."""
+    """Yield the lines that were written down: with the time around it, where it is JSON; else what a server's log is read as."""
     lines = reader.peek(1 << 16).decode(errors="replace").split("\n")
     unwrap = _form(lines)
     assert unwrap is not None
@@ -111,12 +111,12 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
 
 
 def _others(count: int, number: int, offset: int) -> RawRecord:
-    """Lines one after another that hold no JSON."""
+    """Return lines one after another that hold no JSON."""
     return RawRecord(b"", number, 1, True, None, offset, value={OTHERS: count})
 
 
 def is_other(fields: dict[str, Any]) -> bool:
-    """Whether it is a line of a server, written down with its time, that holds no JSON of a request."""
+    """Return whether it is a line of a server, written down with its time, that holds no JSON of a request."""
     if OTHERS in fields:
         return True
     text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), None)
@@ -133,7 +133,7 @@ def is_other(fields: dict[str, Any]) -> bool:
 
 
 def leave_out(record: Record) -> LeftOut:
-    """Such a line, or as many as there are one after another."""
+    """Leave out such a line, or as many as there are one after another."""
     count = record.fields.get(OTHERS)
     return OTHER_LINE._replace(number=count) if isinstance(count, int) else OTHER_LINE
 
@@ -142,7 +142,7 @@ Unwrap = Callable[[str], _Written | None]
 
 
 def _form(lines: list[str]) -> Unwrap | None:
-    """How lines were written down; None: not in any of these ways."""
+    """Return how lines were written down; None: not in any of these ways."""
     first = next((each for each in lines if each.strip()), "")
     if _CRI.match(first):
         return _cri
@@ -199,7 +199,7 @@ def _is_of(server: Any, lines: list[str], unwrap: Unwrap, path: str) -> bool:
 
 
 def _whole_lines(reader: io.BufferedReader, unwrap: Unwrap) -> Iterator[tuple[int, int, _Written]]:
-    """Each line as it was before it was cut, with the number and offset of its first piece; streams are told apart."""
+    """Yield each line as it was before it was cut, with the number and offset of its first piece; streams are told apart."""
     open_: OrderedDict[str, tuple[int, int, _Written, list[str]]] = OrderedDict()
     for line in lines_of(reader):
         written = unwrap(line.text)
@@ -220,7 +220,7 @@ def _whole_lines(reader: io.BufferedReader, unwrap: Unwrap) -> Iterator[tuple[in
 
 
 class _Inside(io.RawIOBase):
-    """What was written down behind its time, each line where its first piece stands, so that lines keep their numbers."""
+    """Lines without the time before them, each at the place of its first piece, so that lines keep their numbers."""
 
     def __init__(self, reader: io.BufferedReader, unwrap: Unwrap) -> None:
         super().__init__()
