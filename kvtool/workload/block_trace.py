@@ -286,8 +286,8 @@ def _numbered(ids: Numbers, starts: Numbers, salts: npt.NDArray[np.int32]) -> Nu
     if not len(ids):
         return ids
     dense = _dense(ids)
-    if not _one_parent_each(dense, starts):
-        return _by_chain(ids, starts, salts)
+    if not _has_single_parents(dense, starts):
+        return _numbered_by_prefix(ids, starts, salts)
     if (salts < 0).all():
         return dense
     return _dense(dense + (np.repeat(salts, np.diff(starts)).astype(np.int64) + 1) * (int(dense.max()) + 1))
@@ -301,7 +301,7 @@ def _dense(ids: Numbers) -> Numbers:
     return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 
-def _one_parent_each(ids: Numbers, starts: Numbers) -> bool:
+def _has_single_parents(ids: Numbers, starts: Numbers) -> bool:
     """Return whether each id always stands behind the same other one, or always first."""
     parents = np.empty_like(ids)
     parents[1:] = ids[:-1]
@@ -312,7 +312,7 @@ def _one_parent_each(ids: Numbers, starts: Numbers) -> bool:
     return bool((known[ids] == parents).all())
 
 
-def _by_chain(ids: Numbers, starts: Numbers, salts: npt.NDArray[np.int32]) -> Numbers:
+def _numbered_by_prefix(ids: Numbers, starts: Numbers, salts: npt.NDArray[np.int32]) -> Numbers:
     numbers = TraceNumbers()
     found = array("i")
     for (first, stop), salt in zip(pairwise(starts.tolist()), salts.tolist(), strict=True):

@@ -134,7 +134,7 @@ class BenchResult:
             budget_s=self.budget,
             partial=self.partial,
             ceilings=Reached(copy_bytes_per_s=self.copy_bytes_per_s, matmul_flops_per_s=self.matmul_flops_per_s),
-            steps=[self._told(step) for step in self.steps],
+            steps=[self._timed_step(step) for step in self.steps],
             sharing=self.sharing(),
             left_out=[_case(case) for case in self.left_out],
             store_kv=self.store,
@@ -145,7 +145,7 @@ class BenchResult:
             notes=self.notes,
         )
 
-    def _told(self, step: StepTime) -> TimedStep:
+    def _timed_step(self, step: StepTime) -> TimedStep:
         return TimedStep(
             **dict(_case(step.case)),
             seconds=step.seconds,

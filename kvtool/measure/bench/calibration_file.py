@@ -106,10 +106,10 @@ class Calibration:
                 step_overhead_s=constants.step_overhead,
             ),
             residuals=BothResiduals(fit=self.residuals(held_out=False), held_out=self.residuals(held_out=True)),
-            points=[self._told(point) for point in self.points],
+            points=[self._point_document(point) for point in self.points],
         )
 
-    def _told(self, point: Point) -> CalibrationPoint:
+    def _point_document(self, point: Point) -> CalibrationPoint:
         return CalibrationPoint(
             work=list(point.work),
             layers=point.layers,

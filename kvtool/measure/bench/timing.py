@@ -141,7 +141,7 @@ def _captured(run: Call) -> Call | None:
 
 
 def _on_host(calls: Sequence[Call], device: torch.device, seconds: float) -> Timing:
-    def one_round() -> float:
+    def time_round() -> float:
         began = time.perf_counter()
         for call in calls:
             call()
@@ -149,11 +149,11 @@ def _on_host(calls: Sequence[Call], device: torch.device, seconds: float) -> Tim
         return (time.perf_counter() - began) / len(calls)
 
     if seconds > 0:
-        one_round()
-    times = [one_round()]
+        time_round()
+    times = [time_round()]
     until = time.perf_counter() + seconds - times[0] * len(calls)
     while time.perf_counter() < until and len(times) < _ROUNDS[1]:
-        times.append(one_round())
+        times.append(time_round())
     return Timing.of(times, graph=False)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError
 from kvtool.measure.servers.key_redaction import redact_keys, redact_keys_in
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.server_values import said_json
+from kvtool.measure.servers.server_values import json_value
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -301,7 +301,7 @@ class ServerConnection:
 
     def _json(self, path: str, answer: Answered) -> object:
         try:
-            return redact_keys_in(said_json(answer.body))
+            return redact_keys_in(json_value(answer.body))
         except ValueError:
             raise ServerError(self.address.url(path), "answers with no JSON", status=answer.status) from None
 

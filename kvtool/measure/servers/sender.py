@@ -13,7 +13,7 @@ from kvtool.measure.servers.http_exchange import OK, TOO_MANY, Answered, HttpCli
 from kvtool.measure.servers.key_redaction import redact_keys, redact_keys_in
 from kvtool.measure.servers.request_body import CHAT, RESPONSES, SentAs, ToSend
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.server_values import said_json
+from kvtool.measure.servers.server_values import json_value
 from kvtool.workload.logs.records.chat_records import answer_of
 from kvtool.workload.request_fields import MOST_ANSWERS
 
@@ -75,7 +75,7 @@ class WholeAnswer:
 def _object(data: bytes) -> dict[str, Any]:
     """Return the object of a JSON text; BrokenAnswerError for what is none."""
     try:
-        value = said_json(data)
+        value = json_value(data)
     except ValueError:
         raise BrokenAnswerError("an answer that is no JSON") from None
     if not isinstance(value, dict):

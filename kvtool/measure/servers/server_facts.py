@@ -14,7 +14,7 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError, page_text
 from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
 from kvtool.measure.servers.metrics.exposition import MOST_BYTES, Exposition, parse_exposition, read_exposition
-from kvtool.measure.servers.server_values import said_at, said_number, said_text, said_truth
+from kvtool.measure.servers.server_values import number_at, text_at, truth_at, value_at
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.text_files import read_text
 
@@ -212,7 +212,7 @@ def _facts(
     """Return every fact of the first place that says it; /metrics goes before /server_info, which may be an older file."""
     labels = _labels(scrape)
     served = _served(models, scrape)
-    cache, scheduler = (said_at(info, "vllm_config", part) for part in ("cache_config", "scheduler_config"))
+    cache, scheduler = (value_at(info, "vllm_config", part) for part in ("cache_config", "scheduler_config"))
     found: dict[str, Fact] = {}
 
     def take(name: str, *said: tuple[FactValue | None, SaidBy]) -> None:
@@ -222,25 +222,25 @@ def _facts(
         return (read(labels, key), _METRICS), (read(cache, key), _INFO)
 
     server = None if scrape is None else scrape.of.server
-    take("server", (server, _METRICS), (_OWNERS.get(said_text(served, "owned_by")), "/v1/models"))
-    take("version", (said_text(version, "version"), "/version"))
-    take("model_name", (said_text(served, "id"), "/v1/models"), (_only_model(scrape), _METRICS))
-    take("tokenizer", (_tokenizer(said_text(served, "root")), "/v1/models"))
-    take("block_size", *both(said_number, "block_size"))
-    take("num_gpu_blocks", *both(said_number, "num_gpu_blocks"), *both(said_number, "num_gpu_blocks_override"))
-    take("enable_prefix_caching", *both(said_truth, "enable_prefix_caching"))
-    take("hash_algo", *((_ALGORITHMS.get(value), by) for value, by in both(said_text, "prefix_caching_hash_algo")))
-    take("kv_cache_dtype", *((_KV_DTYPES.get(value), by) for value, by in both(said_text, "cache_dtype")))
-    length = said_at(info, "vllm_config", "model_config")
+    take("server", (server, _METRICS), (_OWNERS.get(text_at(served, "owned_by")), "/v1/models"))
+    take("version", (text_at(version, "version"), "/version"))
+    take("model_name", (text_at(served, "id"), "/v1/models"), (_only_model(scrape), _METRICS))
+    take("tokenizer", (_tokenizer(text_at(served, "root")), "/v1/models"))
+    take("block_size", *both(number_at, "block_size"))
+    take("num_gpu_blocks", *both(number_at, "num_gpu_blocks"), *both(number_at, "num_gpu_blocks_override"))
+    take("enable_prefix_caching", *both(truth_at, "enable_prefix_caching"))
+    take("hash_algo", *((_ALGORITHMS.get(value), by) for value, by in both(text_at, "prefix_caching_hash_algo")))
+    take("kv_cache_dtype", *((_KV_DTYPES.get(value), by) for value, by in both(text_at, "cache_dtype")))
+    length = value_at(info, "vllm_config", "model_config")
     take(
         "max_model_len",
-        (said_number(served, "max_model_len"), "/v1/models"),
-        (said_number(length, "max_model_len"), _INFO),
+        (number_at(served, "max_model_len"), "/v1/models"),
+        (number_at(length, "max_model_len"), _INFO),
     )
     for name in ("max_num_batched_tokens", "max_num_seqs"):
-        take(name, (said_number(scheduler, name), _INFO))
-    take("async_scheduling", (said_truth(scheduler, "async_scheduling"), _INFO))
-    take("policy", (said_text(scheduler, "policy"), _INFO))
+        take(name, (number_at(scheduler, name), _INFO))
+    take("async_scheduling", (truth_at(scheduler, "async_scheduling"), _INFO))
+    take("policy", (text_at(scheduler, "policy"), _INFO))
     facts = {**labels, **{key: value for key, value in cache.items() if key not in labels}}
     return ServerFacts(
         facts=found,
@@ -293,19 +293,19 @@ def refused_for(
     if server not in (None, VLLM):
         yield f"it is {server}, whose cache does not follow vLLM's rules"
         return
-    if (window := said_text(cache, "sliding_window") or said_number(cache, "sliding_window")) is not None:
+    if (window := text_at(cache, "sliding_window") or number_at(cache, "sliding_window")) is not None:
         yield f"a sliding window of {window} tokens, outside of which blocks are freed"
-    block_size = said_number(cache, "block_size")
+    block_size = number_at(cache, "block_size")
     for key in _UNITS:
-        unit = said_number(cache, key)
+        unit = number_at(cache, key)
         if unit is not None and block_size is not None and unit != block_size:
             yield f"`{key}` is {unit} beside blocks of {block_size}, as hybrid models have it"
             break
-    if said_truth(cache, "is_attention_free") or said_number(cache, "mamba_block_size") is not None:
+    if truth_at(cache, "is_attention_free") or number_at(cache, "mamba_block_size") is not None:
         yield "a hybrid model, or one without attention, whose states are cached by other rules"
     if _adapters(models) or (exposition is not None and exposition.of("vllm:lora_requests_info")):
         yield "LoRA adapters, each of which has blocks of its own"
-    if said_at(info, "vllm_config", "speculative_config") or (
+    if value_at(info, "vllm_config", "speculative_config") or (
         exposition is not None and exposition.starting("vllm:spec_decode")
     ):
         yield "speculative decoding, which writes blocks ahead"
@@ -318,17 +318,17 @@ def _adapters(models: object) -> bool:
 
 def not_followed(cache: Mapping[str, object], info: object, scrape: Scrape | None) -> Iterator[str]:
     """Yield what the server does in a way that kvtool does not follow."""
-    scheduler = said_at(info, "vllm_config", "scheduler_config")
-    if said_text(scheduler, "policy") not in (None, "fcfs"):
-        yield f"requests are scheduled by {said_text(scheduler, 'policy')}; kvtool takes them in order of arrival"
-    if said_truth(scheduler, "enable_chunked_prefill") is False:
+    scheduler = value_at(info, "vllm_config", "scheduler_config")
+    if text_at(scheduler, "policy") not in (None, "fcfs"):
+        yield f"requests are scheduled by {text_at(scheduler, 'policy')}; kvtool takes them in order of arrival"
+    if truth_at(scheduler, "enable_chunked_prefill") is False:
         yield "prompts are not split into chunks; kvtool splits them where a step is full"
     for name in ("long_prefill_token_threshold", "max_num_active_seqs"):
-        if (value := said_number(scheduler, name)) is not None:
+        if (value := number_at(scheduler, name)) is not None:
             yield f"`{name}` is {value:,}, which kvtool does not follow"
     if isinstance(watermark := scheduler.get("watermark"), float) and watermark > 0:
         yield f"a watermark of {watermark:g} of its blocks stays free, which kvtool does not follow"
-    if said_at(info, "vllm_config", "kv_transfer_config") or said_text(cache, "kv_offloading_size") is not None:
+    if value_at(info, "vllm_config", "kv_transfer_config") or text_at(cache, "kv_offloading_size") is not None:
         yield "a second tier holds blocks, too: what it gives is counted apart, and not predicted"
     if scrape is not None and len(scrape.engines) > 1:
         yield f"{len(scrape.engines)} engines share the requests, each with a cache of its own; kvtool has one"

@@ -60,7 +60,7 @@ class Child:
         read, write = os.pipe()
         self.stream = os.fdopen(read, "rb", _BUFFER)
         try:
-            with signals_held() as before, tokenizers_told():
+            with hold_signals() as before, quiet_tokenizers():
                 self._process: int | None = _fork()
                 if not self._process:
                     self.stream.close()  # so that writing fails when the parent is gone
@@ -113,7 +113,7 @@ def _live(work: Work, write: int, before: set[signal.Signals | int]) -> NoReturn
 
 
 @contextmanager
-def signals_held() -> Iterator[set[signal.Signals | int]]:
+def hold_signals() -> Iterator[set[signal.Signals | int]]:
     """Hold the signals that end a program; yields the mask from before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
@@ -123,7 +123,7 @@ def signals_held() -> Iterator[set[signal.Signals | int]]:
 
 
 @contextmanager
-def tokenizers_told() -> Iterator[None]:
+def quiet_tokenizers() -> Iterator[None]:
     """Keep the library `tokenizers` quiet: it uses no threads in a copy of the process, and reports that on the terminal."""
     before = os.environ.get(_QUIET)
     os.environ[_QUIET] = "false"

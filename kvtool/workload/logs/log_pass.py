@@ -151,7 +151,7 @@ def repeated_notes(count: int) -> list[str]:
 
 
 @dataclass(slots=True)
-class PromptsTold:
+class PromptCounts:
     """How many prompts the log does not hold in whole, and which of their parts are no text."""
 
     requests: int = 0
@@ -229,7 +229,7 @@ class PassState:
 
     division: Division
     left_out: LeftOuts = field(default_factory=LeftOuts)
-    prompts: PromptsTold = field(default_factory=PromptsTold)
+    prompts: PromptCounts = field(default_factory=PromptCounts)
     records: int = 0
     repeated: int = 0
     """Calls that were read before, and are not counted again."""

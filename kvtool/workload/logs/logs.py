@@ -28,7 +28,7 @@ from kvtool.workload.logs.log_pass import (
     LogOutcome,
     LogProgress,
     PassState,
-    PromptsTold,
+    PromptCounts,
     TimedLog,
     by_arrival,
 )
@@ -236,7 +236,7 @@ class LogSource:
         return self._now.left_out
 
     @property
-    def prompts(self) -> PromptsTold:
+    def prompts(self) -> PromptCounts:
         """Return what the log does not contain of the prompts of this pass."""
         return self._now.prompts
 
@@ -377,7 +377,7 @@ class LogSource:
             if order is not None and order.order.late:
                 state.sorted[path] = order.order
             try:
-                yield from log.entries(_Told(self._found, state), order)
+                yield from log.entries(_PassListener(self._found, state), order)
             finally:
                 self._open.discard(log)
                 state.records += log.records
@@ -519,7 +519,7 @@ def locate(origin: Origin, offset: int) -> tuple[int, int]:
 
 
 def _placed(
-    entry: LogEntry, count: int, base: int, epoch: float | None, group: str, own: str | None, told: PromptsTold
+    entry: LogEntry, count: int, base: int, epoch: float | None, group: str, own: str | None, told: PromptCounts
 ) -> Iterator[Turn]:
     """Yield the turns with their group, their places in the session and their times from the start of the source; `own` is the
     file of those whose ids another file has, too."""
@@ -545,7 +545,7 @@ def _of_tenant(tenant: str | None, turns: Iterator[Turn]) -> Iterator[Turn]:
         yield turn
 
 
-class _Told:
+class _PassListener:
     """Hears of what is no request, for a pass."""
 
     def __init__(self, found: Callable[[str, str], None], state: PassState) -> None:

@@ -54,7 +54,7 @@ def row_of(turn: Turn, epoch: float, pseudonyms: Pseudonyms | None = None) -> Ro
 
     row: Row = {} if _is_place(turn) else {"id": turn.id}
     if full and turn.messages is not None:
-        row["messages"] = [[role_of(message), _said(message)] for message in turn.messages]
+        row["messages"] = [[role_of(message), _message_text(message)] for message in turn.messages]
     elif full and turn.text is not None:
         row["text"] = str.__str__(turn.text)
     names = tool_names(turn.tools or ())
@@ -92,7 +92,7 @@ def tool_names(tools: Sequence[Any]) -> list[str]:
     return names
 
 
-def _said(message: Message) -> str:
+def _message_text(message: Message) -> str:
     """Return the text of a message, or what it calls."""
     return text_of({"content": message.get("content")}) or text_of(message)
 

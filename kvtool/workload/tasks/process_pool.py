@@ -14,7 +14,7 @@ from multiprocessing.context import ForkContext, ForkProcess, SpawnContext, Spaw
 from typing import TypeVar, cast
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.ahead.child import can_fork, signals_held, tokenizers_told
+from kvtool.workload.ahead.child import can_fork, hold_signals, quiet_tokenizers
 from kvtool.workload.tasks.task_map import Came, OneProcess, Poisoned, TaskQueue, attempt
 
 Item = TypeVar("Item")
@@ -111,7 +111,7 @@ class _Team:
         here, there = self._context.Pipe()
         others = [self._life, here, *(worker.pipe for worker in self.members)] if self._copies else []
         try:
-            with signals_held() as before, tokenizers_told():
+            with hold_signals() as before, quiet_tokenizers():
                 args = there, self._lives, self._work, before, others
                 process = self._context.Process(target=_live, args=args, daemon=True)
                 process.start()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from kvtool.errors import NotAvailableError
-from kvtool.workload.ahead.child import sendable, signals_held
+from kvtool.workload.ahead.child import hold_signals, sendable
 from kvtool.workload.tasks.task_map import Came, Poisoned, TaskQueue, attempt
 
 _AHEAD = 4
@@ -42,11 +42,11 @@ _LEAVE = 10.0
 """Seconds for taking leave of it."""
 
 
-class Said(Enum):
+class DriverMessage(Enum):
     """Messages of the driver to its command."""
 
     REACHED = auto()
-    """There is a cluster. Said first; all else is said behind it."""
+    """There is a cluster. DriverMessage first; all else is said behind it."""
     UNREACHED = auto()
     """There is none; why."""
     RESULT = auto()
@@ -77,17 +77,17 @@ def drive_ray(pipe: Connection, asked: RayAsked, work: Callable[[Any], object], 
         try:
             ray = _connected(asked)
         except Exception as error:  # whatever Ray raises: the command tells it
-            pipe.send((Said.UNREACHED, _first_line(error)))
+            pipe.send((DriverMessage.UNREACHED, _first_line(error)))
             return
         try:
-            pipe.send((Said.REACHED, None))
+            pipe.send((DriverMessage.REACHED, None))
             _drive(ray, pipe, asked.jobs, work, items)
         except (OSError, EOFError):  # of the pipe: the command wants no more
             pass
         except _ClusterLostError as error:
-            pipe.send((Said.GONE, str(error)))
+            pipe.send((DriverMessage.GONE, str(error)))
         except Exception as error:  # of a task, or a bug: the command raises it
-            pipe.send((Said.ERROR, sendable(error)))
+            pipe.send((DriverMessage.ERROR, sendable(error)))
         finally:
             pipe.close()
             ray.shutdown()
@@ -231,7 +231,7 @@ def _drive(
         cluster.give(queue, items, waiting)
         waiting += cluster.heard(queue)
         for result in queue.results():
-            pipe.send((Said.RESULT, result))
+            pipe.send((DriverMessage.RESULT, result))
         if pipe.poll():
             raise EOFError  # nothing is ever sent here: the command has closed it
 
@@ -258,7 +258,7 @@ class RayPool:
         process = context.Process(target=drive_ray, args=(there, asked, work, list(items)), daemon=False)
         leave = 0.0
         try:
-            with signals_held():
+            with hold_signals():
                 process.start()
             there.close()
             _reach(here)
@@ -280,7 +280,7 @@ def _reach(pipe: Connection) -> None:
     with suppress(EOFError, OSError):
         if pipe.poll(_REACH):
             said, value = pipe.recv()
-            if said is Said.REACHED:
+            if said is DriverMessage.REACHED:
                 return
             why = str(value)
     raise ClusterGoneError(
@@ -294,10 +294,10 @@ def _next(pipe: Connection, done: int, count: int) -> object:
     try:
         said, value = pipe.recv()
     except (EOFError, OSError):
-        said, value = Said.GONE, "its driver was ended"
-    if said is Said.RESULT:
+        said, value = DriverMessage.GONE, "its driver was ended"
+    if said is DriverMessage.RESULT:
         return value
-    if said is Said.ERROR:
+    if said is DriverMessage.ERROR:
         assert isinstance(value, Exception)
         raise value
     raise ClusterGoneError(f"the Ray cluster went away after {done:,} of {count:,} tasks: {value}")

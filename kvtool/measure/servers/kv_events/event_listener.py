@@ -19,7 +19,7 @@ from kvtool.measure.servers.kv_events.event_batches import ClearedBlocks, EventB
 from kvtool.measure.servers.kv_events.event_subscriber import EventSource, EventSubscriber
 from kvtool.measure.servers.kv_events.event_sums import MOST_RANKS, EventCounter, EventSums
 from kvtool.measure.servers.server_address import ServerAddress, is_url, server_address
-from kvtool.measure.servers.server_values import said_at, said_text
+from kvtool.measure.servers.server_values import text_at, value_at
 from kvtool.text.bounded_number import whole_number
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def event_sources(connection: ServerConnection, given: str | None) -> NamedSourc
     found: list[EventSource] = []
     notes: list[str] = []
     for name in said if isinstance(said, dict) else ():
-        about = said_at(said, name)
-        if (rank := whole_number(name, in_text=True)) is None or said_text(about, "endpoint") is None:
+        about = value_at(said, name)
+        if (rank := whole_number(name, in_text=True)) is None or text_at(about, "endpoint") is None:
             continue
-        endpoint, replay = (_here(said_text(about, key), connection.address) for key in ("endpoint", "replay_endpoint"))
+        endpoint, replay = (_here(text_at(about, key), connection.address) for key in ("endpoint", "replay_endpoint"))
         if len(found) == MOST_RANKS:
             notes.append(
                 f"the server names more than {MOST_RANKS} publishers of KV events; the others are not listened to"

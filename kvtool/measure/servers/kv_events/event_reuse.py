@@ -38,7 +38,7 @@ class AskedPrompt:
 
 
 @dataclass(slots=True)
-class SeenRequest:
+class ObservedRequest:
     """Facts from the events about one request.
 
     `reused` is in tokens; None where that cannot be known. `how`: its own `events`; `silent`: it stored nothing, so it hit all that
@@ -64,7 +64,7 @@ class EventReuse:
     the requests: other traffic. `cleared` holds the numbers of the batches in which the cache was reset.
     """
 
-    requests: dict[str, SeenRequest]
+    requests: dict[str, ObservedRequest]
     admitted: list[str] = field(default_factory=list)
     foreign_events: int = 0
     foreign_tokens: int = 0
@@ -77,7 +77,7 @@ class EventReuse:
 def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AskedPrompt]) -> EventReuse:
     """Return the reuse of each request, given in the order of sending, from every batch since the cache was empty or reset."""
     states = RankStates()
-    result = EventReuse({prompt.id: SeenRequest(prompt.id) for prompt in prompts})
+    result = EventReuse({prompt.id: ObservedRequest(prompt.id) for prompt in prompts})
     owners: _Owners | None = None
     for number, batch in enumerate(batches):
         for index, (state, event) in enumerate(states.take(batch)):
@@ -98,7 +98,7 @@ def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AskedProm
                 seen.rank = batch.rank
                 if state.known:
                     seen.how = "events"
-                    seen.reused = state.held(owner.names, len(owner.prompt.tokens)) * event.block_size
+                    seen.reused = state.hits(owner.names, len(owner.prompt.tokens)) * event.block_size
             seen.stored.append((number, index))
             seen.blocks += len(event.block_hashes)
     result.breaks = states.breaks
@@ -189,4 +189,4 @@ class _Owners:
         return owner.prompt.session_id is None
 
     def _hit(self, owner: _Owner, state: EventState) -> int:
-        return state.held(owner.names, len(owner.prompt.tokens))
+        return state.hits(owner.names, len(owner.prompt.tokens))

@@ -171,7 +171,7 @@ class EventState:
             return []
         return block_names(event.token_ids, event.block_size, event.extra_keys or (), parent)
 
-    def held(self, names: Sequence[BlockName], num_tokens: int) -> int:
+    def hits(self, names: Sequence[BlockName], num_tokens: int) -> int:
         """Return how many blocks of a prompt of `num_tokens` would be hit now; its last token is always computed."""
         if self.block_size is None:
             return 0

@@ -27,7 +27,7 @@ from kvtool.workload.logs.records.record_format import (
     Turns,
     collected,
 )
-from kvtool.workload.logs.records.records import calls_seen, look_at, opens, read_record
+from kvtool.workload.logs.records.records import dated_calls, opens, outline, read_record
 from kvtool.workload.logs.survey import RecordsInOrder, Survey
 from kvtool.workload.turn import RequestName, Turn
 
@@ -62,7 +62,7 @@ class LogEntry:
         return self.first.arrival
 
 
-class Told(Protocol):
+class ReadListener(Protocol):
     """Receives what is no request while a file is read."""
 
     def found(self, path: str, formats: str) -> None:
@@ -106,7 +106,7 @@ class LogFile:
         return self._taken if self._reader is None else bytes_taken(self._reader)
 
     def entries(
-        self, told: Told | None = None, order: RecordsInOrder[LogEntry | None] | None = None
+        self, told: ReadListener | None = None, order: RecordsInOrder[LogEntry | None] | None = None
     ) -> Iterator[LogEntry | KvtoolError]:
         """Yield its requests, in the order of the file or in another; `told` receives what else there is. Raise KvtoolError."""
         if order is not None:
@@ -155,7 +155,7 @@ class LogFile:
             try:
                 value = _value(raw)
                 where = Where(self.path, raw.line, raw.column, "", number + 1, self.group, self.block_size, number + 1)
-                seen, found, stays = look_at(value, where, self.format_, states, raw.around)
+                seen, found, stays = outline(value, where, self.format_, states, raw.around)
             except (NotJSONError, RecordError):
                 survey.record({})
                 continue
@@ -168,7 +168,7 @@ class LogFile:
             for key in found:
                 keys(key, number)
         for state in states.values():
-            seen = calls_seen(collected(state.end()))
+            seen = dated_calls(collected(state.end()))
             survey.record({at: each.time for at, each in enumerate(seen) if each is not None})
             for each in seen:
                 if each is not None and each.identity is not None:
@@ -197,7 +197,7 @@ class LogFile:
             self.file_name,
         )
 
-    def _read(self, reader: io.BufferedReader, told: Told | None) -> Iterator[LogEntry | KvtoolError]:
+    def _read(self, reader: io.BufferedReader, told: ReadListener | None) -> Iterator[LogEntry | KvtoolError]:
         path, group, size = self.path, self.group, self.block_size
         good = line = nth = number = 0
         where = None
@@ -223,12 +223,12 @@ class LogFile:
                 yield read
                 continue
             good += 1
-            yield from self.held(read, where, told)
+            yield from self.take_record(read, where, told)
         if where is not None:
             for name, state in self._states.items():
-                yield from self.held(ReadRecord(name, collected(state.end()), None, 0), where, told)
+                yield from self.take_record(ReadRecord(name, collected(state.end()), None, 0), where, told)
 
-    def read_raw(self, raw: RawRecord, where: Where, good: int, told: Told | None) -> ReadRecord | KvtoolError:
+    def read_raw(self, raw: RawRecord, where: Where, good: int, told: ReadListener | None) -> ReadRecord | KvtoolError:
         """Return the contents of a record, or what is wrong with it, with its place in the file."""
         read = read_raw(raw, where, self.format_, good, self._states)
         if isinstance(read, KvtoolError):
@@ -239,7 +239,7 @@ class LogFile:
                 told.found(self.path, ", ".join(self.formats))
         return read
 
-    def held(self, read: ReadRecord, where: Where, told: Told | None) -> Iterator[LogEntry]:
+    def take_record(self, read: ReadRecord, where: Where, told: ReadListener | None) -> Iterator[LogEntry]:
         """Yield the requests of a record that was read."""
         yield from self.calls_of(read)
         self.tell_left_out(read, where, told)
@@ -264,13 +264,15 @@ class LogFile:
             before += len(item.turns)
 
     @staticmethod
-    def tell_left_out(read: ReadRecord, where: Where, told: Told | None) -> None:
+    def tell_left_out(read: ReadRecord, where: Where, told: ReadListener | None) -> None:
         """Tell what else is in a record."""
         for item in read.items:
             if isinstance(item, LeftOut) and told is not None:
                 told.left_out(item, Place(where.path, where.line, where.column))
 
-    def _reordered(self, order: RecordsInOrder[LogEntry | None], told: Told | None) -> Iterator[LogEntry | KvtoolError]:
+    def _reordered(
+        self, order: RecordsInOrder[LogEntry | None], told: ReadListener | None
+    ) -> Iterator[LogEntry | KvtoolError]:
         good = 0
         for number, call in order.records():
             made = order.kept(number)

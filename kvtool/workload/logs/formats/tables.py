@@ -209,7 +209,7 @@ def record_of(names: list[str], cells: list[Any]) -> Fields:
     """Return the record of a row; what its cells do not say is not in it."""
     record: Fields = {}
     for name, cell in zip(names, cells, strict=False):
-        value = _said(name, cell)
+        value = _cell_value(name, cell)
         if value is None:
             continue
         *outer, last = _parts(name)
@@ -232,7 +232,7 @@ def _parts(name: str) -> list[str]:
     return parts if len(parts) > 1 and parts[0] in _NESTED else [name]
 
 
-def _said(name: str, cell: Any) -> Any:
+def _cell_value(name: str, cell: Any) -> Any:
     """Return the value of a cell; None for an empty one."""
     if not isinstance(cell, str):
         return _plain(cell)

@@ -56,7 +56,7 @@ class Around:
         if len(found.turns) == 1:
             self._put(found.turns[0], alone=True)
         else:
-            found.turns = _Said(found.turns, self)
+            found.turns = _TurnsAround(found.turns, self)
         found.identity = self.identity or found.identity
         found.weak = found.weak and self.identity is None
         found.value = self.value if self.value is not None else found.value
@@ -87,7 +87,7 @@ class Around:
         return replace(call, **said) if said else call
 
 
-class _Said:
+class _TurnsAround:
     """Turns with what is said around them, each made when it is asked for."""
 
     def __init__(self, turns: Turns, around: Around) -> None:
@@ -187,7 +187,7 @@ def found_at(
         text = record.text(prompt, *path, part="".join(str(each) for each in path[-1:]) or "prompt")
         incomplete = why_incomplete([text], _prompt_tokens(around), uncounted=False)
         turn = record.turn(call=Call(incomplete=incomplete), text=text, output_text=answer)
-        return _told(turn, around)
+        return _call_around(turn, around)
     if not isinstance(prompt, list) or not prompt:
         raise record.error(f"the prompt must be text or a list of messages, not {kind(prompt)}", *path)
     return found_call(record, messages_of(record, prompt, *path), around=around, tools=tools, answer=answer)
@@ -205,14 +205,14 @@ def found_call(
     incomplete = why_incomplete(texts, _prompt_tokens(around), uncounted=bool(parts))
     settings = replace(NO_SETTINGS, images=parts["image"]) if parts["image"] else NO_SETTINGS
     call = Call(uncounted=tuple(sorted(parts.items())), settings=settings, incomplete=incomplete)
-    return _told(record.turn(call=call, messages=messages, tools=made, output_text=answer), around)
+    return _call_around(record.turn(call=call, messages=messages, tools=made, output_text=answer), around)
 
 
 def _prompt_tokens(around: Around) -> int | None:
     return None if around.usage is None else around.usage.prompt
 
 
-def _told(turn: Turn, around: Around) -> FoundCall:
+def _call_around(turn: Turn, around: Around) -> FoundCall:
     if around.usage is not None and around.usage.output is not None:
         turn.output_tokens = around.usage.output
     found = around.put_on(FoundCall([turn]))

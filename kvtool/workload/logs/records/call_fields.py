@@ -54,7 +54,7 @@ _LONGEST_SCHEMA = 200
 _MOST_ID = 1 << 31
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
-_TOLD = frozenset(
+_OF_CALL = frozenset(
     (
         *(
             *_MODELS,
@@ -73,7 +73,7 @@ _TOLD = frozenset(
 )
 FAILED = LeftOut("failed")
 CACHED = LeftOut("locally cached answer")
-UNSEEN = LeftOut(
+PROMPTLESS = LeftOut(
     "promptless call", hint="what was said before these answers is not in the file: give the whole session as one file"
 )
 _FAIL_STATUSES = ("status_code", "statusCode", "response_status", "http_status", "status")
@@ -113,7 +113,7 @@ def call_of(
     counts: bool = True,
 ) -> Call:
     """Return the call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
-    said = _said(record)
+    said = _fields_of_call(record)
     blocks = isinstance(record.fields.get("system"), list)
     if not (said or uncounted or images or incomplete or blocks):
         return NO_CALL
@@ -139,11 +139,11 @@ def call_of(
     )
 
 
-def _said(record: Record) -> dict[str, Any]:
+def _fields_of_call(record: Record) -> dict[str, Any]:
     """Return the fields of a record on its call, the innermost first."""
     said: dict[str, Any] = {}
     for fields in (*reversed(record.around), record.fields):
-        for name in _TOLD.intersection(fields):
+        for name in _OF_CALL.intersection(fields):
             if (value := fields[name]) is not None:
                 said[name] = value
     return said

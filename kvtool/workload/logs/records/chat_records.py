@@ -65,7 +65,7 @@ def requests_of(
             return Transcript(
                 record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, answers, tools, incomplete)
             )
-    call = told_call(record, messages, tools, uncounted, incomplete)
+    call = reported_call(record, messages, tools, uncounted, incomplete)
     return [
         record.turn(
             call=call,
@@ -99,9 +99,9 @@ class _AnswerCalls:
         incomplete: str | None,
     ) -> None:
         self._messages = messages
-        common = told_call(record, messages, tools, incomplete=incomplete, counts=False)
+        common = reported_call(record, messages, tools, incomplete=incomplete, counts=False)
         self._common = replace(common, usage=None, cost=None, end=None)
-        self._told = {at: told for at in answers if (told := _told_in(record, messages[at])) is not None}
+        self._told = {at: told for at in answers if (told := _reported_in(record, messages[at])) is not None}
 
     def __call__(self, at: int) -> tuple[Call, float | None]:
         message = self._messages[at]
@@ -113,7 +113,7 @@ class _AnswerCalls:
         return call, asked if asked is not None and (answered is None or asked <= answered) else answered
 
 
-def _told_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:
+def _reported_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:
     """Return usage and model that a message of a conversation says, itself or in what its program keeps in `extra`."""
     extra = message.get("extra")
     response = extra.get("response") if isinstance(extra, dict) else None
@@ -140,7 +140,7 @@ def _way_to(record: Record, fields: dict[str, Any]) -> tuple[str | int, ...]:
     return ()
 
 
-def told_call(
+def reported_call(
     record: Record,
     messages: list[Message],
     tools: list[Any] | None,

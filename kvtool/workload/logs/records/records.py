@@ -65,7 +65,7 @@ def read_record(
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")
     name, items = "", Several()
-    for record, found in _held(_whole(value, where, around), format_):
+    for record, found in _prompt_objects(_whole(value, where, around), format_):
         name = found.name
         _add(items, record, found, states)
     return name, items
@@ -91,23 +91,25 @@ def _note_unread(record: Record, item: FoundCall) -> None:
     if not isinstance(item.turns, list) or len(item.turns) != 1:
         return
     turn: Turn = item.turns[0]
-    if turn.output_text is turn.output_ids is turn.output_tokens is None and (key := unread_answer(record)) is not None:
+    if any(each is not None for each in (turn.output_text, turn.output_ids, turn.output_tokens)):
+        return
+    if (key := unread_answer(record)) is not None:
         shown = f"`{key}`" if is_answer_name(key) or is_field_name(key) else "a key that no format knows"
         turn.call = replace(turn.call, unread=shown)
 
 
 @dataclass(frozen=True, slots=True)
-class SeenCall:
+class DatedCall:
     """A call, before it is read: when it was made, and what it is called."""
 
     time: float | None
     identity: str | None
 
 
-Look = tuple[list[SeenCall | None], list[Key], bool]
+Look = tuple[list[DatedCall | None], list[Key], bool]
 
 
-def look_at(
+def outline(
     value: Any,
     where: Where,
     format_: RecordFormat | None,
@@ -118,20 +120,20 @@ def look_at(
     whether it must be read in the order of its file. Raises RecordError."""
     if not isinstance(value, dict):
         _, items = read_record(value, where, format_, states, around)
-        return calls_seen(items), [], False
-    seen: list[SeenCall | None] = []
+        return dated_calls(items), [], False
+    seen: list[DatedCall | None] = []
     keys: list[Key] = []
     state = False
-    for record, found in _held(_whole(value, where, around), format_):
+    for record, found in _prompt_objects(_whole(value, where, around), format_):
         keys += found.keys_of(record)
         state = state or found.state
         if found.unit is not None:
             left = left_out_of(record) is not None
-            seen.append(None if left else SeenCall(record.arrival(found.unit), identity_of(record)[0]))
+            seen.append(None if left else DatedCall(record.arrival(found.unit), identity_of(record)[0]))
             continue
         items = Several()
         _add(items, record, found, states)
-        seen += calls_seen(items)
+        seen += dated_calls(items)
     return seen, keys, state
 
 
@@ -139,9 +141,9 @@ def _whole(value: Fields, where: Where, around: Fields | None) -> Record:
     return Record(value, where) if around is None else Record(value, where, (), (around,))
 
 
-def calls_seen(items: Several) -> list[SeenCall | None]:
+def dated_calls(items: Several) -> list[DatedCall | None]:
     """Return what an order needs of all items; None where one is no call."""
-    return [None if isinstance(item, LeftOut) else SeenCall(item.turns[0].arrival, item.identity) for item in items]
+    return [None if isinstance(item, LeftOut) else DatedCall(item.turns[0].arrival, item.identity) for item in items]
 
 
 def identity_of(record: Record) -> tuple[str | None, bool]:
@@ -163,7 +165,7 @@ def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Reco
     """Return the object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
     whole = _whole(value if isinstance(value, dict) else {}, where, around)
     try:
-        held = _held(whole, None)
+        held = _prompt_objects(whole, None)
     except RecordError:
         return whole
     if len(held) == 1:
@@ -187,7 +189,7 @@ def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
     return first is None or (isinstance(first, dict) and _found(Record(first, _NOWHERE), None) is not None)
 
 
-def _held(record: Record, format_: RecordFormat | None) -> list[tuple[Record, RecordFormat]]:
+def _prompt_objects(record: Record, format_: RecordFormat | None) -> list[tuple[Record, RecordFormat]]:
     """Return the objects of a record that hold prompts, with their formats: the record itself, one inside it, or those of a list
     in it."""
     found = _found(record, format_)

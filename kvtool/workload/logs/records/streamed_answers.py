@@ -102,7 +102,7 @@ class _Answer:
         """Add the next event, of any API."""
         for inner in (event, event.get("message"), event.get("metadata"), event.get("response")):
             if isinstance(inner, dict):
-                self._told(inner)
+                self._add_fields(inner)
         if isinstance(event.get("error"), dict | str) or event.get("type") == "error":
             self._fields["error"] = event.get("error") or event
         for choice in _objects_in(event.get("choices")):
@@ -130,7 +130,7 @@ class _Answer:
             return self._fields
         return {**self._fields, "choices": [{"index": 0, "message": message}]}
 
-    def _told(self, fields: Fields) -> None:
+    def _add_fields(self, fields: Fields) -> None:
         for name in _ALONE:
             if isinstance(fields.get(name), str | int) and fields[name] != "":
                 self._fields.setdefault(name, fields[name])

@@ -13,7 +13,7 @@ from typing import Any
 
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_fields import FAILED, UNSEEN, call_of, names_of
+from kvtool.workload.logs.records.call_fields import FAILED, PROMPTLESS, call_of, names_of
 from kvtool.workload.logs.records.chat_records import content_of, message_at, without_anthropic_blocks
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
@@ -80,7 +80,7 @@ class _Node:
 
 
 @dataclass(slots=True)
-class _Held:
+class _SessionEntries:
     """Entries of a session in the tables of a file, and the approximate size of its messages in characters."""
 
     nodes: list[str] = field(default_factory=list)
@@ -104,7 +104,7 @@ class ClaudeCodeSession:
         self._prompts: dict[str, tuple[_Node, list[Message], bool]] = {}
         """By conversation, where the last prompt ended, the prompt, and whether it is lost what was before, as the next one begins
         with it."""
-        self._sessions: OrderedDict[str, _Held] = OrderedDict()
+        self._sessions: OrderedDict[str, _SessionEntries] = OrderedDict()
         self._size = 0
 
     def read(self, record: Record) -> Reading:
@@ -127,7 +127,7 @@ class ClaudeCodeSession:
             held.size += size
             self._size += size
             if fields["type"] == "user":
-                node = self._said(record, message, node, thread, held)
+                node = self._add_user_message(record, message, node, thread, held)
             elif fields.get("isApiErrorMessage"):
                 found = FAILED
             elif message.get("model") == _SYNTHETIC:
@@ -144,10 +144,10 @@ class ClaudeCodeSession:
         self._open = {}
         return Several([self._call(name, answer) for name, answer in still])
 
-    def _session(self, name: str) -> tuple[_Held, list[FoundCall | LeftOut]]:
+    def _session(self, name: str) -> tuple[_SessionEntries, list[FoundCall | LeftOut]]:
         """Return the state of a line's session, and the last calls of agents of others that took too much and were forgotten."""
         ended: list[FoundCall | LeftOut] = []
-        held = self._sessions.setdefault(name, _Held())
+        held = self._sessions.setdefault(name, _SessionEntries())
         self._sessions.move_to_end(name)
         while len(self._sessions) > 1 and self._size > _MOST_HELD:
             _, old = self._sessions.popitem(last=False)
@@ -177,7 +177,9 @@ class ClaudeCodeSession:
         inherited = parent.thread if parent is not None else _MAIN
         return names_of([fields.get("agentId"), inherited or None, fields.get("uuid")]) or _MAIN
 
-    def _said(self, record: Record, message: dict[str, Any], parent: _Node, thread: str, held: _Held) -> _Node:
+    def _add_user_message(
+        self, record: Record, message: dict[str, Any], parent: _Node, thread: str, held: _SessionEntries
+    ) -> _Node:
         own = []
         for each in message_at(record, {"role": "user", "content": message.get("content")}, "message", "message"):
             if each["role"] == "tool" and (of := _call_answered(each)) is not None:
@@ -188,7 +190,7 @@ class ClaudeCodeSession:
         return _Node(parent, thread, own, time=seconds(record.fields.get("timestamp"), "s"))
 
     def _answered(
-        self, record: Record, message: dict[str, Any], parent: _Node, thread: str, held: _Held
+        self, record: Record, message: dict[str, Any], parent: _Node, thread: str, held: _SessionEntries
     ) -> tuple[_Node, Reading]:
         name = names_of([message.get("id"), record.fields.get("requestId"), record.fields.get("uuid")]) or ""
         found: Reading = Several()
@@ -217,7 +219,7 @@ class ClaudeCodeSession:
         record, parent = answer.first, answer.parent
         messages, lost = self._prompt(parent)
         if not messages:
-            return UNSEEN
+            return PROMPTLESS
         uncounted = parts_not_counted(messages)
         assert answer.fields is not None
         reason = LOST if lost else NO_SYSTEM

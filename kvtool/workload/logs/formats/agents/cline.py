@@ -74,14 +74,14 @@ def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) 
         bounds: list[float] = [float("-inf"), *(time for time in times if time is not None)]
         for model, (after, until) in zip(models, pairwise(bounds), strict=True):
             within = [usage for time, usage in requests if time is not None and after < time <= until]
-            model |= _told(within[-1]) if within else {}
+            model |= _answer_fields(within[-1]) if within else {}
     elif len(requests) == len(answers):
         for model, (_, usage) in zip(models, requests, strict=True):
-            model |= _told(usage)
+            model |= _answer_fields(usage)
     return models
 
 
-def _told(usage: Told) -> Told:
+def _answer_fields(usage: Told) -> Told:
     """Return the fields of an answer: its tokens, and what was left out of its request."""
     cut = usage.get(_CUT)
     return {"usage": {name: count for name, count in usage.items() if name != _CUT}, **({_CUT: cut} if cut else {})}

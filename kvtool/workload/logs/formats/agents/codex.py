@@ -14,8 +14,8 @@ from typing import Any
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.apis.responses import ResponseItems
-from kvtool.workload.logs.records.call_fields import UNSEEN, names_of
-from kvtool.workload.logs.records.chat_records import told_call
+from kvtool.workload.logs.records.call_fields import PROMPTLESS, names_of
+from kvtool.workload.logs.records.chat_records import reported_call
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
@@ -171,7 +171,7 @@ class CodexRollout:
         usage = Usage(prompt=counts[0], cached=counts[1], output=counts[2])
         check_usage(usage, (*record.pointer, *at))
         if not self._answers:
-            return UNSEEN
+            return PROMPTLESS
         whole = self._answers[0]
         for part in self._answers[1:]:
             whole.messages += part.messages
@@ -188,9 +188,9 @@ class CodexRollout:
     def _call(self, answer: _Answer, usage: Usage | None) -> FoundCall | LeftOut:
         messages = [*self._system, *self._history[: answer.sent]]
         if not messages:
-            return UNSEEN
+            return PROMPTLESS
         reason = NO_TOOLS if self._system else NO_SYSTEM
-        call = told_call(answer.record, messages, None, answer.uncounted, reason)
+        call = reported_call(answer.record, messages, None, answer.uncounted, reason)
         effort = None if self._effort is None else json.dumps(self._effort)
         call = replace(
             call,
@@ -228,7 +228,7 @@ class CodexRollout:
 
     def _rolled_back(self, turns: Any) -> Reading:
         found = self._close()
-        said = [at for at, message in enumerate(self._history) if _is_said(message)]
+        said = [at for at, message in enumerate(self._history) if _is_of_user(message)]
         if isinstance(turns, int) and 0 < turns <= len(said):
             self._history = self._history[: said[-turns]]
         return found
@@ -240,7 +240,7 @@ def _counts(usage: dict[str, Any], record: Record, *path: str) -> tuple[int, ...
     )
 
 
-def _is_said(message: Message) -> bool:
+def _is_of_user(message: Message) -> bool:
     """Return whether a user said it, and not the program in the user's name."""
     return message["role"] == "user" and not text_of(message).lstrip().startswith("<")
 

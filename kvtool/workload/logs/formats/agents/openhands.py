@@ -15,7 +15,7 @@ from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, found_call
-from kvtool.workload.logs.records.call_fields import UNSEEN, names_of
+from kvtool.workload.logs.records.call_fields import PROMPTLESS, names_of
 from kvtool.workload.logs.records.chat_records import content_of, tools_of
 from kvtool.workload.logs.records.record import Record, Where, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
@@ -89,7 +89,9 @@ class OpenHandsEvents:
             elif fields.get("source") == "agent":
                 return self._acted(record, name, action, args)
             else:
-                return self._said(record, name, args.get("content", fields.get("message")), "args", "content")
+                return self._add_user_message(
+                    record, name, args.get("content", fields.get("message")), "args", "content"
+                )
         elif isinstance(seen, str) and seen not in _NO_PROMPT:
             of = object_of(fields.get("tool_call_metadata")).get("tool_call_id")
             self._add(record, name, "tool" if of else "user", fields.get("content"), "content", of=of)
@@ -116,7 +118,7 @@ class OpenHandsEvents:
                     said = message.get("content")
                     if isinstance(more := fields.get("extended_content"), list) and isinstance(said, list):
                         said = [*said, *more]
-                    return self._said(record, name, said, *path)
+                    return self._add_user_message(record, name, said, *path)
                 content = content_of(record, message.get("content"), path, "llm_message (assistant)")
                 return self._answered(
                     record, name, {"role": "assistant", "content": content}, fields.get("llm_response_id")
@@ -150,7 +152,7 @@ class OpenHandsEvents:
         self._history.append((name, message))
         self._sent_at = seconds(record.fields.get("timestamp"), "s")
 
-    def _said(self, record: Record, name: str | None, content: Any, *path: str) -> Reading:
+    def _add_user_message(self, record: Record, name: str | None, content: Any, *path: str) -> Reading:
         found = self._close()
         self._add(record, name, "user", content, *path)
         return found
@@ -218,7 +220,7 @@ class OpenHandsEvents:
 
     def _call(self, answer: _Answer) -> FoundCall | LeftOut:
         if not answer.prompt:
-            return UNSEEN
+            return PROMPTLESS
         around = Around(
             session=self._session,
             time=answer.began,

@@ -222,7 +222,7 @@ def creation(record: Record) -> LeftOut | None:
     """Return the cache that a body with contents makes; None for a request of a model."""
     answer = answer_object(record)[0]
     if is_cache(answer):
-        made = _stored({**_said(record.fields), **answer}, made=True)
+        made = _stored({**_cache_fields(record.fields), **answer}, made=True)
         return LeftOut(KIND, stored=made)
     if "cachedContents" in str(record.first("url", "endpoint", "path") or "") and "candidates" not in answer:
         return LeftOut(KIND)
@@ -248,7 +248,7 @@ def _listed(fields: Fields) -> Iterator[StoredContent]:
             yield _stored(each)
 
 
-def _said(fields: Fields) -> Fields:
+def _cache_fields(fields: Fields) -> Fields:
     return {name: fields[name] for name in ("ttl", "model") if name in fields}
 
 

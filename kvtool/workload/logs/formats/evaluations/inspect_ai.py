@@ -28,7 +28,7 @@ from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _PREFIXES = ("tc://", "attachment://")
 _DEEPEST = 40
-_SAID = ("role", "content", "tool_calls", "tool_call_id", "name")
+_MESSAGE_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name")
 _ZSTD = 93
 _LOCAL_HEADER = struct.Struct("<26xHH")
 _CUT_OUT = "texts of it are not in the file"
@@ -121,7 +121,7 @@ class _Sample:
         """Return a message in the form of the APIs."""
         if not isinstance(value, dict):
             raise self._record.error(f"a message must be an object, not {kind(value)}", *path)
-        said = json.dumps([value.get(name) for name in _SAID])
+        said = json.dumps([value.get(name) for name in _MESSAGE_FIELDS])
         if said not in self._made:
             before, self._lost = self._lost, False
             label = "".join(f"[{key}]" if isinstance(key, int) else key for key in path[-2:])

@@ -199,12 +199,12 @@ def kind_of_span(span: Span) -> LeftOut | None:
 def call_of_span(record: Record, span: Span, events: Sequence[Span]) -> FoundCall | None:
     """Return the call with its prompt, of the span itself or of its events; None where neither holds it."""
     attributes = span.attributes
-    messages, answer, text = _said(attributes)
+    messages, answer, text = _prompt_and_answer(attributes)
     if messages is None and text is None:
         for event in events:
             if messages is None and text is None:
-                messages, answer, text = _said(event.attributes)
-            answer = answer if answer is not None else _said(event.attributes)[1]
+                messages, answer, text = _prompt_and_answer(event.attributes)
+            answer = answer if answer is not None else _prompt_and_answer(event.attributes)[1]
     if messages is None and text is None:
         messages, answer = _of_events(events or _listed_events(attributes))
     around = _around(span)
@@ -223,7 +223,7 @@ def call_of_span(record: Record, span: Span, events: Sequence[Span]) -> FoundCal
     return request(record, fields, around)
 
 
-def _said(attributes: Attributes) -> tuple[list[Message] | None, list[Message] | None, str | None]:
+def _prompt_and_answer(attributes: Attributes) -> tuple[list[Message] | None, list[Message] | None, str | None]:
     """Return prompt and answer of these attributes."""
     messages, text = None, None
     for name in _INDEXED:
