@@ -33,6 +33,10 @@ class Ceilings:
         """Return seconds that moving so many bytes takes at least."""
         return num_bytes / self.copy_bytes_per_s
 
+    def compute_floor(self, flops: float) -> float:
+        """Return seconds that so many FLOPs take at least."""
+        return flops / self.matmul_flops_per_s
+
 
 def measure_ceilings(device: torch.device, *, small: bool = False, seconds: float = 0.5) -> Ceilings:
     """Measure the ceilings: takes two to four gigabytes on CUDA; `small` is a matter of milliseconds anywhere, and no measure

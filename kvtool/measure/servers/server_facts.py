@@ -49,16 +49,8 @@ _KV_DTYPES: Mapping[FactValue | None, str] = {
     "fp8_e5m2": "fp8_e5m2",
 }
 _OPTIONS = (
-    "block_size",
-    "num_gpu_blocks",
-    "enable_prefix_caching",
-    "hash_algo",
-    "kv_cache_dtype",
-    "max_model_len",
-    "max_num_batched_tokens",
-    "max_num_seqs",
-    "async_scheduling",
-    "tokenizer",
+    *("block_size", "num_gpu_blocks", "enable_prefix_caching", "hash_algo", "kv_cache_dtype", "max_model_len"),
+    *("max_num_batched_tokens", "max_num_seqs", "async_scheduling", "tokenizer"),
 )
 _UNITS = ("hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit", "effective_attention_block_size")
 

@@ -114,42 +114,29 @@ def _is_alpaca(fields: Fields) -> bool:
     return isinstance(fields.get("instruction"), str) and ("output" in fields or "response" in fields)
 
 
-FORMATS = (
-    RecordFormat(
-        "sharegpt",
-        "conversations",
-        _is_sharegpt,
-        sharegpt,
-        example="""
+_SHAREGPT_EXAMPLE = """
 {"conversations": [{"from": "human", "value": "Is it open?"}, {"from": "gpt", "value": "Yes."}]}
-""",
-    ),
-    RecordFormat(
-        "alpaca",
-        "instruction + output",
-        _is_alpaca,
-        alpaca,
-        "s",
-        example="""
+"""
+_ALPACA_EXAMPLE = """
 {"instruction": "Answer.", "input": "Is it open?", "output": "Yes."}
-""",
-    ),
+"""
+_BFCL_EXAMPLE = """
+{"id": "q1", "question": [[{"role": "user", "content": "Is it open?"}]], "function": []}
+"""
+_TURNS_EXAMPLE = """
+{"turns": ["Is it open?", "And on Sunday?"]}
+"""
+FORMATS = (
+    RecordFormat("sharegpt", "conversations", _is_sharegpt, sharegpt, example=_SHAREGPT_EXAMPLE),
+    RecordFormat("alpaca", "instruction + output", _is_alpaca, alpaca, "s", example=_ALPACA_EXAMPLE),
     RecordFormat(
         "bfcl",
         "question + function",
         lambda fields: isinstance(fields.get("question"), list),
         bfcl,
-        example="""
-{"id": "q1", "question": [[{"role": "user", "content": "Is it open?"}]], "function": []}
-""",
+        example=_BFCL_EXAMPLE,
     ),
     RecordFormat(
-        "turns",
-        "turns",
-        lambda fields: isinstance(fields.get("turns"), list),
-        user_turns,
-        example="""
-{"turns": ["Is it open?", "And on Sunday?"]}
-""",
+        "turns", "turns", lambda fields: isinstance(fields.get("turns"), list), user_turns, example=_TURNS_EXAMPLE
     ),
 )

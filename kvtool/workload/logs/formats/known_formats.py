@@ -1,7 +1,7 @@
 """The record formats in their order: the first one that fits a record reads it.
 
-A format is declared in the `FORMATS` of its module, with its reader and its example. A module is imported when the first record
-comes that has one of the fields below, so that a log loads only the formats that it may have.
+A format is declared as `FORMAT`, or one of the `FORMATS`, of its module, with its reader and its example.
+A module is imported when the first record comes that has one of the fields below: a log loads only the formats that it may have.
 """
 
 from __future__ import annotations
@@ -141,5 +141,6 @@ def format_named(name: str) -> RecordFormat:
 @cache
 def _declared(number: int) -> RecordFormat:
     known = _KNOWN[number]
-    declared: tuple[RecordFormat, ...] = import_module(f"kvtool.workload.logs.formats.{known.module}").FORMATS
+    module: Any = import_module(f"kvtool.workload.logs.formats.{known.module}")
+    declared: tuple[RecordFormat, ...] = module.FORMATS if hasattr(module, "FORMATS") else (module.FORMAT,)
     return next(each for each in declared if each.name == known.name)

@@ -202,5 +202,5 @@ def _name(hashed: int) -> str:
     return f"{hashed & (1 << 64) - 1:016x}"
 
 
-FORMATS = (RecordFormat("block-trace", "a file of kvtool trace", lambda fields: FIELD in fields, read),)
+FORMAT = RecordFormat("block-trace", "a file of kvtool trace", lambda fields: FIELD in fields, read)
 FILE_KINDS = (FileKind("columns", "PAR1 or ARROW1", begins, records),)

@@ -33,45 +33,17 @@ Fields = dict[str, Any]
 
 PROMPT_COLUMNS = frozenset(
     (
-        *(
-            "messages",
-            "prompt",
-            "request",
-            "body",
-            "request_body",
-            "payload",
-            "contents",
-            "conversation",
-            "conversations",
-        ),
-        *("input", "inputs", "text", "instruction", "instructions", "prompts", "kwargs", "params", "token_ids"),
-        *(
-            "prompt_token_ids",
-            "hash_ids",
-            "full_request",
-            "proxy_server_request",
-            "turns",
-            "question",
-            "message",
-            "@message",
-        ),
-        *("inputBodyJson", "gen_ai.input.messages", "gen_ai.prompt"),
+        *("messages", "prompt", "request", "body", "request_body", "payload", "contents", "conversation"),
+        *("conversations", "input", "inputs", "text", "instruction", "instructions", "prompts", "kwargs", "params"),
+        *("token_ids", "prompt_token_ids", "hash_ids", "full_request", "proxy_server_request", "turns", "question"),
+        *("message", "@message", "inputBodyJson", "gen_ai.input.messages", "gen_ai.prompt"),
     )
 )
 """Columns that may hold what was asked."""
 _TEXTS = frozenset(
     (
-        "prompt",
-        "text",
-        "input",
-        "inputs",
-        "instruction",
-        "question",
-        "completion",
-        "answer",
-        "content",
-        "system",
-        "message",
+        *("prompt", "text", "input", "inputs", "instruction", "question", "completion", "answer", "content"),
+        *("system", "message"),
     )
 )
 """Columns whose cells are texts as they are, also where they look like JSON, unless they say messages."""

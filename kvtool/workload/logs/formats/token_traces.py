@@ -216,45 +216,39 @@ def _is_weka(fields: Fields) -> bool:
     return isinstance(first, dict) and "hash_ids" in first and "in" in first
 
 
-FORMATS = (
-    RecordFormat(
-        "bailian",
-        "hash_ids + input_length + chat_id",
-        _is_bailian,
-        bailian,
-        "s",
-        example="""
+_BAILIAN_EXAMPLE = """
 {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0, "input_length": 20, "output_length": 2, "hash_ids": [0, 1]}
-""",
-    ),
+"""
+_MOONCAKE_EXAMPLE = """
+{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [0, 1]}
+"""
+_WEKA_EXAMPLE = """
+{"id": "w1", "block_size": 64, "requests": [{"t": 0, "in": 70, "out": 2, "hash_ids": [0, 1]}]}
+"""
+_LMCACHE_LOOKUPS_EXAMPLE = """
+{"timestamp": 0, "chunk_hashes": ["0a", "0b"], "seq_len": 300, "chunk_size": 256}
+"""
+_IDS_EXAMPLE = """
+{"token_ids": [1, 15, 27]}
+"""
+FORMATS = (
+    RecordFormat("bailian", "hash_ids + input_length + chat_id", _is_bailian, bailian, "s", example=_BAILIAN_EXAMPLE),
     RecordFormat(
         "mooncake",
         "hash_ids + input_length",
         lambda fields: "hash_ids" in fields,
         mooncake,
         "ms",
-        example="""
-{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [0, 1]}
-""",
+        example=_MOONCAKE_EXAMPLE,
     ),
-    RecordFormat(
-        "weka",
-        "requests + block_size",
-        _is_weka,
-        weka,
-        example="""
-{"id": "w1", "block_size": 64, "requests": [{"t": 0, "in": 70, "out": 2, "hash_ids": [0, 1]}]}
-""",
-    ),
+    RecordFormat("weka", "requests + block_size", _is_weka, weka, example=_WEKA_EXAMPLE),
     RecordFormat(
         "lmcache-lookups",
         "chunk_hashes + seq_len",
         lambda fields: "chunk_hashes" in fields,
         lmcache_lookups,
         "s",
-        example="""
-{"timestamp": 0, "chunk_hashes": ["0a", "0b"], "seq_len": 300, "chunk_size": 256}
-""",
+        example=_LMCACHE_LOOKUPS_EXAMPLE,
     ),
     RecordFormat(
         "token-ids",
@@ -262,8 +256,6 @@ FORMATS = (
         lambda fields: any(name in fields for name in TOKEN_FIELDS),
         token_ids,
         "s",
-        example="""
-{"token_ids": [1, 15, 27]}
-""",
+        example=_IDS_EXAMPLE,
     ),
 )

@@ -31,17 +31,8 @@ _MOST_PLACES = 4
 _PROMPT_FIELDS = frozenset(
     (
         *("messages", "prompt", "text", "text_input", "input", "inputs", "instructions", "system", "question"),
-        *(
-            "conversations",
-            "conversation",
-            "traj",
-            "trajectory",
-            "history",
-            "turns",
-            "response",
-            "completion",
-            "output",
-        ),
+        *("conversations", "conversation", "traj", "trajectory", "history", "turns", "response", "completion"),
+        "output",
     )
 )
 _CHANGE = "--group-by FIELD divides them otherwise"

@@ -39,31 +39,15 @@ _TIME_UNITS: tuple[tuple[str, Unit], ...] = (
     ("__REALTIME_TIMESTAMP", "us"),
 )
 _TIMES = (
-    "timestamp",
-    "arrival_time",
-    "arrived_at",
-    "start_time",
-    "startTime",
-    "request_created_at",
-    "created_at",
-    "created",
-    "logging_time",
-    "time",
-    "ts",
-    "@timestamp",
-    "date",
+    *("timestamp", "arrival_time", "arrived_at", "start_time", "startTime", "request_created_at", "created_at"),
+    *("created", "logging_time", "time", "ts", "@timestamp", "date"),
 )
 _IDS = ("id", "custom_id", "request_id")
 RESPONSES = ("response", "response_body", "full_response", "completion", "output")
 """Where the answer to a request stands."""
 _SESSIONS = ("session_id", "conversation_id", "thread_id", "sessionId")
 _OUTPUT_LENGTHS = (
-    "output_length",
-    "output_tokens",
-    "output_tokens_count",
-    "output_toks",
-    "output_len",
-    "completion_tokens",
+    *("output_length", "output_tokens", "output_tokens_count", "output_toks", "output_len", "completion_tokens"),
 )
 
 

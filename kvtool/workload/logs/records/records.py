@@ -30,17 +30,7 @@ WRAPPERS = (
 """Fields that logs wrap a request in, or that collectors of logs put a line in; the rest of what is needed (ids, times, responses)
 may stand around them."""
 LISTS = (
-    "data",
-    "requests",
-    "records",
-    "items",
-    "logs",
-    "runs",
-    "calls",
-    "spans",
-    "results",
-    "samples",
-    "events",
+    *("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples", "events"),
     "logEvents",
 )
 """Fields that hold the records of a file that is one object."""

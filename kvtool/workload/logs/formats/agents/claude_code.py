@@ -296,19 +296,11 @@ def fits(fields: Fields) -> bool:
     return kind in _NOTES or "parentUuid" in fields or first + "".join(map(str.capitalize, rest)) in fields
 
 
-FORMATS = (
-    RecordFormat(
-        "claude-code",
-        "sessionId + uuid + type",
-        fits,
-        ClaudeCodeSession,
-        state=True,
-        example="""
+_EXAMPLE = """
 {"type": "user", "sessionId": "s1", "uuid": "u1", "parentUuid": null, "timestamp": "2026-02-02T09:00:00Z",
  "message": {"role": "user", "content": "Is it open?"}}
 {"type": "assistant", "sessionId": "s1", "uuid": "u2", "parentUuid": "u1", "timestamp": "2026-02-02T09:00:00Z",
  "message": {"role": "assistant", "content": "Yes.", "id": "msg_1", "model": "claude-opus-4-5",
  "usage": {"input_tokens": 8, "cache_read_input_tokens": 16, "output_tokens": 2}}}
-""",
-    ),
-)
+"""
+FORMAT = RecordFormat("claude-code", "sessionId + uuid + type", fits, ClaudeCodeSession, state=True, example=_EXAMPLE)

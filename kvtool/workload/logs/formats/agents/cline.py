@@ -144,14 +144,7 @@ def is_shown(fields: Fields) -> bool:
     return "files_in_context" in fields and "model_usage" in fields
 
 
-FORMATS = (
-    RecordFormat(
-        "cline-shown",
-        "ts + say",
-        is_shown,
-        read_shown,
-        example=r"""
+_EXAMPLE = r"""
 {"ts": 1, "type": "say", "say": "api_req_started", "text": "{\"tokensIn\": 8, \"tokensOut\": 2}"}
-""",
-    ),
-)
+"""
+FORMAT = RecordFormat("cline-shown", "ts + say", is_shown, read_shown, example=_EXAMPLE)

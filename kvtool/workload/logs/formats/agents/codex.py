@@ -261,20 +261,12 @@ def fits(fields: Fields) -> bool:
     )
 
 
-FORMATS = (
-    RecordFormat(
-        "codex",
-        "payload + type: response_item",
-        fits,
-        CodexRollout,
-        state=True,
-        example="""
+_EXAMPLE = """
 {"timestamp": "2026-02-02T09:00:00Z", "type": "session_meta", "payload": {"id": "s1",
  "base_instructions": {"text": "Help."}}}
 {"timestamp": "2026-02-02T09:00:00Z", "type": "response_item", "payload": {"type": "message", "role": "user",
  "content": [{"type": "input_text", "text": "Is it open?"}]}}
 {"timestamp": "2026-02-02T09:00:00Z", "type": "response_item", "payload": {"type": "message",
  "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]}}
-""",
-    ),
-)
+"""
+FORMAT = RecordFormat("codex", "payload + type: response_item", fits, CodexRollout, state=True, example=_EXAMPLE)

@@ -27,16 +27,8 @@ _FIELDS = frozenset(("args", "content", "extras", "message", "cause"))
 _COUNTS = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
 _NO_PROMPT = frozenset(
     (
-        *(
-            "agent_state_changed",
-            "change_agent_state",
-            "null",
-            "success",
-            "recall",
-            "condensation_request",
-            "loop_detection",
-        ),
-        *("start", "pause", "resume", "stop", "reject"),
+        *("agent_state_changed", "change_agent_state", "null", "success", "recall", "condensation_request"),
+        *("loop_detection", "start", "pause", "resume", "stop", "reject"),
     )
 )
 _NO_ARGUMENTS = frozenset(("thought", "hidden", "confirmation_state", "security_risk", "is_confirmed", "blocking"))
@@ -321,32 +313,23 @@ def is_run(fields: Fields) -> bool:
     return False
 
 
-FORMATS = (
-    RecordFormat(
-        "openhands",
-        "source + action or observation",
-        is_event,
-        OpenHandsEvents,
-        state=True,
-        example="""
+_OPENHANDS_EXAMPLE = """
 {"id": 0, "timestamp": "2026-02-02T09:00:00Z", "source": "agent", "action": "system",
  "args": {"content": "You are Mina."}}
 {"id": 1, "timestamp": "2026-02-02T09:00:00Z", "source": "user", "action": "message",
  "args": {"content": "Is it open?"}}
 {"id": 2, "timestamp": "2026-02-02T09:00:00Z", "source": "agent", "action": "message",
  "args": {"content": "Yes."}}
-""",
-    ),
-    RecordFormat(
-        "openhands-run",
-        "history of such events",
-        is_run,
-        read_run,
-        example="""
+"""
+_OPENHANDS_RUN_EXAMPLE = """
 {"instance_id": "i1", "history": [{"id": 0, "timestamp": "2026-02-02T09:00:00Z", "source": "agent",
  "action": "system", "args": {"content": "You are Mina."}}, {"id": 1, "timestamp": "2026-02-02T09:00:00Z",
  "source": "user", "action": "message", "args": {"content": "Is it open?"}}, {"id": 2,
  "timestamp": "2026-02-02T09:00:00Z", "source": "agent", "action": "message", "args": {"content": "Yes."}}]}
-""",
+"""
+FORMATS = (
+    RecordFormat(
+        "openhands", "source + action or observation", is_event, OpenHandsEvents, state=True, example=_OPENHANDS_EXAMPLE
     ),
+    RecordFormat("openhands-run", "history of such events", is_run, read_run, example=_OPENHANDS_RUN_EXAMPLE),
 )

@@ -62,16 +62,8 @@ def fits(fields: Fields) -> bool:
     return bool(queries) and all(isinstance(each, list) and is_message(each[0]) for each in queries)
 
 
-FORMATS = (
-    RecordFormat(
-        "swe-agent",
-        "trajectory[].query",
-        fits,
-        read,
-        example="""
+_EXAMPLE = """
 {"trajectory": [{"query": [{"role": "system", "content": "You are Mina."}, {"role": "user",
  "content": "Is it open?"}], "response": "Yes."}], "history": []}
-""",
-        ending=".traj",
-    ),
-)
+"""
+FORMAT = RecordFormat("swe-agent", "trajectory[].query", fits, read, example=_EXAMPLE, ending=".traj")

@@ -139,28 +139,23 @@ def _answer(record: Record) -> tuple[Fields, tuple[str | int, ...]]:
     return {}, record.pointer
 
 
-FORMATS = (
-    RecordFormat(
-        "batch",
-        "custom_id + body or params",
-        is_request,
-        read_request,
-        keys=keys_of,
-        example="""
+_BATCH_EXAMPLE = """
 {"custom_id": "r1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "gpt-5.5",
  "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}}
-""",
-    ),
+"""
+_BATCH_ANSWERS_EXAMPLE = """
+{"custom_id": "r1", "response": {"status_code": 200, "body": {"id": "chatcmpl-1", "object": "chat.completion",
+ "choices": [{"message": {"role": "assistant", "content": "Yes."}}], "usage": {"prompt_tokens": 24,
+ "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 16}}}}, "error": null}
+"""
+FORMATS = (
+    RecordFormat("batch", "custom_id + body or params", is_request, read_request, keys=keys_of, example=_BATCH_EXAMPLE),
     RecordFormat(
         "batch-answers",
         "custom_id + response or result",
         is_answer,
         read_answer,
         keys=keys_of,
-        example="""
-{"custom_id": "r1", "response": {"status_code": 200, "body": {"id": "chatcmpl-1", "object": "chat.completion",
- "choices": [{"message": {"role": "assistant", "content": "Yes."}}], "usage": {"prompt_tokens": 24,
- "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 16}}}}, "error": null}
-""",
+        example=_BATCH_ANSWERS_EXAMPLE,
     ),
 )

@@ -125,17 +125,12 @@ def _model(value: Any) -> str | None:
     return named[1] if named else value
 
 
-FORMATS = (
-    RecordFormat(
-        "bedrock",
-        "schemaType: ModelInvocationLog, or modelId + input.inputBodyJson",
-        is_record,
-        read,
-        example="""
+_EXAMPLE = """
 {"schemaType": "ModelInvocationLog", "timestamp": "2026-02-02T09:00:00Z", "operation": "Converse",
  "modelId": "amazon.nova", "input": {"inputBodyJson": {"messages": [{"role": "user",
  "content": [{"text": "Is it open?"}]}]}}, "output": {"outputBodyJson": {"usage": {"inputTokens": 8,
  "cacheReadInputTokens": 16, "outputTokens": 2}}}}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "bedrock", "schemaType: ModelInvocationLog, or modelId + input.inputBodyJson", is_record, read, example=_EXAMPLE
 )

@@ -77,6 +77,28 @@ def refuse(record: Record) -> NoReturn:
     )
 
 
+_CHAT_EXAMPLE = """
+{"timestamp": "2026-02-02T09:00:00Z", "user": "north", "request": {"model": "gpt-5.5",
+ "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]},
+ "response": {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
+ "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
+ "prompt_tokens_details": {"cached_tokens": 16}}}}
+"""
+_TRAJECTORY_EXAMPLE = """
+{"history": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"},
+ {"role": "assistant", "content": "Yes."}]}
+"""
+_STORED_COMPLETION_EXAMPLE = """
+{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
+ "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
+ "prompt_tokens_details": {"cached_tokens": 16}}, "model": "gpt-5.5", "messages": [{"role": "system",
+ "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}
+"""
+_ANSWERS_EXAMPLE = """
+{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
+ "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
+ "prompt_tokens_details": {"cached_tokens": 16}}}
+"""
 FORMATS = (
     RecordFormat(
         "chat",
@@ -84,46 +106,16 @@ FORMATS = (
         lambda fields: fields.get("messages") not in (None, {}, ""),
         chat,
         "s",
-        example="""
-{"timestamp": "2026-02-02T09:00:00Z", "user": "north", "request": {"model": "gpt-5.5",
- "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]},
- "response": {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
- "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
- "prompt_tokens_details": {"cached_tokens": 16}}}}
-""",
+        example=_CHAT_EXAMPLE,
     ),
-    RecordFormat(
-        "trajectory",
-        "traj or history",
-        _is_trajectory,
-        trajectory,
-        example="""
-{"history": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"},
- {"role": "assistant", "content": "Yes."}]}
-""",
-    ),
+    RecordFormat("trajectory", "traj or history", _is_trajectory, trajectory, example=_TRAJECTORY_EXAMPLE),
     RecordFormat(
         "stored-completion",
         "object: chat.completion + messages; `request_messages` is experimental",
         has_messages,
         read_stored,
         "s",
-        example="""
-{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
- "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
- "prompt_tokens_details": {"cached_tokens": 16}}, "model": "gpt-5.5", "messages": [{"role": "system",
- "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}
-""",
+        example=_STORED_COMPLETION_EXAMPLE,
     ),
-    RecordFormat(
-        "answers",
-        "object: chat.completion without its request",
-        is_answer,
-        refuse,
-        example="""
-{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
- "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
- "prompt_tokens_details": {"cached_tokens": 16}}}
-""",
-    ),
+    RecordFormat("answers", "object: chat.completion without its request", is_answer, refuse, example=_ANSWERS_EXAMPLE),
 )

@@ -182,15 +182,9 @@ def _call(use: Fields) -> Fields:
     }
 
 
-FORMATS = (
-    RecordFormat(
-        "converse",
-        "messages + toolConfig or blocks without a type",
-        is_body,
-        read,
-        "s",
-        example="""
+_EXAMPLE = """
 {"modelId": "amazon.nova", "messages": [{"role": "user", "content": [{"text": "Is it open?"}]}]}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "converse", "messages + toolConfig or blocks without a type", is_body, read, "s", example=_EXAMPLE
 )

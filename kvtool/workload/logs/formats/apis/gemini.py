@@ -267,25 +267,20 @@ def _stored(fields: Fields, *, made: bool = False) -> StoredContent:
     )
 
 
+_GEMINI_CACHES_EXAMPLE = """
+{"name": "cachedContents/c1", "model": "models/gemini-2.5-flash", "createTime": "2026-02-02T09:00:00Z",
+ "expireTime": "2026-02-02T10:00:00Z", "usageMetadata": {"totalTokenCount": 2048}}
+"""
+_GEMINI_EXAMPLE = """
+{"contents": [{"role": "user", "parts": [{"text": "Is it open?"}]}], "model": "gemini-2.5-flash"}
+"""
 FORMATS = (
     RecordFormat(
         "gemini-caches",
         "cachedContents, or name: cachedContents/… with its times",
         is_cache,
         read_caches,
-        example="""
-{"name": "cachedContents/c1", "model": "models/gemini-2.5-flash", "createTime": "2026-02-02T09:00:00Z",
- "expireTime": "2026-02-02T10:00:00Z", "usageMetadata": {"totalTokenCount": 2048}}
-""",
+        example=_GEMINI_CACHES_EXAMPLE,
     ),
-    RecordFormat(
-        "gemini",
-        "contents",
-        fits,
-        read,
-        "s",
-        example="""
-{"contents": [{"role": "user", "parts": [{"text": "Is it open?"}]}], "model": "gemini-2.5-flash"}
-""",
-    ),
+    RecordFormat("gemini", "contents", fits, read, "s", example=_GEMINI_EXAMPLE),
 )

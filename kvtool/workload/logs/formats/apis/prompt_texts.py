@@ -87,15 +87,14 @@ def _calls(call: Call, count: int) -> list[Call]:
     return calls
 
 
-FORMATS = (
-    RecordFormat(
-        "prompt",
-        "prompt, text or input",
-        lambda fields: any(name in fields and not isinstance(fields[name], dict) for name in PROMPTS),
-        prompts,
-        "s",
-        example="""
+_EXAMPLE = """
 {"prompt": "Is it open?", "output_tokens": 2}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "prompt",
+    "prompt, text or input",
+    lambda fields: any(name in fields and not isinstance(fields[name], dict) for name in PROMPTS),
+    prompts,
+    "s",
+    example=_EXAMPLE,
 )

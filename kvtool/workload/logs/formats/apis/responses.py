@@ -182,16 +182,7 @@ def fits(fields: Fields) -> bool:
     )
 
 
-FORMATS = (
-    RecordFormat(
-        "responses",
-        "instructions + input",
-        fits,
-        responses_api,
-        "s",
-        keys_of,
-        example="""
+_EXAMPLE = """
 {"model": "gpt-5.5", "instructions": "You are Mina.", "input": "Is it open?"}
-""",
-    ),
-)
+"""
+FORMAT = RecordFormat("responses", "instructions + input", fits, responses_api, "s", keys_of, example=_EXAMPLE)

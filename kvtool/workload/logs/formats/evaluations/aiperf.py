@@ -87,27 +87,26 @@ def _is_figures(fields: Fields) -> bool:
     return isinstance(told, dict) and "metrics" in fields and "request_start_ns" in told
 
 
-FORMATS = (
-    RecordFormat(
-        "aiperf-raw",
-        "payload + metadata.conversation_id",
-        _is_raw,
-        read_raw,
-        example="""
+_AIPERF_RAW_EXAMPLE = """
 {"metadata": {"conversation_id": "s1", "turn_index": 0, "request_start_ns": 1770022800000000000},
  "payload": {"model": "gpt-5.5", "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user",
  "content": "Is it open?"}]}}
-""",
-    ),
+"""
+_AIPERF_INPUTS_EXAMPLE = """
+{"data": [{"session_id": "s1", "payloads": [{"model": "gpt-5.5", "messages": [{"role": "system",
+ "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}]}]}
+"""
+_AIPERF_FIGURES_EXAMPLE = """
+{"metadata": {"request_start_ns": 1770022800000000000}, "metrics": {}}
+"""
+FORMATS = (
+    RecordFormat("aiperf-raw", "payload + metadata.conversation_id", _is_raw, read_raw, example=_AIPERF_RAW_EXAMPLE),
     RecordFormat(
         "aiperf-inputs",
         "session_id + payloads",
         lambda fields: isinstance(fields.get("payloads"), list),
         read_inputs,
-        example="""
-{"data": [{"session_id": "s1", "payloads": [{"model": "gpt-5.5", "messages": [{"role": "system",
- "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}]}]}
-""",
+        example=_AIPERF_INPUTS_EXAMPLE,
         ending=".json",
     ),
     RecordFormat(
@@ -115,8 +114,6 @@ FORMATS = (
         "metrics + metadata.request_start_ns",
         _is_figures,
         refuse_numbers,
-        example="""
-{"metadata": {"request_start_ns": 1770022800000000000}, "metrics": {}}
-""",
+        example=_AIPERF_FIGURES_EXAMPLE,
     ),
 )

@@ -87,16 +87,8 @@ def _count(record: Record, metrics: str, computed: str) -> int | None:
     return None if value is None else count_of(value, computed, record.pointer)
 
 
-FORMATS = (
-    RecordFormat(
-        "guidellm",
-        "benchmarks[].requests",
-        is_report,
-        read,
-        example=r"""
+_EXAMPLE = r"""
 {"benchmarks": [{"requests": {"successful": [{"request_id": "r1",
  "request_args": "{\"body\": {\"model\": \"gpt-5.5\", \"messages\": [{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]}}"}]}}]}
-""",  # noqa: E501 # JSON in a text cannot be broken
-        ending=".json",
-    ),
-)
+"""  # noqa: E501 # JSON in a text cannot be broken
+FORMAT = RecordFormat("guidellm", "benchmarks[].requests", is_report, read, example=_EXAMPLE, ending=".json")

@@ -259,19 +259,12 @@ def is_archive(head: bytes, path: str) -> bool:
     )
 
 
-FORMATS = (
-    RecordFormat(
-        "inspect-ai",
-        "samples + events + epoch",
-        is_sample,
-        read,
-        example="""
+_EXAMPLE = """
 {"id": 1, "epoch": 1, "input": "Is it open?", "target": "Yes.", "events": [{"event": "model",
  "timestamp": "2026-02-02T09:00:00Z", "model": "openai/gpt-5.5", "input": [{"role": "system",
  "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
  "output": {"choices": [{"message": {"role": "assistant", "content": "Yes."}}], "usage": {"input_tokens": 8,
  "input_tokens_cache_read": 16, "output_tokens": 2}}}]}
-""",
-    ),
-)
+"""
+FORMAT = RecordFormat("inspect-ai", "samples + events + epoch", is_sample, read, example=_EXAMPLE)
 FILE_KINDS = (FileKind("inspect-ai", "an .eval archive", is_archive, records),)

@@ -64,14 +64,13 @@ def _answer(fields: dict[str, Any], at: int) -> str | None:
     return value if isinstance(value, str) else None
 
 
-FORMATS = (
-    RecordFormat(
-        "lm-eval",
-        "doc_id + arguments",
-        lambda fields: "arguments" in fields and ("doc_id" in fields or "doc" in fields),
-        read,
-        example="""
+_EXAMPLE = """
 {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "Q: Is it open?", "arg_1": {}}}, "resps": [["Yes."]]}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "lm-eval",
+    "doc_id + arguments",
+    lambda fields: "arguments" in fields and ("doc_id" in fields or "doc" in fields),
+    read,
+    example=_EXAMPLE,
 )

@@ -65,17 +65,9 @@ def fits(fields: Fields) -> bool:
     return {"run_id", "event_id", "type", "data"} <= fields.keys()
 
 
-FORMATS = (
-    RecordFormat(
-        "openai-evals",
-        "run_id + event_id + data",
-        fits,
-        EvalsRun,
-        state=True,
-        example="""
+_EXAMPLE = """
 {"spec": {"completion_fns": ["gpt-5.5"], "run_id": "r1"}}
 {"run_id": "r1", "event_id": 0, "sample_id": "a.0", "type": "sampling", "data": {"prompt": [{"role": "system",
  "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]}}
-""",
-    ),
-)
+"""
+FORMAT = RecordFormat("openai-evals", "run_id + event_id + data", fits, EvalsRun, state=True, example=_EXAMPLE)

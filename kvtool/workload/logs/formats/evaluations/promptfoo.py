@@ -112,29 +112,20 @@ def is_row(fields: Fields) -> bool:
     return isinstance(prompt, dict) and "raw" in prompt and ("vars" in fields or "response" in fields)
 
 
-FORMATS = (
-    RecordFormat(
-        "promptfoo",
-        "results.results + prompt.raw",
-        is_results,
-        read_file,
-        example=r"""
+_PROMPTFOO_EXAMPLE = r"""
 {"results": {"version": 3,
  "results": [{"prompt": {"raw": "[{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]",
  "label": "p"}, "vars": {}, "provider": {"id": "openai:gpt-5.5"}, "response": {"output": "Yes.",
  "tokenUsage": {"prompt": 24, "completion": 2}}}]}, "config": {}}
-""",  # noqa: E501 # JSON in a text cannot be broken
-        ending=".json",
-    ),
-    RecordFormat(
-        "promptfoo-rows",
-        "prompt.raw + response",
-        is_row,
-        read_row,
-        example=r"""
+"""  # noqa: E501 # JSON in a text cannot be broken
+_PROMPTFOO_ROWS_EXAMPLE = r"""
 {"prompt": {"raw": "[{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]",
  "label": "p"}, "vars": {}, "provider": {"id": "openai:gpt-5.5"}, "response": {"output": "Yes.",
  "tokenUsage": {"prompt": 24, "completion": 2}}}
-""",  # JSON in a text cannot be broken
+"""  # JSON in a text cannot be broken
+FORMATS = (
+    RecordFormat(
+        "promptfoo", "results.results + prompt.raw", is_results, read_file, example=_PROMPTFOO_EXAMPLE, ending=".json"
     ),
+    RecordFormat("promptfoo-rows", "prompt.raw + response", is_row, read_row, example=_PROMPTFOO_ROWS_EXAMPLE),
 )

@@ -127,20 +127,14 @@ def fits(fields: Fields) -> bool:
     return (isinstance(log, dict) and "entries" in log) or ("startedDateTime" in fields and "request" in fields)
 
 
-FORMATS = (
-    RecordFormat(
-        "har",
-        "log.entries; startedDateTime + request + response",
-        fits,
-        read,
-        example=r"""
+_EXAMPLE = r"""
 {"log": {"version": "1.2", "entries": [{"startedDateTime": "2026-02-02T09:00:00Z", "time": 900,
  "request": {"method": "POST", "url": "https://api.openai.com/v1/chat/completions",
  "postData": {"mimeType": "application/json",
  "text": "{\"model\": \"gpt-5.5\", \"messages\": [{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]}"}},
  "response": {"status": 200,
  "content": {"text": "{\"id\": \"chatcmpl-1\", \"object\": \"chat.completion\", \"choices\": [{\"message\": {\"role\": \"assistant\", \"content\": \"Yes.\"}}], \"usage\": {\"prompt_tokens\": 24, \"completion_tokens\": 2, \"prompt_tokens_details\": {\"cached_tokens\": 16}}}"}}}]}}
-""",  # noqa: E501 # JSON in a text cannot be broken
-        ending=".har",
-    ),
+"""  # noqa: E501 # JSON in a text cannot be broken
+FORMAT = RecordFormat(
+    "har", "log.entries; startedDateTime + request + response", fits, read, example=_EXAMPLE, ending=".har"
 )

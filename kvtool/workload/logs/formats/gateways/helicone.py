@@ -33,18 +33,17 @@ def read(record: Record) -> Reading:
     return body(inner, around) or LeftOut("other request")
 
 
-FORMATS = (
-    RecordFormat(
-        "helicone",
-        "request_body + request_id or response_status",
-        lambda fields: "request_body" in fields and not _OF_REQUESTS.isdisjoint(fields),
-        read,
-        example="""
+_EXAMPLE = """
 {"request_id": "r1", "request_created_at": "2026-02-02T09:00:00Z", "request_body": {"model": "gpt-5.5",
  "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]},
  "response_body": {"id": "chatcmpl-1", "object": "chat.completion",
  "choices": [{"message": {"role": "assistant", "content": "Yes."}}], "usage": {"prompt_tokens": 24,
  "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 16}}}}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "helicone",
+    "request_body + request_id or response_status",
+    lambda fields: "request_body" in fields and not _OF_REQUESTS.isdisjoint(fields),
+    read,
+    example=_EXAMPLE,
 )

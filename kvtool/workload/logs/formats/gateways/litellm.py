@@ -78,18 +78,17 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-FORMATS = (
-    RecordFormat(
-        "litellm",
-        "call_type + model_parameters or spend",
-        lambda fields: "call_type" in fields and not _ONLY_HERE.isdisjoint(fields),
-        read,
-        example="""
+_EXAMPLE = """
 {"id": "c1", "call_type": "acompletion", "startTime": 1770022800.0, "model_parameters": {}, "end_user": "north",
  "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
  "response": {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant",
  "content": "Yes."}}], "usage": {"prompt_tokens": 24, "completion_tokens": 2,
  "prompt_tokens_details": {"cached_tokens": 16}}}, "status": "success"}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "litellm",
+    "call_type + model_parameters or spend",
+    lambda fields: "call_type" in fields and not _ONLY_HERE.isdisjoint(fields),
+    read,
+    example=_EXAMPLE,
 )

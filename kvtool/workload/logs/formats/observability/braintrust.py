@@ -59,17 +59,16 @@ def _usage(record: Record, metrics: dict[str, object]) -> Usage | None:
     return usage_of(said, (*record.pointer, "metrics"))
 
 
-FORMATS = (
-    RecordFormat(
-        "braintrust",
-        "span_attributes + root_span_id or metrics",
-        lambda fields: isinstance(fields.get("span_attributes"), dict),
-        read,
-        example="""
+_EXAMPLE = """
 {"span_id": "s1", "root_span_id": "s0", "span_attributes": {"type": "llm"}, "input": [{"role": "system",
  "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}], "output": {"role": "assistant",
  "content": "Yes."}, "metrics": {"start": 1770022800, "prompt_tokens": 24, "prompt_cached_tokens": 16,
  "completion_tokens": 2}}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "braintrust",
+    "span_attributes + root_span_id or metrics",
+    lambda fields: isinstance(fields.get("span_attributes"), dict),
+    read,
+    example=_EXAMPLE,
 )

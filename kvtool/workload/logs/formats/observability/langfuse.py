@@ -124,44 +124,37 @@ def _is_event(fields: Fields) -> bool:
     return "body" in fields and isinstance(kind, str) and kind.endswith(("-create", "-update"))
 
 
-FORMATS = (
-    RecordFormat(
-        "langfuse",
-        "traceId + type: GENERATION",
-        _is_observation,
-        read,
-        example="""
+_LANGFUSE_EXAMPLE = """
 {"id": "o1", "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
  "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
  "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
  "output": 2}}
 {"id": "o2", "traceId": "t1", "type": "SPAN", "input": "Is it open?"}
-""",
-    ),
-    RecordFormat(
-        "langfuse-traces",
-        "observations + projectId, sessionId or timestamp",
-        _is_trace,
-        read_trace,
-        example="""
+"""
+_LANGFUSE_TRACES_EXAMPLE = """
 {"id": "t1", "sessionId": "s1", "timestamp": "2026-02-02T09:00:00Z", "observations": [{"id": "o1",
  "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
  "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
  "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
  "output": 2}}]}
-""",
-    ),
-    RecordFormat(
-        "langfuse-events",
-        "type: generation-create + body",
-        _is_event,
-        read_event,
-        example="""
+"""
+_LANGFUSE_EVENTS_EXAMPLE = """
 {"id": "e1", "type": "generation-create", "timestamp": "2026-02-02T09:00:00Z", "body": {"id": "o1",
  "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
  "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
  "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
  "output": 2}}}
-""",
+"""
+FORMATS = (
+    RecordFormat("langfuse", "traceId + type: GENERATION", _is_observation, read, example=_LANGFUSE_EXAMPLE),
+    RecordFormat(
+        "langfuse-traces",
+        "observations + projectId, sessionId or timestamp",
+        _is_trace,
+        read_trace,
+        example=_LANGFUSE_TRACES_EXAMPLE,
+    ),
+    RecordFormat(
+        "langfuse-events", "type: generation-create + body", _is_event, read_event, example=_LANGFUSE_EVENTS_EXAMPLE
     ),
 )

@@ -83,16 +83,11 @@ def _answer(outputs: dict[str, Any]) -> tuple[Any, Any]:
     return outputs.get("message") or outputs.get("messages") or outputs.get("output"), usage
 
 
-FORMATS = (
-    RecordFormat(
-        "langsmith",
-        "run_type + inputs",
-        lambda fields: "run_type" in fields and "inputs" in fields,
-        read,
-        example="""
+_EXAMPLE = """
 {"id": "r1", "run_type": "llm", "start_time": "2026-02-02T09:00:00Z", "inputs": {"model": "gpt-5.5",
  "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}]},
  "outputs": {"choices": []}}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "langsmith", "run_type + inputs", lambda fields: "run_type" in fields and "inputs" in fields, read, example=_EXAMPLE
 )

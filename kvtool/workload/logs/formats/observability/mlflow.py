@@ -111,17 +111,10 @@ def _has_spans(value: object) -> bool:
     return isinstance(attributes, dict) and any(name.startswith("mlflow.") for name in attributes)
 
 
-FORMATS = (
-    RecordFormat(
-        "mlflow",
-        "info + data.spans",
-        fits,
-        read,
-        example=r"""
+_EXAMPLE = r"""
 {"info": {"trace_id": "t1"}, "data": {"spans": [{"span_id": "s1", "start_time_unix_nano": 1770022800000000000,
  "attributes": {"mlflow.spanType": "\"CHAT_MODEL\"",
  "mlflow.spanInputs": "{\"model\": \"gpt-5.5\", \"messages\": [{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]}",
  "mlflow.spanOutputs": "{\"id\": \"chatcmpl-1\", \"object\": \"chat.completion\", \"choices\": [{\"message\": {\"role\": \"assistant\", \"content\": \"Yes.\"}}], \"usage\": {\"prompt_tokens\": 24, \"completion_tokens\": 2, \"prompt_tokens_details\": {\"cached_tokens\": 16}}}"}}]}}
-""",  # noqa: E501 # JSON in a text cannot be broken
-    ),
-)
+"""  # noqa: E501 # JSON in a text cannot be broken
+FORMAT = RecordFormat("mlflow", "info + data.spans", fits, read, example=_EXAMPLE)

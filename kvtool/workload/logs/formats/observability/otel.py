@@ -359,6 +359,17 @@ def _count(attributes: Attributes, names: Sequence[str]) -> int | None:
     return count_of(whole_number(value, in_text=True) if isinstance(value, str) else value, names[0], ())
 
 
+_OTLP_EXAMPLE = r"""
+{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "t1", "spanId": "s1",
+ "startTimeUnixNano": "1770022800000000000", "attributes": [{"key": "gen_ai.operation.name",
+ "value": {"stringValue": "chat"}}, {"key": "gen_ai.input.messages",
+ "value": {"stringValue": "[{\"role\": \"user\", \"parts\": [{\"type\": \"text\", \"content\": \"Is it open?\"}]}]"}}]}]}]}]}
+"""
+_OTEL_SPANS_EXAMPLE = r"""
+{"name": "chat", "context": {"trace_id": "t1", "span_id": "s1"}, "start_time": "2026-02-02T09:00:00Z",
+ "attributes": {"gen_ai.operation.name": "chat",
+ "gen_ai.input.messages": "[{\"role\": \"user\", \"parts\": [{\"type\": \"text\", \"content\": \"Is it open?\"}]}]"}}
+"""
 FORMATS = (
     RecordFormat(
         "otlp",
@@ -366,12 +377,7 @@ FORMATS = (
         lambda fields: not _OTLP.isdisjoint(fields),
         read,
         keys=keys_of,
-        example=r"""
-{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "t1", "spanId": "s1",
- "startTimeUnixNano": "1770022800000000000", "attributes": [{"key": "gen_ai.operation.name",
- "value": {"stringValue": "chat"}}, {"key": "gen_ai.input.messages",
- "value": {"stringValue": "[{\"role\": \"user\", \"parts\": [{\"type\": \"text\", \"content\": \"Is it open?\"}]}]"}}]}]}]}]}
-""",
+        example=_OTLP_EXAMPLE,
     ),
     RecordFormat(
         "otel-spans",
@@ -379,10 +385,6 @@ FORMATS = (
         _is_span,
         read_printed,
         keys=keys_of_printed,
-        example=r"""
-{"name": "chat", "context": {"trace_id": "t1", "span_id": "s1"}, "start_time": "2026-02-02T09:00:00Z",
- "attributes": {"gen_ai.operation.name": "chat",
- "gen_ai.input.messages": "[{\"role\": \"user\", \"parts\": [{\"type\": \"text\", \"content\": \"Is it open?\"}]}]"}}
-""",
+        example=_OTEL_SPANS_EXAMPLE,
     ),
 )

@@ -83,17 +83,16 @@ def _usage(record: Record, fields: dict[str, Any]) -> Usage | None:
     return None
 
 
-FORMATS = (
-    RecordFormat(
-        "weave",
-        "op_name + started_at",
-        lambda fields: "op_name" in fields and "started_at" in fields,
-        read,
-        keys=keys_of,
-        example="""
+_EXAMPLE = """
 {"id": "c1", "op_name": "weave:///o/p/op/openai.create:v1", "started_at": "2026-02-02T09:00:00Z",
  "inputs": {"model": "gpt-5.5", "messages": [{"role": "system", "content": "You are Mina."}, {"role": "user",
  "content": "Is it open?"}]}}
-""",
-    ),
+"""
+FORMAT = RecordFormat(
+    "weave",
+    "op_name + started_at",
+    lambda fields: "op_name" in fields and "started_at" in fields,
+    read,
+    keys=keys_of,
+    example=_EXAMPLE,
 )

@@ -178,17 +178,9 @@ def _out(text: str, at: int) -> Fields:
     return out
 
 
-FORMATS = (
-    RecordFormat(
-        "sglang-log",
-        "event: request.finished + obj",
-        is_event,
-        read,
-        keys=keys_of,
-        example="""
+_EXAMPLE = """
 {"event": "request.finished", "timestamp": "2026-02-02T09:00:00Z", "rid": "r1", "obj": {"text": "Is it open?"},
  "out": {"meta_info": {"id": "r1", "prompt_tokens": 24, "cached_tokens": 16, "completion_tokens": 2}}}
-""",
-    ),
-)
+"""
+FORMAT = RecordFormat("sglang-log", "event: request.finished + obj", is_event, read, keys=keys_of, example=_EXAMPLE)
 FILE_KINDS = (FileKind("sglang-log", "Finish: obj=GenerateReqInput(", begins, records),)

@@ -83,7 +83,7 @@ def _raw(line: ServerLine, said: dict[str, Any]) -> RawRecord:
     return RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
 
 
-FORMATS = (RecordFormat("vllm-log", "a line of vLLM's log", lambda fields: "vllm_request" in fields, read),)
+FORMAT = RecordFormat("vllm-log", "a line of vLLM's log", lambda fields: "vllm_request" in fields, read)
 FILE_KINDS = (
     FileKind(
         "vllm-log",

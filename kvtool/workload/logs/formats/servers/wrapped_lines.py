@@ -27,34 +27,16 @@ _DOCKER_PIECE = 1 << 14
 _MOST_PIECES = 1 << 14
 _SERVERS = (vllm_log, sglang_log)
 _TIMES = (
-    "time",
-    "timestamp",
-    "@timestamp",
-    "ts",
-    "date",
-    "__REALTIME_TIMESTAMP",
-    "ingestionTime",
-    "datetime",
+    *("time", "timestamp", "@timestamp", "ts", "date", "__REALTIME_TIMESTAMP", "ingestionTime", "datetime"),
     "asctime",
 )
 OTHERS = "other lines"
 _TEXTS = ("message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event")
 _ABOUT = frozenset(
     (
-        *(
-            "kubernetes",
-            "docker",
-            "container",
-            "labels",
-            "host",
-            "agent",
-            "ecs",
-            "service",
-            "process",
-            "resource",
-            "log",
-        ),
-        *("tags", "metadata", "input", "attrs", "stream", "structured_metadata", "fields", "event", "data_stream"),
+        *("kubernetes", "docker", "container", "labels", "host", "agent", "ecs", "service", "process", "resource"),
+        *("log", "tags", "metadata", "input", "attrs", "stream", "structured_metadata", "fields", "event"),
+        "data_stream",
     )
 )
 """What collectors of logs say of a line in objects of their own."""
@@ -246,18 +228,13 @@ class _Inside(io.RawIOBase):
             at = max(number, at) + 1
 
 
-FORMATS = (
-    RecordFormat(
-        "server-line",
-        "a text in message, msg, log or line beside a time",
-        is_other,
-        leave_out,
-        example=r"""
+_EXAMPLE = r"""
 {"timestamp": "2026-02-02T09:00:00Z", "line": "GET /health 200"}
 {"timestamp": "2026-02-02T09:00:00Z",
  "line": "{\"model\": \"gpt-5.5\", \"messages\": [{\"role\": \"system\", \"content\": \"You are Mina.\"}, {\"role\": \"user\", \"content\": \"Is it open?\"}]}"}
-""",  # noqa: E501 # JSON in a text cannot be broken
-    ),
+"""  # noqa: E501 # JSON in a text cannot be broken
+FORMAT = RecordFormat(
+    "server-line", "a text in message, msg, log or line beside a time", is_other, leave_out, example=_EXAMPLE
 )
 FILE_KINDS = (
     FileKind(
