@@ -24,10 +24,10 @@ from kvtool.workload.drive import NO_ANSWER, first_turns, side_by_side
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.turn import Source
 
-_MOST_STEPS = 64
+_MOST_STEPS = 64  # of each way, at most
 _LEAST_STEPS = 8
 """Of which there is a median to speak of."""
-_STEP_SECONDS = 0.5
+_STEP_SECONDS = 0.5  # that one step of a prefill may take
 _LEAST_CHUNK = 256
 """Tokens of a step of the prefill: as many as take about so long, but not fewer. The deadline is looked at between steps."""
 _WARM_UP_STEPS = 3

@@ -11,7 +11,7 @@ _LIVE = ("httpx", "prometheus_client", "msgspec")
 _REINSTALL = "pip install --force-reinstall 'kvtool[engine]'"
 _NEEDED = ("torch", "safetensors")
 _MISSING = "is not installed"
-_SHORT = 120
+_SHORT = 120  # characters of an error that a message quotes
 
 
 def need_live(what: str) -> None:

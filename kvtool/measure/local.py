@@ -35,10 +35,10 @@ from kvtool.workload.drive import first_turns, one_at_a_time
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Source, Turn
 
-_SHARE = 0.9
+_SHARE = 0.9  # of the free memory of a device that caches may take
 _MOST_BLOCKS = 1 << 18
 """Of a cache: small models leave room for more than a scheduler should have to keep lists of."""
-_WARM_UP_TOKENS = 512
+_WARM_UP_TOKENS = 512  # of a warm-up prompt
 _WARM_UPS = 3
 """At most: the first pays for what later ones find ready, the best tells how fast a prefill is."""
 _WARM_UP_SHARE = 1 / 40
@@ -47,7 +47,7 @@ _COMPILING_TOKENS = (40, 1_000, 4_096)
 """On a GPU there are more warm-ups, each with a hit: what Triton compiles for other shapes is then ready."""
 _DECODE_SHARE = 1 / 3
 """Of the budget, at most."""
-_MOST_DECODE_ON_CPU = 8
+_MOST_DECODE_ON_CPU = 8  # requests that decode together on a CPU
 _CACHES = 4
 """That share the memory of a GPU: with and without reuse, and decode in both ways; a KV cache dtype of its own needs one more."""
 _RESERVED_BYTES = 1 << 30

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from kvtool.workload.turn import HashedPrompt, Turn
 
 Numbers = npt.NDArray[np.int64]
-_AT_A_TIME = 1 << 20
+_AT_A_TIME = 1 << 20  # blocks that are worked out at a time
 _DENSE = 4
 """Ids up to so many times their number are taken as numbers as they are."""
-_LONGEST = 1 << 62
+_LONGEST = 1 << 62  # ids beyond it are numbered anew, below all others
 CLOCKS_APART = 366 * 86_400.0
 """Seconds: a pause that is longer is none, and the times before and after it are of two clocks."""
 

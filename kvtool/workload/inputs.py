@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 _YAML = (".yaml", ".yml")
-_MOST_FILE_GROUPS = 8
+_MOST_FILE_GROUPS = 8  # more files than that are grouped by their folders
 
 
 def open_inputs(

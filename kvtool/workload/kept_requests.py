@@ -10,10 +10,10 @@ from kvtool.engine.blocks.chain_numbers import Chain, number_runs
 from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.turn import Conversation, HashedPrompt, Recorded, Turn
 
-MOST_TRACE_BYTES = 64 << 20
-_CALL_BYTES = 500
+MOST_TRACE_BYTES = 64 << 20  # memory that a trace may take
+_CALL_BYTES = 500  # of a call that differs from others, about
 _NO_ARRIVAL = float("nan")
-MOST_BYTES = 128 << 20
+MOST_BYTES = 128 << 20  # memory for a log, by the estimates below
 _EACH = 1_000
 """Bytes that a request takes beside its texts, and"""
 _HOLDER = 300

@@ -28,7 +28,7 @@ AnyPath = str | os.PathLike[str]
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, a list of chat messages, or a request body of a chat API (`messages`, `tools`, `cache_salt`, …)."""
 _INPUT_SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson", ".traj", ".log", ".txt", ".md", ".gz", ".zst")
-_LONGEST_PATH = 4096
+_LONGEST_PATH = 4096  # characters; longer texts are prompts
 
 
 class MemorySource(LogSource):

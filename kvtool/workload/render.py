@@ -19,7 +19,7 @@ from kvtool.workload.request_fields import (
 )
 from kvtool.workload.turn import Turn
 
-_MOST_SESSIONS = 100_000
+_MOST_SESSIONS = 100_000  # sessions whose last arrival is kept
 
 
 class Renderer:

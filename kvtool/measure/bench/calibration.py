@@ -26,15 +26,15 @@ Floats = npt.NDArray[np.float64]
 Work = tuple[tuple[int, int], ...]
 """For each request of a step, the tokens computed before and those computed now."""
 
-LEAST_POINTS = 8
-_HUBER = 0.1
+LEAST_POINTS = 8  # points that a fit needs: more than it has constants
+_HUBER = 0.1  # of log(seconds): points that are more than 10 % off count linearly
 _NOTHING = 1e-9  # seconds: an overhead that a fit has pushed below is none
 _RATES = (
     0.1,
     100.0,
 )  # of what the points show to be reached: a rate that none of them is limited by would grow without end
 _OVERHEADS = (1e-12, 1e3)  # seconds
-_ROUNDS = 200
+_ROUNDS = 200  # steps of a descent at most
 
 
 @dataclass(frozen=True, slots=True)

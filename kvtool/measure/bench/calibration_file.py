@@ -26,11 +26,11 @@ from kvtool.text.files.text_files import read_text
 
 KIND, VERSION = "kvtool-calibration", 1
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 16 << 20  # a bound for hostile files, as are the next ones
 _MOST_POINTS, _MOST_REQUESTS, _MOST_TOKENS = 10_000, 1 << 16, 1 << 31
 _MOST_LAYERS, _MOST_WIDTH = 10_000, 1 << 30
 _LEAST_RATE, _MOST_RATE, _MOST_SECONDS = 1.0, 1e24, 1e3
-_EXCERPT = 200
+_EXCERPT = 200  # characters of a key that a message quotes
 _SIZES = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "head_dim", "intermediate_size", "vocab_size")
 _AGAIN = "kvtool bench -o FILE writes a new one"
 

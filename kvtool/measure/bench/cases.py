@@ -11,7 +11,7 @@ from kvtool.measure.bench.calibration import Work
 Kind = Literal["prefill", "extend", "cold", "chunk", "decode", "mixed", "sharing"]
 Mode = Literal["flat", "prefix-aware"]
 
-_QUESTION = 30
+_QUESTION = 30  # tokens of a request beyond a shared prefix: a short question
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ GPU = Sizes(
     batches=(1, 16, 64),
     contexts=(1024, 4096, 16_384),
 )
-_SHARES = (0.5, 0.95)
-_SHARING_SHARES = (0.0, 0.5, 0.75, 0.95)
+_SHARES = (0.5, 0.95)  # of the context that is in the cache, at a prefill
+_SHARING_SHARES = (0.0, 0.5, 0.75, 0.95)  # of the context that requests of a decode share
 
 
 def step_cases(sizes: Sizes, block_size: int, *, prefix_aware: bool = False) -> list[StepCase]:

@@ -42,11 +42,11 @@ _MODELS_BY_ROOM = ((28 * _GIB, DEFAULT_MODEL), (8 * _GIB, "llama-3.2-1b"))
 """The largest one is taken whose memory is free: weights, a cache for some long requests, and room to compute in."""
 
 _CACHE_SHARE = 0.4  # of the memory that the weights leave: two runners may each have a cache
-_MOST_ROUNDS = 100
-_LEAST_ROUNDS = 3
-_REMEMBERED = 5
+_MOST_ROUNDS = 100  # of all cases, however much time there is
+_LEAST_ROUNDS = 3  # of all cases
+_REMEMBERED = 5  # times of a case from which the cost of the next one is estimated
 _CEILINGS_SHARE, _STORE_SHARE, _STEPS_SHARE = 0.03, 0.02, 0.85
-_STORED_TOKENS = 8192
+_STORED_TOKENS = 8192  # of a large prefill step
 _PLAUSIBLE = 4.0  # times a ceiling, for what is read from a processor's caches, and ceilings measured in a busy moment
 
 

@@ -16,8 +16,8 @@ from kvtool.engine.model.device import choose_kernels, device_name
 from kvtool.measure.bench.timing import free_memory, measure, release
 from kvtool.results.documents.calibrated import Machine
 
-_COPIED = 2 << 30
-_SIDE = 8192
+_COPIED = 2 << 30  # bytes: far larger than a GPU's L2 cache
+_SIDE = 8192  # of square matrices: large enough to reach a GPU's best rate
 _CPU_COPIED = 64 << 20  # larger than what a core's caches hold
 _SIDES = {"cpu": 1024, "cuda": 8192}
 

@@ -18,7 +18,7 @@ Call = Callable[[], object]
 
 _LEAST_REPLAY_S = 2e-3  # a replay is timed between two events, and starting it takes some microseconds
 _MOST_CALLS = 1024  # captured in one graph
-_ROUNDS = (7, 400)
+_ROUNDS = (7, 400)  # at least and at most
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kvtool.workload.logs.records.record import RecordError
 from kvtool.workload.logs.records.usage import usage_in_answer, without_counts
 
 ANSWERED = 200
-_MOST_IDS = 1 << 22
+_MOST_IDS = 1 << 22  # token ids of an answer that are read: a bound for hostile servers
 
 
 @dataclass(frozen=True, slots=True)

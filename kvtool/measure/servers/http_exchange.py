@@ -30,11 +30,11 @@ TIMEOUT = 10.0
 """Seconds for an answer as a whole."""
 _CONNECT = 10.0
 """Seconds for a connection."""
-_MOST_REDIRECTS = 3
-_MOST_CAUSES = 8
+_MOST_REDIRECTS = 3  # of one request
+_MOST_CAUSES = 8  # errors behind an error that are looked through
 OK, TOO_MANY = 200, 429
 _REDIRECTS, _FAILED = range(300, 400), 500
-_LONGEST_WAIT = 3600.0
+_LONGEST_WAIT = 3600.0  # seconds of a `retry-after` that are believed
 _REASONS = {
     401: ("wants a key", "put it into the variable KVTOOL_API_KEY"),
     403: ("does not let us", "put a key that may into the variable KVTOOL_API_KEY"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_ANSWER = 64 << 20
 """Bytes of a stream."""
-_MOST_LINE = 8 << 20
+_MOST_LINE = 8 << 20  # bytes of one event: a bound for hostile servers, as are the next ones
 _MOST_TOKENS = 1 << 22
 _DATA = b"data:"
 _DONE = b"[DONE]"

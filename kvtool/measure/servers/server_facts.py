@@ -23,7 +23,7 @@ SaidBy = Literal["/version", "/v1/models", "/metrics", "/server_info", "assumed"
 _METRICS: Literal["/metrics"] = "/metrics"
 _INFO: Literal["/server_info"] = "/server_info"
 _INFO_PATH = "/server_info?config_format=json"
-MOST_JSON = 2_000_000
+MOST_JSON = 2_000_000  # bytes of a page: a bound for hostile servers
 _NO_PAGE = (200, 400, 403, 404, 405, 501)
 """What a server answers that has no such page; 200 is one that answers with no JSON."""
 UNCOUNTED = "the server has no /metrics that is known: what no other page of it says of its configuration is assumed"

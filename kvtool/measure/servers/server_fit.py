@@ -23,8 +23,8 @@ from kvtool.results.documents.bench import Misses
 from kvtool.results.documents.calibrated import Machine
 from kvtool.results.documents.server_bench import FittedLine
 
-_HUBER = 0.1
-_ROUNDS = 30
+_HUBER = 0.1  # of log(seconds), as in bench/calibration.py
+_ROUNDS = 30  # of reweighting
 
 
 @dataclass(frozen=True, slots=True)

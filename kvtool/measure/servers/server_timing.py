@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-_LENGTHS = (0.1, 0.25, 0.5, 0.75, 1.0)
-_RATIOS = (0.1, 0.3, 0.5, 0.7, 0.9)
-_REPEATS = 5
+_LENGTHS = (0.1, 0.25, 0.5, 0.75, 1.0)  # of the longest prompt
+_RATIOS = (0.1, 0.3, 0.5, 0.7, 0.9)  # of a prompt that is in the cache
+_REPEATS = 5  # of each case: a median of five
 HELD_OUT = (2, 7)
 """Of the cases, the middle ones of both kinds: the calibration's constants are not fitted to them."""
 _FIRST_ID, _LAST_ID = 100, 250
@@ -48,7 +48,7 @@ _ROOM = 8
 """Tokens that a prompt leaves of the longest one."""
 _STEP = 2048
 """Tokens of a step, where the server does not say: vLLM's default, or less than it."""
-_SHORTEST = 64
+_SHORTEST = 64  # tokens of the shortest prompt
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from kvtool.text.bounded_number import whole_number
 
-_MOST_CONTAINERS = 200_000
-_LONGEST = 500
+_MOST_CONTAINERS = 200_000  # objects and lists: a bound for hostile servers
+_LONGEST = 500  # characters of a value that is shown
 
 
 def json_value(data: bytes) -> object:

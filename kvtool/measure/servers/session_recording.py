@@ -27,10 +27,10 @@ WITHOUT_TEXT = "blocks_without_text"
 ENDINGS = ("", ".gz", ".zst")
 _FREE = 512 << 20
 """Bytes that any file may unpack to: requests that begin with one long prompt are packed a hundredfold."""
-_MOST_REQUESTS = 1_000_000
+_MOST_REQUESTS = 1_000_000  # a bound for hostile recordings, as are the next ones
 _MOST_META = 16 << 20
 _LONGEST_TIME = 1e9
-_OPEN_TO_ONE = 0o700
+_OPEN_TO_ONE = 0o700  # a recording contains prompts
 META = "meta.json"
 
 

@@ -22,7 +22,7 @@ from kvtool.workload.turn import Conversation, Recorded, Turn
 
 WORTH_IT = 1_000
 """Requests from which on a second process pays: it takes some hundredths of a second to begin, and each of them ten thousandths."""
-_ACCOUNTED = 0.25
+_ACCOUNTED = 0.25  # cost of accounting for a request, where making its tokens takes 1
 _WHOLE = 3.0
 """What it takes to account for a request, and to make it whole and find what it lost, where making its tokens takes 1."""
 _SIZES = Struct("<ii")

@@ -19,7 +19,7 @@ from kvtool.workload.logs.records.record_format import sort_of
 from kvtool.workload.turn import Turn
 
 Row = dict[str, Any]
-_MOST_MODELS = 50
+_MOST_MODELS = 50  # names that are counted apart; others are one row
 WITHOUT_PROMPT = "its prompt is not in the log"
 OTHER = "(other)"
 

@@ -31,7 +31,7 @@ _STILLBORN = 3
 """Actors that may be lost before they answer, one after another, for each one that is wanted."""
 _NO_CORES = 60.0
 """Seconds that a cluster may be without a core before it is taken to be gone."""
-_SHORT = 200
+_SHORT = 200  # characters of an error that a message quotes
 _OWN = "local"
 """Ray's word for a cluster that is begun here and ends with its driver."""
 Item = TypeVar("Item")

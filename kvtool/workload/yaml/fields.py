@@ -21,7 +21,7 @@ from kvtool.text.traced import Traced
 T = TypeVar("T")
 Json = object
 """What JSON can say; pydantic looks into annotations, and a recursive type would not end there."""
-_LONGEST_NUMBER = 40
+_LONGEST_NUMBER = 40  # characters: a bound for hostile files
 _PREFIX, _FAMILY = "KV", "KV1"
 _CODE = re.compile("KV[0-9]{0,3}")
 

@@ -15,8 +15,8 @@ from kvtool.workload.yaml.fields import KnownCodes, described
 from kvtool.workload.yaml.key_checks import Problem, check
 from kvtool.workload.yaml.schema import Workload
 
-MAX_PROBLEMS = 20
-_LONGEST_KEY = 60
+MAX_PROBLEMS = 20  # that one run names
+_LONGEST_KEY = 60  # characters of a key that a message quotes
 
 
 class Placed(Protocol):

@@ -30,7 +30,7 @@ MOST_PROBLEMS = 8
 """Of one batch that are kept; more are only counted."""
 MAX_SEQUENCE = (1 << 64) - 2
 """The largest number of a batch; the next one, eight bytes of ones, ends a server's answer to a question for old batches."""
-_MAX_PARTS = 16
+_MAX_PARTS = 16  # of a block's extra keys: a bound for hostile servers
 MEDIUM = "GPU"
 """What a server calls the memory of its own prefix cache, on CPUs, too; other names are tiers below it."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _PATH = "/kv_event_sources"
-_MOST_SAID = 1 << 20
+_MOST_SAID = 1 << 20  # bytes of the page that names sources: a bound for hostile servers
 _PAUSE = 0.2
 """Seconds without a message after which nothing more is on its way."""
 _LONGEST = 10.0

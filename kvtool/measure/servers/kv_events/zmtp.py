@@ -16,7 +16,7 @@ from kvtool.errors import KvtoolError
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _MORE, _LONG, _COMMAND = 1, 2, 4
-_LARGEST_COMMAND = 1 << 16
+_LARGEST_COMMAND = 1 << 16  # bytes: a bound for hostile peers, as are the next ones
 _MOST_PARTS = 8
 _CHUNK = 1 << 16
 _AGAIN = 0.1

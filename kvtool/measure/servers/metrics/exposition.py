@@ -16,8 +16,8 @@ MOST_BYTES = 10_000_000
 """Of a text of metrics; a server with many engines writes some 100 KB."""
 MOST_LINES = 50_000
 """A vLLM writes some 700 for each of its engines."""
-_LONGEST_LINE = 1 << 14
-_EXCERPT = 200
+_LONGEST_LINE = 1 << 14  # characters: a bound for hostile servers
+_EXCERPT = 200  # characters of a line that a message quotes
 _HINT = "give what a server answers at /metrics, as it is"
 
 Labels = Mapping[str, str]

@@ -40,7 +40,7 @@ _OTHERS = {
 }
 _TRIED = 5
 """Records of a file that are looked at for a prompt."""
-_MOST_REASONS = 6
+_MOST_REASONS = 6  # that one line lists
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ from kvtool.workload.logs.records.records import dated_calls, opens, outline, re
 from kvtool.workload.logs.survey import RecordsInOrder, Survey
 from kvtool.workload.turn import RequestName, Turn
 
-_MAX_EXCERPT_COLUMN = 2000
-_EXCERPT_TAIL = 120
+_MAX_EXCERPT_COLUMN = 2000  # errors farther right in a line are shown without an excerpt
+_EXCERPT_TAIL = 120  # characters after the place of an error
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"|$)(\s*+:)?')
 _PARKED_STEP = 1 << 14
 """Bytes of lines that are read at a time of a file beside many others."""

@@ -29,7 +29,7 @@ from kvtool.workload.turn import HashedPrompt, RequestName, Turn
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _ROWS = 256
 """Rows that are made at a time."""
-_SHOWN = 12
+_SHOWN = 12  # columns that a message names
 _BLOCK_ROWS = 1024
 """Rows that are made at a time."""
 FIELD = "kvtool_requests"

@@ -28,7 +28,7 @@ _DELIMITERS = (",", "\t", ";", "|")
 _CELL = 16
 """Bytes of memory that a cell takes beside its text."""
 _LONGEST_NAME, _MOST_COLUMNS = 200, 1_000
-_SHOWN = 12
+_SHOWN = 12  # columns that a message names
 Fields = dict[str, Any]
 
 PROMPT_COLUMNS = frozenset(

@@ -12,7 +12,7 @@ from kvtool.workload.logs.records.record import Record, Unit, kind, seconds, who
 from kvtool.workload.logs.records.record_format import Fields, RecordFormat, Turns
 from kvtool.workload.turn import HashedPrompt, Ids, Turn
 
-BAILIAN_BLOCK = 16
+BAILIAN_BLOCK = 16  # tokens for each hash in Bailian's traces
 _LOCAL_SCOPE = 1 << 32  # ids of one trace; those of trace n are moved to n * _LOCAL_SCOPE
 _PLAIN_ORDER = ("hash_ids", "input_length", "output_length", "timestamp")
 _PLAIN = frozenset(_PLAIN_ORDER)

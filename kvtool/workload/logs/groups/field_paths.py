@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
 
-_LONGEST = 500
-_MOST_STEPS = 16
+_LONGEST = 500  # characters of a path: a bound for hostile options
+_MOST_STEPS = 16  # deeper fields group nothing
 _NAME = r"""[^\s.,\[\]"'$]+"""
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*\'"""
 _STEP = re.compile(rf"""\.?(?P<name>{_NAME})|\[\s*(?P<index>\d{{1,9}})\s*\]|\[\s*(?P<quoted>{_QUOTED})\s*\]""")
@@ -17,7 +17,7 @@ _COMMA = re.compile(rf"""(?:{_QUOTED}|[^,"'])*""")
 _FORM = 'a path is written like service, metadata.service, $.metadata["service"] or tags[0]'
 _DEPTH = 4
 """To which fields are listed."""
-_MOST_LISTED = 200
+_MOST_LISTED = 200  # fields of a record that are listed for a hint
 
 
 @dataclass(frozen=True, slots=True)

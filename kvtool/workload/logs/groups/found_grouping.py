@@ -23,9 +23,9 @@ SAMPLE = 1_000
 """Records that are looked at."""
 SAMPLE_BYTES = 16 << 20
 """Of records, after which no more are."""
-_MOST_VALUES = 50
-_MOST_HINTED = 12
-_LONGEST = 80
+_MOST_VALUES = 50  # of a field that divides requests: more are ids
+_MOST_HINTED = 12  # fields that a hint names
+_LONGEST = 80  # characters of a value that is a name
 _LISTED = 100
 """Records whose fields are known for a hint."""
 _SERVICES = (

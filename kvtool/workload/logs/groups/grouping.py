@@ -23,9 +23,9 @@ from kvtool.workload.logs.records.prompt_forms import PromptForms, beginning_of
 MOST_GROUPS = 200
 """Groups that are told apart; requests of further ones are one group together."""
 OTHER = "(other)"
-_LONGEST_NAME = 64
-_KEPT_OF_LONG = 48
-_MOST_COUNTED = 100_000
+_LONGEST_NAME = 64  # characters of the name of a group
+_KEPT_OF_LONG = 48  # characters of a longer name, before its digest
+_MOST_COUNTED = 100_000  # values that are told apart to count them
 _MOST_PLACES = 4
 """Groups of prompts whose first record is told."""
 _PROMPT_FIELDS = frozenset(
@@ -39,8 +39,8 @@ _CHANGE = "--group-by FIELD divides them otherwise"
 FLAG = "--tenant"
 _LISTED = 16
 """Records whose fields are listed where none has the one that was named."""
-_MOST_HINTED = 12
-_LONGEST = 60
+_MOST_HINTED = 12  # fields that a hint names
+_LONGEST = 60  # characters of a field that a message quotes
 
 
 class Division(Protocol):

@@ -41,7 +41,7 @@ _COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
 _FLAT = ("prompt_tokens", "input_tokens", "cached_tokens")
 _STATUSES = ("status", "status_code", "statusCode", "response_status", "http_status")
-_MOST_STATUS = 1_000
+_MOST_STATUS = 1_000  # HTTP has three digits
 _METADATA = ("metadata", "meta", "labels", "attributes", "extra")
 _SETTINGS = frozenset(
     (
@@ -50,8 +50,8 @@ _SETTINGS = frozenset(
         *("service_tier", "speed", "cachedContent", "cached_content"),
     )
 )
-_LONGEST_SCHEMA = 200
-_MOST_ID = 1 << 31
+_LONGEST_SCHEMA = 200  # characters that are compared as they are; longer ones by their digest
+_MOST_ID = 1 << 31  # token ids are int32
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
 _OF_CALL = frozenset(

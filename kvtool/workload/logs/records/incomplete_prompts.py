@@ -18,13 +18,13 @@ _MARK = re.compile(
     r"(?:\.\.\.|…) ?[\[(<]?truncated\b[^\n]{0,40}$|[\[(<]truncated\b[^\n\])>]{0,40}[\])>]$", re.IGNORECASE
 )
 _ELLIPSIS = re.compile(r"\w…$")
-_LEAST_CUT = 8
+_LEAST_CUT = 8  # characters: shorter texts are not checked
 _LEAST_OF_LOGGERS = 48
 """Characters of a text that a logger ends with an ellipsis and nothing else: people end shorter ones so, too."""
-_TAIL = 64
+_TAIL = 64  # characters in which a mark of a cut is looked for
 _TOKENS_OF_ASCII, _TOKENS_OF_OTHER = 0.4, 1.5
 """More tokens a character than any prompt of some length has."""
-_FAR, _MORE = 1.3, 200
+_FAR, _MORE = 1.3, 200  # times, and tokens beyond, that a server counts more than the text can have
 _TEXT_PARTS = frozenset(
     (
         *(

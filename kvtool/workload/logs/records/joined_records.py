@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kvtool.workload.logs.records.record import Record
 
-_KEPT = 256
+_KEPT = 256  # records, and
 _KEPT_BYTES = 32 << 20
 """Of records that were asked for last; they are asked for again soon."""
 

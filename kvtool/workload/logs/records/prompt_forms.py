@@ -16,8 +16,8 @@ WHOLE = 4_000
 """Characters of a beginning that are looked at."""
 HEADS = (1_000, 400, 120)
 """The same where what stands behind differs from request to request, as documents do."""
-_ALIKE = 0.5
-_RUN = 3
+_ALIKE = 0.5  # of the cosine, as above
+_RUN = 3  # words
 _MOST_KEPT = 1_024
 """Beginnings whose form is remembered."""
 _PROBES, _PROBE, _FOUND = 12, 32, 9

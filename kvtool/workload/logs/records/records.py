@@ -35,7 +35,7 @@ LISTS = (
 )
 """Fields that hold the records of a file that is one object."""
 
-_SHOWN_KEYS = 12
+_SHOWN_KEYS = 12  # that a message names
 _MAX_DEPTH = 4  # of wrappers in wrappers
 _NOWHERE = Where("")
 

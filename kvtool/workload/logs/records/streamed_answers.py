@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 _STARTS = ("data:", "event:", "id:", "retry:", ":")
-_HEAD = 1 << 12
+_HEAD = 1 << 12  # characters in which a stream shows what it is
 _LAST = frozenset(("response.completed", "response.incomplete", "response.failed", "response.done"))
 _ALONE = ("id", "model", "modelVersion", "responseId", "created", "service_tier", "provider", "system_fingerprint")
 _USAGES = ("usage", "usageMetadata", "usage_metadata")

@@ -9,7 +9,7 @@ from kvtool.text.bounded_number import whole_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.record import RecordError, kind
 
-_MOST = 1 << 40
+_MOST = 1 << 40  # tokens: a bound for hostile logs
 _Pointer = tuple[str | int, ...]
 
 # The names under which the APIs report these, the most telling first; a dot leads into an object.

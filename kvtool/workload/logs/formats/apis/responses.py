@@ -18,7 +18,7 @@ from kvtool.workload.logs.records.record_format import Fields, FoundCall, Readin
 ANSWERS, CONTINUED = "response", "continued response"
 """What records are joined by: the id of their answer, and that of the answer before it."""
 MISSING = "an earlier answer of its chain is not in the log"
-_LONGEST_CHAIN = 1_000
+_LONGEST_CHAIN = 1_000  # answers in a chain: a bound for hostile logs
 _CALLS = {
     "function_call": "arguments",
     "custom_tool_call": "input",

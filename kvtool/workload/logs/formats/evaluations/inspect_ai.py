@@ -27,9 +27,9 @@ from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOu
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _PREFIXES = ("tc://", "attachment://")
-_DEEPEST = 40
+_DEEPEST = 40  # references inside references: a bound for hostile logs
 _MESSAGE_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name")
-_ZSTD = 93
+_ZSTD = 93  # the number of the method in ZIP's specification
 _LOCAL_HEADER = struct.Struct("<26xHH")
 _CUT_OUT = "texts of it are not in the file"
 

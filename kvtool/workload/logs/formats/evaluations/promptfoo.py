@@ -11,7 +11,7 @@ from kvtool.workload.logs.records.record import Record, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import count_of
 
-_TRIES = 2
+_TRIES = 2  # requests from which on the counts are a sum
 _NO_MODEL = frozenset(("echo", "file", "exec", "python", "javascript", "http", "https", "websocket"))
 """What stands before the colon of a provider that is no API of a model."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from kvtool.text.bounded_number import json_number, whole_number
 from kvtool.workload.logs.records.record import seconds
 
-_MOST_POSITION = 1_000_000
+_MOST_POSITION = 1_000_000  # of `name.0.role`: a bound for hostile spans
 _FAILED = (2, "2", "ERROR", "STATUS_CODE_ERROR", "Error", "error")
 
 

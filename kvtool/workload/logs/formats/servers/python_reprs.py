@@ -11,7 +11,7 @@ from kvtool.text.bounded_number import json_number
 
 _STRING = re.compile(r"'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"", re.DOTALL)
 _TOKEN = re.compile(_STRING.pattern + r"|[()\[\]{},'\"]", re.DOTALL)
-_LONGEST = 64 << 20
+_LONGEST = 64 << 20  # characters: that of a record
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INTEGERS = re.compile(r"\[(?:\d{1,10}(?:, ?\d{1,10})*)?\]")
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?(?:e[-+]?\d{1,3})?")

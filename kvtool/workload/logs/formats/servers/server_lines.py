@@ -14,7 +14,7 @@ from kvtool.workload.logs.records.record import seconds
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FULL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 _YEARLESS = re.compile(r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
-_LONGEST_FRONT = 400
+_LONGEST_FRONT = 400  # characters of time, level and place that a logger writes
 _DAY = 86_400.0
 _BACK = 180 * _DAY
 

@@ -24,7 +24,7 @@ _DOCKER_LINE = re.compile(r'\s*\{"log": ?"')
 _DOCKER = frozenset(("log", "stream", "time"))
 _DOCKER_PIECE = 1 << 14
 """Bytes at which Docker cuts a line."""
-_MOST_PIECES = 1 << 14
+_MOST_PIECES = 1 << 14  # of one line: 256 MiB of Docker's pieces
 _SERVERS = (vllm_log, sglang_log)
 _TIMES = (
     *("time", "timestamp", "@timestamp", "ts", "date", "__REALTIME_TIMESTAMP", "ingestionTime", "datetime"),
