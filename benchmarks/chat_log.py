@@ -26,9 +26,9 @@ from timing import machine, watch_process
 
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import load_tokenizer
-from kvtool.workload.ahead.wire import TurnReader, TurnWriter
+from kvtool.workload.ahead.ahead import TurnReader, TurnWriter
+from kvtool.workload.jobs import Prepared
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.prepared import Prepared
 
 T = TypeVar("T")
 SERVICES = ("helpdesk", "search", "drafting", "triage")

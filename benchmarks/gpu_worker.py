@@ -36,10 +36,9 @@ from benchmarks.device.writes import measure_norms, measure_rotary_store
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.configs.presets import find_model
 from kvtool.engine.model.decoder import Decoder
-from kvtool.measure.bench.attention import AttentionShape
-from kvtool.measure.bench.ceilings import Ceilings, measure_ceilings
+from kvtool.measure.bench.attention import AttentionShape, WriteResult, measure_store
+from kvtool.measure.bench.this_machine import Ceilings, measure_ceilings
 from kvtool.measure.bench.timing import Timing, free_memory, release, synchronize
-from kvtool.measure.bench.writes import WriteResult, measure_store
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE_LOST = 3

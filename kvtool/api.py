@@ -14,7 +14,7 @@ from kvtool.results.check import CheckResult
 from kvtool.results.notebook import notebook_html
 from kvtool.results.report import Report
 from kvtool.results.wrap import check_of
-from kvtool.workload.api_inputs import AnyPath, Prompt, optional_path, path_of, sorted_inputs
+from kvtool.workload.memory import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
     from kvtool.config.asked_run import RunOptions

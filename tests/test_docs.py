@@ -23,8 +23,8 @@ from docs.generators.shell import commands as shell_commands
 from kvtool.config.file_model import Config
 from kvtool.diagnose import codes
 from kvtool.text.files.yaml_document import load_yaml
-from kvtool.workload.logs.files.file_kinds import FILE_KINDS
-from kvtool.workload.logs.records.known_formats import RECORD_FORMATS
+from kvtool.workload.logs.files.file_kinds import file_kinds
+from kvtool.workload.logs.formats.known_formats import record_formats
 from kvtool.workload.yaml.schema import GroupSpec, Workload
 from kvtool.workload.yaml.validate import validate
 
@@ -70,7 +70,7 @@ def test_whole_files_are_current(quick: None) -> None:
 
 
 def test_every_format_of_logs_has_an_example() -> None:
-    names = {each.name for each in RECORD_FORMATS} | {each.name for each in FILE_KINDS}
+    names = {each.name for each in (*record_formats(), *file_kinds())}
     assert names - set(log_examples.examples()) == {"columns", "block-trace"}  # Parquet is no text
 
 

@@ -12,7 +12,7 @@ from benchmarks.device.sequences import MODES, Sequences, attention_calls, atten
 from kvtool.engine.config import DecodeMode
 from kvtool.kernels.protocol import Kernels
 from kvtool.measure.bench.attention import AttentionShape, BenchLayer
-from kvtool.measure.bench.ceilings import Ceilings
+from kvtool.measure.bench.this_machine import Ceilings
 from kvtool.measure.bench.timing import Timing, free_memory, layers_to_rotate, measure, release
 
 _KEPT_FREE = 0.12  # of the free memory

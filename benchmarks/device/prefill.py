@@ -9,7 +9,7 @@ import torch
 from benchmarks.device.sequences import Sequences, attention_calls, attention_planner
 from kvtool.kernels.protocol import Kernels
 from kvtool.measure.bench.attention import AttentionShape, BenchLayer
-from kvtool.measure.bench.ceilings import Ceilings
+from kvtool.measure.bench.this_machine import Ceilings
 from kvtool.measure.bench.timing import Timing, layers_to_rotate, measure, release
 
 

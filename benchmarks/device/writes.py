@@ -9,10 +9,9 @@ import torch
 from torch.nn import functional
 
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.attention import SHORT, AttentionShape, BenchLayer
-from kvtool.measure.bench.ceilings import Ceilings
+from kvtool.measure.bench.attention import SHORT, AttentionShape, BenchLayer, WriteResult, random_slots, rotated_layers
+from kvtool.measure.bench.this_machine import Ceilings
 from kvtool.measure.bench.timing import Call, layers_to_rotate, measure, release
-from kvtool.measure.bench.writes import WriteResult, random_slots, rotated_layers
 
 _EPS = 1e-5
 

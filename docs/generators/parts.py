@@ -18,8 +18,8 @@ from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.lint.formats.prompt_formats import FORMATS as PROMPT_FORMATS
 from kvtool.report.formats.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
-from kvtool.workload.logs.files.file_kinds import FILE_KINDS
-from kvtool.workload.logs.records.known_formats import RECORD_FORMATS
+from kvtool.workload.logs.files import file_kinds as kinds_of_files
+from kvtool.workload.logs.formats import known_formats
 from kvtool.workload.request_fields import REQUEST_FIELDS
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -86,12 +86,14 @@ def csv_columns() -> str:
 
 def record_formats() -> str:
     """Every format of records of a log."""
-    return table(("format", "recognized by"), [(f"`{each.name}`", each.shape) for each in RECORD_FORMATS])
+    return table(
+        ("format", "recognized by"), [(f"`{each.name}`", each.shape) for each in known_formats.record_formats()]
+    )
 
 
 def file_kinds() -> str:
     """Every kind of file that holds records and is no JSON."""
-    return table(("kind", "begins with"), [(f"`{each.name}`", each.shape) for each in FILE_KINDS])
+    return table(("kind", "begins with"), [(f"`{each.name}`", each.shape) for each in kinds_of_files.file_kinds()])
 
 
 def prompt_formats() -> str:

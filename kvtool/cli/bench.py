@@ -117,7 +117,7 @@ class BenchCommand(Command):
         from contextlib import ExitStack
 
         from kvtool.engine.model.configs.geometry import find_geometry
-        from kvtool.measure.servers.live_extra import need_live
+        from kvtool.measure.engine_extra import need_live
         from kvtool.measure.servers.server_timing import ServerBenchRun, WantedCalibration
         from kvtool.report.terminal.server_views.bench import print_server_bench
         from kvtool.text.files.atomic_file import AtomicFile

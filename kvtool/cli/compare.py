@@ -57,7 +57,7 @@ class CompareCommand(Command):
         """Compare two saved results; 0, or with `exit_code` 1 where a hit rate fell. KvtoolError for files that hold none."""
         check_piped("compare", [self.old, self.new])
         check_values(self)
-        from kvtool.measure.servers.metrics.counter_polling import names_counters
+        from kvtool.measure.servers.metrics.counters import names_counters
 
         if names_counters(self.old):
             return self._beside_server()
@@ -99,7 +99,7 @@ class CompareCommand(Command):
         if self.before is not None and self.window is not None:
             raise KvtoolError("--before and --window both say where the counting begins", hint="give one of them")
         from kvtool.gate.predicted_and_served import beside_server
-        from kvtool.measure.servers.metrics.counter_polling import looking
+        from kvtool.measure.servers.metrics.counters import looking
         from kvtool.report.terminal.server_views.beside_server import print_beside
         from kvtool.results.files import load_result
         from kvtool.text.terminal.streams import printing

@@ -107,9 +107,9 @@ def _providers() -> list[tuple[str, str]]:
 
 def _log_formats() -> list[tuple[str, str]]:
     from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
-    from kvtool.workload.logs.records.known_formats import RECORD_FORMATS
+    from kvtool.workload.logs.formats.known_formats import record_formats
 
-    return [*((each.name, each.shape) for each in RECORD_FORMATS), (TEXT_FORMAT, "a file is a prompt")]
+    return [*((each.name, each.shape) for each in record_formats()), (TEXT_FORMAT, "a file is a prompt")]
 
 
 def _formats() -> list[tuple[str, str]]:

@@ -80,7 +80,7 @@ class ReplayCommand(Command):
 
         check_values(self)
         self._check_together()
-        from kvtool.measure.servers.live_extra import need_live
+        from kvtool.measure.engine_extra import need_live
 
         need_live("kvtool replay")
         document = self._recorded(self.recorded) if self.recorded is not None else self._live()
@@ -143,8 +143,8 @@ class ReplayCommand(Command):
 
     def _live(self) -> ReplayDocument:
         """Ask the server, say what will be sent, send it and reconcile."""
-        from kvtool.measure.servers.record_folder import RecordFolder
         from kvtool.measure.servers.server_address import server_address
+        from kvtool.measure.servers.session_recording import RecordFolder
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.reconcile.live_run import LiveOptions, LiveRun, facts_of
         from kvtool.profiler.reconcile.reconciling import options_beside, reconcile

@@ -18,7 +18,7 @@ from kvtool.errors import KvtoolError
 from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
-    from kvtool.measure.servers.kv_events.recorded_events import Heard
+    from kvtool.measure.servers.kv_events.event_listener import Heard
     from kvtool.measure.servers.metrics.counters import Scrape
     from kvtool.measure.servers.metrics.watching import Watching
     from kvtool.results.documents.watched import WatchDocument
@@ -48,7 +48,7 @@ class WatchCommand(Command):
     def run(self) -> int:
         """Look until it is enough; 0, also after Ctrl-C, which is how it ends."""
         check_values(self)
-        from kvtool.measure.servers.metrics.counter_polling import looking
+        from kvtool.measure.servers.metrics.counters import looking
         from kvtool.measure.servers.server_address import is_url
 
         with looking(self.source, what="kvtool watch") as look, self._heard() as heard:
@@ -80,7 +80,7 @@ class WatchCommand(Command):
         if self.kv_events is None:
             yield None
             return
-        from kvtool.measure.servers.kv_events.recorded_events import Heard, publishers
+        from kvtool.measure.servers.kv_events.event_listener import Heard, publishers
 
         with Heard(publishers(self.source, self.kv_events)) as heard:
             yield heard
@@ -103,7 +103,7 @@ class WatchCommand(Command):
             time.sleep(min(error.retry_after or 0.0, _LONGEST_WAIT))
 
     def _document(self, watching: Watching, heard: Heard | None) -> WatchDocument:
-        from kvtool.measure.servers.metrics.watch_document import watch_document
+        from kvtool.measure.servers.metrics.watching import watch_document
 
         events = None if heard is None else heard.sums()
         return watch_document(watching, source=self.source, at=time.time(), events=events)

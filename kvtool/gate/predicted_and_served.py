@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.metrics.counted_between import Counted, counted_between, since_start
 from kvtool.measure.servers.metrics.counters import Scrape
-from kvtool.measure.servers.metrics.watch_document import server_counts
-from kvtool.measure.servers.metrics.watching import LOGGED_REQUESTS, Watching
-from kvtool.measure.servers.server_values import said_number, said_truth
+from kvtool.measure.servers.metrics.watching import LOGGED_REQUESTS, Watching, server_counts
+from kvtool.measure.servers.server_values import number_at, truth_at
 from kvtool.results.check import CheckResult
 from kvtool.results.documents.beside_server import BesideServer, Explained, PredictedSums, Reason
 from kvtool.results.documents.watched import LoggedRate, ServerCounts
@@ -126,11 +125,11 @@ def _config_moves(reports: Sequence[Report], after: Scrape) -> Iterator[str]:
     said = next(iter(after.config.values()), None)
     if said is None:
         return
-    blocks = said_number(said, "num_gpu_blocks")
+    blocks = number_at(said, "num_gpu_blocks")
     served = {
-        "block_size": said_number(said, "block_size"),
+        "block_size": number_at(said, "block_size"),
         "capacity_blocks": None if blocks is None else blocks - 1,
-        "enable_prefix_caching": said_truth(said, "enable_prefix_caching"),
+        "enable_prefix_caching": truth_at(said, "enable_prefix_caching"),
     }
     for name, value in served.items():
         found = {report.config.get(name) for report in reports}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class AuditResult:
-    """What the comparison found. A logit that is not a number differs by infinity."""
+    """Result of the comparison. A logit that is not a number differs by infinity."""
 
     requests: int = 0
     tokens: int = 0
@@ -35,7 +35,8 @@ class AuditResult:
 
     @property
     def relative_error(self) -> float:
-        """Root mean square of the differences, as a part of the spread (standard deviation) of the reference's logits."""
+        """Return the root mean square of the differences, as a part of the spread (standard deviation) of the reference's
+        logits."""
         if not self.squared_difference:
             return 0.0
         if not (isfinite(self.squared_spread) and self.squared_spread):
@@ -43,7 +44,7 @@ class AuditResult:
         return sqrt(self.squared_difference / self.squared_spread)
 
     def logits(self) -> Logits:
-        """As reports have it; what is infinite or unknown is None."""
+        """Return the audit as reports have it; what is infinite or unknown is None."""
         return Logits(
             requests=self.requests,
             tokens=self.tokens,
@@ -72,11 +73,11 @@ class Audit:
         self._candidate: dict[str, list[_Row]] = {}
 
     def reference(self, request: Request, logits: torch.Tensor) -> None:
-        """The logits that are right."""
+        """Receive the logits that are right."""
         self._reference.setdefault(request.id, []).append(_Row.of(request, logits))
 
     def candidate(self, request: Request, logits: torch.Tensor) -> None:
-        """The logits in question."""
+        """Receive the logits in question."""
         self._candidate.setdefault(request.id, []).append(_Row.of(request, logits))
 
     def settle(self) -> None:
@@ -134,7 +135,7 @@ class _Row:
 
 
 def to_all(*hooks: OnLogits) -> OnLogits:
-    """One hook that calls several: a run may be the candidate of one audit and the reference of another."""
+    """Return one hook that calls several: a run may be the candidate of one audit and the reference of another."""
 
     def call(request: Request, logits: torch.Tensor) -> None:
         for hook in hooks:

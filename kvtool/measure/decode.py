@@ -24,10 +24,10 @@ from kvtool.workload.drive import NO_ANSWER, first_turns, side_by_side
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.turn import Source
 
-_MOST_STEPS = 64
+_MOST_STEPS = 64  # of each way, at most
 _LEAST_STEPS = 8
 """Of which there is a median to speak of."""
-_STEP_SECONDS = 0.5
+_STEP_SECONDS = 0.5  # that one step of a prefill may take
 _LEAST_CHUNK = 256
 """Tokens of a step of the prefill: as many as take about so long, but not fewer. The deadline is looked at between steps."""
 _WARM_UP_STEPS = 3
@@ -47,7 +47,7 @@ class MeasuredDecode:
 
     @property
     def flat_seconds(self) -> float | None:
-        """The median; None of too few steps."""
+        """Return the median; None of too few steps."""
         return median(self.flat) if len(self.flat) >= _LEAST_STEPS else None
 
     @property
@@ -55,7 +55,7 @@ class MeasuredDecode:
         return median(self.sharing) if len(self.sharing) >= _LEAST_STEPS else None
 
     def tpot(self) -> MeasuredTpot | None:
-        """None where the steps of one of the ways that were begun are too few."""
+        """Return the time per token; None where the steps of one of the ways that were begun are too few."""
         flat, sharing = self.flat_seconds, self.sharing_seconds
         if flat is None or (self.sharing and sharing is None):
             return None
@@ -108,7 +108,7 @@ class DecodeMeasurement:
         return MeasuredDecode(len(running), sum(request.num_tokens for request in running) / len(running))
 
     def steps(self, result: MeasuredDecode) -> Iterator[None]:
-        """Times a step of each way at a time, in turn first and second: a drift of the machine's speed favours neither."""
+        """Yield times a step of each way at a time, in turn first and second: a drift of the machine's speed favours neither."""
         ways = [(engine, self._times(result, mode)) for engine, mode in zip(self._engines, self._modes, strict=True)]
         longest = 0.0
         for number in range(_WARM_UP_STEPS + _MOST_STEPS):
@@ -128,7 +128,7 @@ class DecodeMeasurement:
         return result.flat if mode == "flat" else result.sharing
 
     def _that_fit(self, prompts: Sequence[Request]) -> list[Request]:
-        """The first prompts whose prefill takes half of the time that is left at most, and that fit the memory."""
+        """Return the first prompts whose prefill takes half of the time that is left at most, and that fit the memory."""
         seconds = (self._deadline - time.monotonic()) / 2 / len(self._modes)
         tokens, blocks = seconds * self._rate, self._most_blocks - 1
         chosen: list[Request] = []
@@ -141,7 +141,7 @@ class DecodeMeasurement:
         return chosen
 
     def _needs(self, prompts: Sequence[Request], room: int) -> Iterator[tuple[int, int]]:
-        """Of each prompt the tokens and blocks, with `room` for output, that it does not share with those before it."""
+        """Return for each prompt the tokens and blocks, with `room` for output, that it does not share with those before it."""
         block_size = self._config.block_size
         seen: set[BlockHash] = set()
         for prompt in prompts:
@@ -155,12 +155,12 @@ class DecodeMeasurement:
             yield prompt.num_prompt_tokens - hits * block_size, blocks - hits
 
     def _room(self, prompts: Sequence[Request]) -> int:
-        """Output tokens at most: those who were prefilled first decode while the others are prefilled."""
+        """Return the most output tokens: those who were prefilled first decode while the others are prefilled."""
         prefill = sum(request.num_prompt_tokens for request in prompts) // self._config.max_num_batched_tokens
         return _WARM_UP_STEPS + _MOST_STEPS + 2 * prefill + len(prompts) + 2
 
     def _prefilled(self, mode: DecodeMode, prompts: Sequence[Request], room: int, blocks: int) -> Engine:
-        """An engine in which all requests have their first token, and go on."""
+        """Return an engine in which all requests have their first token, and go on."""
         config = replace(
             self._config,
             num_blocks=blocks,
@@ -198,7 +198,8 @@ class DecodeMeasurement:
 
 
 def decode_modes(mode: DecodeMode, *, shares: bool) -> tuple[DecodeMode, ...]:
-    """What to measure: prefix-aware attention where it may be used, by default (`shares`) or because it is asked for."""
+    """Return the modes to measure: prefix-aware attention where it may be used, by default (`shares`) or because it is asked
+    for."""
     return ("flat",) if mode == "flat" or (mode == "auto" and not shares) else ("flat", "prefix-aware")
 
 
@@ -212,7 +213,7 @@ def prompts_together(
     fits: Callable[[Request], bool],
     deadline: float,
 ) -> list[Request]:
-    """The prompt of one turn that fits, drawn at random, of each of the first conversations; fewer where time runs out."""
+    """Return the prompt of one turn that fits, drawn at random, of each of the first conversations; fewer where time runs out."""
     random = Random(maker.seed)  # noqa: S311 - a sample, not a secret
     found: list[Request] = []
     sessions: set[tuple[str, str]] = set()

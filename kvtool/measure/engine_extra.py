@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from kvtool.errors import INSTALL_ENGINE, NotAvailableError
+from kvtool.errors import INSTALL_ENGINE, INSTALL_LIVE, NotAvailableError
 from kvtool.results.run_times import Measured
 
+_LIVE = ("httpx", "prometheus_client", "msgspec")
 _REINSTALL = "pip install --force-reinstall 'kvtool[engine]'"
 _NEEDED = ("torch", "safetensors")
 _MISSING = "is not installed"
-_SHORT = 120
+_SHORT = 120  # characters of an error that a message quotes
+
+
+def need_live(what: str) -> None:
+    """Raise NotAvailableError where a package of the extra is not installed, without which there is no `what`."""
+    for name in _LIVE:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            raise NotAvailableError(f"{what} needs {name}, which is not installed", hint=INSTALL_LIVE) from error
 
 
 def need_engine(what: str) -> None:
-    """NotAvailableError where torch, without which there is no `what`, is not installed or cannot be imported."""
+    """Raise NotAvailableError where torch, without which there is no `what`, is not installed or cannot be imported."""
     why, command = _lack()
     if why:
         raise NotAvailableError(f"{what} needs torch, which {why}", hint=command)
 
 
 def not_measured() -> Measured | None:
-    """A measurement that says how to get one, where torch is not installed or cannot be imported; else None."""
+    """Return a measurement that says how to get one, where torch is not installed or cannot be imported; else None."""
     why, command = _lack()
     if not why:
         return None
@@ -45,7 +55,7 @@ def not_measured() -> Measured | None:
 
 
 def _lack() -> tuple[str, str]:
-    """What is wrong with torch, and the command that helps; nothing where it can be imported, which takes seconds."""
+    """Return what is wrong with torch and the command that helps; empty texts where it can be imported, which takes seconds."""
     try:
         for name in _NEEDED:
             import_module(name)

@@ -15,17 +15,18 @@ from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.kv_dtype import AUTO
+from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels, device_name, find_device
 from kvtool.engine.model.model_runner import ModelRunner, OnLogits, attention_shortfall, shares_by_default
-from kvtool.engine.model.weights import load_model
+from kvtool.engine.model.weights import free_memory, load_model
+from kvtool.engine.prediction.sizing import bytes_per_block, estimated_activations
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
 from kvtool.measure.audit import Audit, AuditResult, to_all
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode, decode_modes, prompts_together
-from kvtool.measure.device_memory import DeviceMemory
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.results.run_times import Measured, MeasuredTpot
 from kvtool.text.terminal.interrupts import uninterrupted
@@ -34,7 +35,10 @@ from kvtool.workload.drive import first_turns, one_at_a_time
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Source, Turn
 
-_WARM_UP_TOKENS = 512
+_SHARE = 0.9  # of the free memory of a device that caches may take
+_MOST_BLOCKS = 1 << 18
+"""Of a cache: small models leave room for more than a scheduler should have to keep lists of."""
+_WARM_UP_TOKENS = 512  # of a warm-up prompt
 _WARM_UPS = 3
 """At most: the first pays for what later ones find ready, the best tells how fast a prefill is."""
 _WARM_UP_SHARE = 1 / 40
@@ -43,11 +47,50 @@ _COMPILING_TOKENS = (40, 1_000, 4_096)
 """On a GPU there are more warm-ups, each with a hit: what Triton compiles for other shapes is then ready."""
 _DECODE_SHARE = 1 / 3
 """Of the budget, at most."""
-_MOST_DECODE_ON_CPU = 8
+_MOST_DECODE_ON_CPU = 8  # requests that decode together on a CPU
 _CACHES = 4
 """That share the memory of a GPU: with and without reuse, and decode in both ways; a KV cache dtype of its own needs one more."""
 _RESERVED_BYTES = 1 << 30
 """Address space for an unlimited cache; memory is taken only where it is written."""
+
+
+class DeviceMemory:
+    """Memory for caches of the same engine, all of them with blocks of the largest of some KV cache dtypes."""
+
+    def __init__(self, model: Decoder, engine: EngineConfig, kv_cache_dtypes: Sequence[str]) -> None:
+        geometry = Geometry.of(model.config)
+        own = str(model.dtype).removeprefix("torch.")
+        self._device = model.device
+        config = model.config
+        both = max(
+            bytes_per_block(
+                config.num_hidden_layers,
+                config.cache_heads,
+                config.cache_dim,
+                engine.block_size,
+                find_kv_dtype(name, own),
+            )
+            for name in kv_cache_dtypes
+        )
+        self.block_bytes = both if config.latent is None else both // 2  # latent vectors are keys and values
+        estimate = estimated_activations(
+            geometry, max_num_batched_tokens=engine.max_num_batched_tokens, max_num_seqs=engine.max_num_seqs
+        )
+        self._activations = estimate * model.dtype.itemsize // 2  # the estimate is for types of two bytes
+
+    @property
+    def bounded(self) -> bool:
+        """Return whether caches have a limit and are made that large at once: a GPU has no memory but its own, and growing
+        copies."""
+        return self._device.type == "cuda"
+
+    def blocks(self, caches: int) -> int:
+        """Return the blocks for each of so many caches, of the memory that is free now; with the null block, and at least one
+        beside it."""
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()  # what the allocator keeps does not count as free
+        left = _SHARE * free_memory(self._device) - self._activations
+        return min(max(int(left // (caches * self.block_bytes)), 2), _MOST_BLOCKS)
 
 
 @dataclass(slots=True)
@@ -76,7 +119,7 @@ class MeasuredRun:
     decode: MeasuredDecode | None = None
 
     def ttft(self) -> Measured:
-        """Times to the first token, as reports have them."""
+        """Return times to the first token, as reports have them."""
         return Measured(
             on=quantiles(self.on),
             off=quantiles(self.off),
@@ -95,7 +138,7 @@ class MeasuredRun:
         )
 
     def tpot(self) -> MeasuredTpot | None:
-        """Times of decode steps; None where none were measured."""
+        """Return times of decode steps; None where none were measured."""
         return None if self.decode is None else self.decode.tpot()
 
 
@@ -186,7 +229,7 @@ class Measurement:
         return Engine(config, runner, WallClock())
 
     def _warm_up(self) -> float:
-        """Tokens per second of a prefill. A slow machine gets fewer runs: its first figure shall not wait for them."""
+        """Return tokens per second of a prefill. A slow machine gets fewer runs: its first figure shall not wait for them."""
         block_size = self._on.config.block_size
         most = max(_WARM_UP_TOKENS, *_COMPILING_TOKENS)
         config = EngineConfig(block_size, -(-most // block_size) + 2, enable_prefix_caching=self._triton)
@@ -231,7 +274,7 @@ class Measurement:
         return result
 
     def _measure_decode(self, source: Source) -> None:
-        """TPOT of requests that decode together, into the result as it comes."""
+        """Measure the TPOT of requests that decode together, into the result as it comes."""
         together = min(self._decode_together, _MOST_DECODE_ON_CPU if self._model.device.type == "cpu" else 1 << 20)
         left = self._last_moment - time.monotonic()
         if together < 2 or left <= 0 or not len(self.result.on):
@@ -265,7 +308,7 @@ class Measurement:
             pass
 
     def _is_too_large(self, request: Request) -> bool:
-        """Whether only the memory of the device is in the way."""
+        """Return whether only the memory of the device is in the way."""
         held, tokens = self._on.config.num_blocks, request.num_prompt_tokens + request.max_tokens - 1
         return held is not None and held != self._asked and -(-tokens // self._on.config.block_size) >= held
 
@@ -328,12 +371,12 @@ class Measurement:
 
     @staticmethod
     def _copy(request: Request) -> Request:
-        """The same prompt, to its first token only."""
+        """Return the same prompt, to its first token only."""
         return Request(request.id, request.num_prompt_tokens, prompt_ids=request.prompt_ids, output_ids=[0])
 
     @staticmethod
     def _time(engine: Engine, request: Request) -> float:
-        """Seconds from submission to the first token; the rest of the answer is computed afterwards."""
+        """Return seconds from submission to the first token; the rest of the answer is computed afterwards."""
         submitted = engine.clock.now()
         engine.add(request)
         while engine.busy:

@@ -1,4 +1,4 @@
-"""What a measured run is made of; apart from `measure`, which imports torch."""
+"""Options of a measured run; apart from `measure`, which imports torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODEL_DTYPES = (AUTO, "float32", "float", "fp32", "bfloat16", "bf16", "float16",
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
-    """What is measured, and with what; `model` None is the embedded one."""
+    """Options of a measurement; `model` None is the embedded one."""
 
     budget: float
     model: str | None = None

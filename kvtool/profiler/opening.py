@@ -104,7 +104,7 @@ class Opened:
         path = self.options.measuring.kv_events
         if path is None:
             return None
-        from kvtool.measure.servers.live_extra import need_live
+        from kvtool.measure.engine_extra import need_live
 
         need_live("--kv-events")
         from kvtool.profiler.reported.beside_events import BesideEvents

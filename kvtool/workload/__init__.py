@@ -1,1 +1,1 @@
-"""What is asked of the engine: workload files, logs and prompts, turned into requests."""
+"""Requests to the engine: workload files, logs and prompts, turned into requests."""

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from kvtool.workload.turn import HashedPrompt, Turn
 
 Numbers = npt.NDArray[np.int64]
-_AT_A_TIME = 1 << 20
+_AT_A_TIME = 1 << 20  # blocks that are worked out at a time
 _DENSE = 4
 """Ids up to so many times their number are taken as numbers as they are."""
-_LONGEST = 1 << 62
+_LONGEST = 1 << 62  # ids beyond it are numbered anew, below all others
 CLOCKS_APART = 366 * 86_400.0
 """Seconds: a pause that is longer is none, and the times before and after it are of two clocks."""
 
@@ -65,25 +65,25 @@ class BlockTrace:
 
     @property
     def references(self) -> int:
-        """Blocks of all prompts."""
+        """Return blocks of all prompts."""
         return int(self.named.sum())
 
     @property
     def distinct(self) -> int:
-        """One more than the largest number."""
+        """Return one more than the largest number."""
         return int(self.numbers.max(initial=-1)) + 1
 
     def of_studies(self) -> AskedBlocks:
-        """By the rule of trace studies: all blocks of a prompt may hit, a partial one, too, and answers are not kept."""
+        """Count by the rule of trace studies: all blocks of a prompt may hit, a partial one, too, and answers are not kept."""
         return self._asked(self.named, self.named)
 
     def of_engine(self) -> AskedBlocks:
-        """By vLLM's rule: full blocks, of which the one with a prompt's last token is computed in any case."""
+        """Count by vLLM's rule: full blocks, of which the one with a prompt's last token is computed in any case."""
         ends = np.where(self.named == self.whole, np.diff(self.starts), self.whole)
         return self._asked(np.maximum(self.prompt_tokens - 1, 0) // self.block_size, ends)
 
     def coarser(self, times: int) -> BlockTrace:
-        """The same requests in blocks so many times as long: a block is named by its last part."""
+        """Return the same requests in blocks so many times as long: a block is named by its last part."""
         if times == 1:
             return self
         counts = np.diff(self.starts)
@@ -101,7 +101,7 @@ class BlockTrace:
         )
 
     def only(self, kept: npt.NDArray[np.bool_]) -> BlockTrace:
-        """The requests that are kept, in their order."""
+        """Return the requests that are kept, in their order."""
         counts = np.diff(self.starts)
         columns = ("whole", "named", "prompt_tokens", "output_tokens", "arrivals", "sessions", "salts")
         return replace(
@@ -121,7 +121,7 @@ class BlockTrace:
 
 @dataclass(frozen=True, slots=True)
 class AskedBlocks:
-    """What requests touch: `numbers[starts[i]:starts[i + 1]]`, of which the first `asked[i]` are looked up."""
+    """Blocks that requests touch: `numbers[starts[i]:starts[i + 1]]`, of which the first `asked[i]` are looked up."""
 
     numbers: Numbers
     starts: Numbers
@@ -129,12 +129,12 @@ class AskedBlocks:
 
     @property
     def references(self) -> int:
-        """Blocks that are looked up."""
+        """Return blocks that are looked up."""
         return int(self.asked.sum())
 
     @property
     def looked_up(self) -> npt.NDArray[np.bool_]:
-        """Of each block, whether its request looks it up."""
+        """Return for each block whether its request looks it up."""
         found = np.empty(len(self.numbers), dtype=np.bool_)
         for first, stop in self._parts():
             begin, end = int(self.starts[first]), int(self.starts[stop])
@@ -145,7 +145,7 @@ class AskedBlocks:
 
     @property
     def reachable(self) -> int:
-        """Blocks that an unlimited cache hits: all that are looked up but where they come first."""
+        """Return blocks that an unlimited cache hits: all that are looked up but where they come first."""
         earliest = np.empty(int(self.numbers.max(initial=-1)) + 1, dtype=np.int64)
         parts = [(int(self.starts[first]), int(self.starts[stop])) for first, stop in self._parts()]
         for begin, end in reversed(parts):
@@ -157,14 +157,14 @@ class AskedBlocks:
         )
 
     def _parts(self) -> Iterator[tuple[int, int]]:
-        """Ranges of requests with about `_AT_A_TIME` blocks: what is worked out for each block takes room for so many."""
+        """Yield ranges of requests with about `_AT_A_TIME` blocks: what is worked out for each block takes room for so many."""
         first, last = 0, len(self.asked)
         while first < last:
             stop = int(np.searchsorted(self.starts, self.starts[first] + _AT_A_TIME, side="right")) - 1
             yield first, (first := min(max(stop, first + 1), last))
 
     def requests(self) -> list[list[int]]:
-        """The blocks of each request."""
+        """Return the blocks of each request."""
         numbers, starts = self.numbers.tolist(), self.starts.tolist()
         return [numbers[first:stop] for first, stop in pairwise(starts)]
 
@@ -197,7 +197,7 @@ class BlockCollector:
         self._leap: Place | None = None
 
     def add_hashed(self, turn: Turn) -> None:
-        """A request of which a trace gives the ids of its blocks."""
+        """Add a request of which a trace gives the ids of its blocks."""
         hashed = turn.hashed
         assert hashed is not None
         assert hashed.block_size == self.block_size
@@ -214,10 +214,10 @@ class BlockCollector:
         self._add(turn, named, whole, named, hashed.num_tokens, turn.output_tokens or 0)
 
     def leave_out(self, turn: Turn) -> None:
-        """A request that its server did not take asks for no block."""
+        """Add a request that its server did not take: it asks for no block."""
 
     def _add_made(self, turn: Turn, prompt: HashedPrompt, answer: list[int]) -> None:
-        """A request of a trace that was made of tokens; its blocks are numbered as those of the tokens are."""
+        """Add a request of a trace that was made of tokens; its blocks are numbered as those of the tokens are."""
         self._hashed = False
         known, salt = self._by_hash, turn.salt
         for block in (*prompt.hash_ids, *answer):
@@ -226,11 +226,11 @@ class BlockCollector:
         self._add(turn, whole + len(answer), whole, whole, prompt.num_tokens, turn.output_tokens or 0)
 
     def _short(self, block: int) -> int:
-        """A name of 64 bits for a longer one; those below -2^62 are given out."""
+        """Return a name of 64 bits for a longer one; those below -2^62 are given out."""
         return block if -_LONGEST <= block < _LONGEST else self._long.setdefault(block, -_LONGEST - 1 - len(self._long))
 
     def add(self, job: Job) -> None:
-        """A request of tokens."""
+        """Add a request of tokens."""
         self._hashed = False
         size = self.block_size
         answer = job.computed_output()
@@ -260,7 +260,7 @@ class BlockCollector:
         self._salts.append(-1 if not salt else salts.setdefault(salt, len(salts)))
 
     def trace(self) -> BlockTrace:
-        """All that was added."""
+        """Return all that was added."""
         ids = np.frombuffer(self._ids, dtype=np.int64) if self._ids else np.empty(0, np.int64)
         starts = np.concatenate([[0], np.cumsum(np.array(self._counts, dtype=np.int64))])
         salts = np.array(self._salts, dtype=np.int32)
@@ -282,27 +282,27 @@ class BlockCollector:
 
 
 def _numbered(ids: Numbers, starts: Numbers, salts: npt.NDArray[np.int32]) -> Numbers:
-    """Numbers for the blocks of a trace: those of its own where each of its ids stands for one prefix."""
+    """Return numbers for the blocks of a trace: those of its own where each of its ids stands for one prefix."""
     if not len(ids):
         return ids
     dense = _dense(ids)
-    if not _one_parent_each(dense, starts):
-        return _by_chain(ids, starts, salts)
+    if not _has_single_parents(dense, starts):
+        return _numbered_by_prefix(ids, starts, salts)
     if (salts < 0).all():
         return dense
     return _dense(dense + (np.repeat(salts, np.diff(starts)).astype(np.int64) + 1) * (int(dense.max()) + 1))
 
 
 def _dense(ids: Numbers) -> Numbers:
-    """Equal numbers for equal ids, none much larger than there are ids."""
+    """Return equal numbers for equal ids, none much larger than there are ids."""
     low, high = int(ids.min()), int(ids.max())
     if low >= 0 and high < _DENSE * len(ids) + 1024:
         return ids
     return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 
-def _one_parent_each(ids: Numbers, starts: Numbers) -> bool:
-    """Whether each id always stands behind the same other one, or always first."""
+def _has_single_parents(ids: Numbers, starts: Numbers) -> bool:
+    """Return whether each id always stands behind the same other one, or always first."""
     parents = np.empty_like(ids)
     parents[1:] = ids[:-1]
     firsts = starts[:-1]
@@ -312,7 +312,7 @@ def _one_parent_each(ids: Numbers, starts: Numbers) -> bool:
     return bool((known[ids] == parents).all())
 
 
-def _by_chain(ids: Numbers, starts: Numbers, salts: npt.NDArray[np.int32]) -> Numbers:
+def _numbered_by_prefix(ids: Numbers, starts: Numbers, salts: npt.NDArray[np.int32]) -> Numbers:
     numbers = TraceNumbers()
     found = array("i")
     for (first, stop), salt in zip(pairwise(starts.tolist()), salts.tolist(), strict=True):

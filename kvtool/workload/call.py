@@ -1,4 +1,5 @@
-"""What a log tells of a call of a model beside its prompt: which model, for whom, how it was asked, and what its server reported.
+"""A call of a model as its log reports it, beside its prompt: which model, for whom, how it was asked, and what its server
+reported.
 
 None is what the log does not say; 0 is what it says. A prompt's tokens are all that were sent, whatever a provider calls them: what
 it read from its cache and what it wrote to it are parts of them.
@@ -28,7 +29,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class CacheScope:
-    """Who can read what a call leaves in a provider's cache: it is never shared across any of these."""
+    """Scope of a provider's cache: its contents are never shared across any of these."""
 
     organisation: str | None = None
     workspace: str | None = None
@@ -39,7 +40,7 @@ class CacheScope:
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
-    """What a request asks for that decides what its provider caches, keeps or charges. `tool_choice`, `thinking`, `effort` and
+    """Settings of a request that decide what its provider caches, keeps or charges. `tool_choice`, `thinking`, `effort` and
     `output_schema` are compared, never read: JSON with sorted keys, or a digest of it."""
 
     tool_choice: str | None = None
@@ -75,7 +76,7 @@ class StoredContent:
 
     @property
     def seconds(self) -> float | None:
-        """For how long it is kept; None where the log does not say it."""
+        """Return for how many seconds it is kept; None where the log does not say it."""
         if self.created is not None and self.expires is not None:
             return max(self.expires - self.created, 0.0)
         return self.ttl
@@ -102,6 +103,8 @@ class Call:
     """Parts of the prompt that are no text and so not counted, by kind: images, files, items of a server's own."""
     incomplete: str | None = None
     """Why the log does not hold the whole prompt, in a few words; None where nothing says so."""
+    unread: str | None = None
+    """The key of its record that looks like the answer and that no reader knows."""
     stored: tuple[StoredContent, ...] = ()
     """What its record says of explicit caches."""
     streamed: bool = False

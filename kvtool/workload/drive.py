@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kvtool.engine.engine import Engine
 from kvtool.engine.request import Request
+from kvtool.errors import KvtoolError
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation, Output, Turn
 from kvtool.workload.yaml.sessions import Interleaved, Session
@@ -22,6 +23,8 @@ Begin = Callable[[Turn], Job | None]
 End = Callable[[Job], None]
 
 Rewrite = Callable[[Turn], Turn]
+_NEEDED = "a time to live needs to know when requests arrive, and"
+_HINT = "give every group `arrival: {process: poisson, rate: 1/s}`, or a log with timestamps"
 
 
 class _Counted:
@@ -53,7 +56,7 @@ class _Rewritten:
 
 
 def rewritten(conversations: Iterator[Conversation], rewrite: Rewrite | None) -> Iterator[Conversation]:
-    """The conversations with every turn changed; in a session the change comes before the question enters the history."""
+    """Return the conversations with every turn changed; in a session the change comes before the question enters the history."""
     return conversations if rewrite is None else _all_rewritten(conversations, rewrite)
 
 
@@ -67,7 +70,7 @@ def _all_rewritten(conversations: Iterator[Conversation], rewrite: Rewrite) -> I
 
 
 def first_turns(conversations: Iterator[Conversation], limit: int | None) -> Iterator[Conversation]:
-    """The conversations up to `limit` turns in all; None is no limit."""
+    """Yield the conversations up to `limit` turns in all; None is no limit."""
     if limit is None:
         yield from conversations
         return
@@ -103,7 +106,7 @@ def in_waves(
     *,
     first_alone: bool = False,
 ) -> None:
-    """Of so many conversations at a time the next requests come together; those behind them when all are answered.
+    """Send the next requests of so many conversations together; those after them when all are answered.
 
     `first_alone`: of each group and tenant one request is answered before others come.
     """
@@ -136,7 +139,7 @@ def in_waves(
 
 
 def side_by_side(conversations: Iterator[Conversation]) -> Iterator[Conversation]:
-    """Sessions that a workload interleaves for whoever runs one request at a time, as the separate ones they are."""
+    """Run sessions that a workload interleaves for whoever runs one request at a time, as the separate ones they are."""
     for conversation in conversations:
         if isinstance(conversation, Interleaved):
             yield from conversation.members
@@ -178,7 +181,7 @@ class Arrivals:
         self._taken = 0
 
     def run(self, engine: Engine) -> None:
-        """Until every conversation is over."""
+        """Run until every conversation is over."""
         start = engine.clock.now()
         self._look_ahead()
         while engine.busy or self._due:
@@ -245,3 +248,53 @@ class Arrivals:
         turn = conversation.next_turn(answer)
         if turn is not None:
             self._queue(conversation, turn, now, begins=False)
+
+
+def in_order_of_arrival(
+    conversations: Iterator[Conversation],
+    begin: Begin,
+    execute: Callable[[Job], None],
+    end: End,
+    *,
+    seconds: Callable[[Job], float],
+    required: bool,
+) -> None:
+    """Take each request at its arrival, set in `job.request.arrival`, and finish it before the next one.
+
+    A turn without an arrival of its own comes when the one before is answered, `seconds` after that arrived. `required` makes a
+    conversation without arrival a KvtoolError; else it counts as arriving at second 0. A log may be out of order by `LOOKAHEAD`
+    conversations; what comes later than that counts as arriving now.
+    """
+    due: list[tuple[float, int, Conversation, Turn]] = []
+    taken = 0
+    now = 0.0
+
+    def queue(conversation: Conversation, turn: Turn | None, earliest: float, *, first: bool) -> None:
+        nonlocal taken
+        if turn is None:
+            return
+        if first and required and turn.arrival is None:
+            name = turn.id or taken + 1
+            raise KvtoolError(f"{_NEEDED} request {name} of {turn.group} does not say", hint=_HINT, place=turn.place)
+        when = earliest if turn.arrival is None else max(turn.arrival, earliest)
+        heapq.heappush(due, (when, taken, conversation, turn))
+        taken += 1
+
+    def look_ahead() -> None:
+        while len(due) < LOOKAHEAD and (conversation := next(conversations, None)) is not None:
+            queue(conversation, conversation.next_turn(None), 0.0, first=True)
+
+    look_ahead()
+    while due:
+        when, _, conversation, turn = heapq.heappop(due)
+        now = max(now, when)
+        job = begin(turn)
+        answer: Output = NO_ANSWER
+        answered = now
+        if job is not None:
+            job.request.arrival = now
+            execute(job)
+            end(job)
+            answer, answered = job.output(), now + seconds(job)
+        queue(conversation, conversation.next_turn(answer), answered, first=False)
+        look_ahead()

@@ -1,4 +1,4 @@
-"""What stands on the command line as INPUT: one workload file, or any number of logs, traces, prompts, folders and patterns."""
+"""Inputs on the command line: one workload file, or any number of logs, traces, prompts, folders and patterns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 _YAML = (".yaml", ".yml")
-_MOST_FILE_GROUPS = 8
+_MOST_FILE_GROUPS = 8  # more files than that are grouped by their folders
 
 
 def open_inputs(
@@ -31,7 +31,7 @@ def open_inputs(
     group_by: str | None = None,
     keep_going: bool = False,
 ) -> YamlSource | LogSource:
-    """The source that the paths name; KvtoolError where they do not go together or cannot be read.
+    """Return the source that the paths name; KvtoolError where they do not go together or cannot be read.
 
     `default_seed` is for a workload that says none; `overlay` has texts to read in place of a workload's files;
     `codes` are those that its gates may name (None: any of that shape); `allow_outside`: what it names may lie anywhere.

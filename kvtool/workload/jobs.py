@@ -1,10 +1,10 @@
-"""Turns become requests: rendered, tokenized, with the tokens that will be their answer."""
+"""Requests on their way to a server: a turn, rendered and tokenized."""
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,9 @@ import numpy as np
 from kvtool.engine.blocks.chain_numbers import Chain, TraceNumbers
 from kvtool.engine.blocks.hashing import BlockHash, hash_ids
 from kvtool.engine.request import Request
+from kvtool.errors import MessageRefusedError
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.call import CUT_OFF
-from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
 from kvtool.workload.request_fields import reads_cache
 from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
@@ -25,6 +25,43 @@ _UNKNOWN = 0
 _MOST_OUTPUT = 1 << 20
 """Tokens of an answer; no model writes more, though a damaged log may say so."""
 _SYLLABLES = [first + second for first in "bdfgklmnprstv" for second in "aeio"]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A turn after rendering and tokenizing: its prompt, and its answer as text and as token ids."""
+
+    prompt: Prompt
+    answer: str
+    output: list[int]
+
+
+@dataclass(slots=True)
+class PreparedTurn(Turn):
+    """A turn that comes with what was made of it, or why nothing could be."""
+
+    prepared: Prepared | MessageRefusedError | None = None
+    found: object = None
+    """What else was found out of it."""
+
+    def take(self) -> Prepared | None:
+        """Return the prepared turn, once; later None. Raise MessageRefusedError where the chat template refuses the turn."""
+        prepared, self.prepared = self.prepared, None
+        if isinstance(prepared, MessageRefusedError):
+            raise prepared
+        return prepared
+
+
+@dataclass(slots=True)
+class TokensTurn(PreparedTurn):
+    """A changed turn of which another process told the tokens alone: its texts are those from before the change."""
+
+    again: Callable[[], Turn] | None = None
+
+    def whole(self) -> Turn:
+        """Return the turn with all that was changed."""
+        assert self.again is not None
+        return self.again()
 
 
 @dataclass(slots=True)
@@ -45,34 +82,34 @@ class Job:
     """What the blocks behind those of `block_names` are called, as far as a trace knows them."""
 
     def block_names(self) -> Sequence[BlockHash] | Sequence[int]:
-        """What the blocks of a trace are called among themselves, the last one included: numbers or hashes, salts apart."""
+        """Return the names of a trace's blocks, the last one included: numbers or hashes, salts apart."""
         return self.request.prompt_hashes or [] if self.chain is None else self.chain.numbers
 
     def block_hashes(self) -> list[BlockHash]:
-        """The hashes of the blocks of a trace, the last one included."""
+        """Return the hashes of the blocks of a trace, the last one included."""
         hashed = self.turn.hashed
         return self.request.prompt_hashes or ([] if hashed is None else hash_ids(hashed.hash_ids, self.turn.salt))
 
     def output(self) -> Output:
-        """What the engine answered."""
+        """Return the engine's answer."""
         return Output(self.output_text)
 
     def computed_output(self) -> Ids:
-        """The answer as far as its keys and values are computed: all but the last token. Unknown for a trace of hashes."""
+        """Return the answer as far as its keys and values are computed: all but the last token. Unknown for a trace of hashes."""
         if self.request.output_ids is None or self.unit != 1:
             return _EMPTY
         return np.asarray(self.request.output_ids[:-1], dtype=np.int32)
 
 
 def synthetic_text(seed: str, words: int) -> str:
-    """Pronounceable nonsense, the same for the same seed: an answer where the workload only says how long it is."""
+    """Return pronounceable nonsense, the same for the same seed: an answer where the workload only says how long it is."""
     rng = random.Random(seed)  # noqa: S311 - reproducible filler, not a secret
     return " ".join("".join(rng.choices(_SYLLABLES, k=rng.choice((1, 2, 2, 3)))) for _ in range(words))
 
 
 def _of_length(ids: list[int], count: int) -> list[int]:
-    """An answer of as many tokens as its server counted. A model need not sample the tokens in which a tokenizer writes its text:
-    where it took more, nobody knows which, and they stand at the end."""
+    """Return an answer of as many tokens as its server counted. A model need not sample the tokens in which a tokenizer writes its
+    text: where it took more, nobody knows which, and they stand at the end."""
     return [*ids[:count], *[_UNKNOWN] * (count - len(ids))] or [_UNKNOWN]
 
 
@@ -95,7 +132,7 @@ class JobMaker:
         """The blocks that were numbered for the job that was made last, those of its answer with them."""
 
     def make(self, turn: Turn) -> Job:
-        """The job of a turn; its request is not submitted yet."""
+        """Return the job of a turn; its request is not submitted yet."""
         self.made += 1
         self._latest = None
         name = turn.id or f"r{self.made}"
@@ -116,17 +153,17 @@ class JobMaker:
         return Job(turn, prompt, request, prompt.ids, 1, made.answer)
 
     def take_back(self) -> None:
-        """The job that was made last never runs: its blocks are not known to those that come later."""
+        """Take back the job that was made last: its blocks are not known to those that come later."""
         if self._latest is not None:
             (self.numbers or self._apart).take_back(self._latest)
             self._latest = None
 
     def prepare(self, turn: Turn) -> Prepared:
-        """Prompt and answer of a turn that is no trace's. Raises MessageRefusedError."""
+        """Return prompt and answer of a turn that is no trace's. Raises MessageRefusedError."""
         return Prepared(self.renderer.prompt(turn), *self._answer(turn))
 
     def _traced(self, turn: Turn, hashed: HashedPrompt, name: str) -> Job:
-        """The job of a prompt of which only ids of blocks are known."""
+        """Return the job of a prompt of which only ids of blocks are known."""
         answer = hashed.answer if self._answers else None
         if answer:
             return self._with_answer(turn, hashed, answer, name)
@@ -148,7 +185,7 @@ class JobMaker:
         return Job(turn, None, request, ids, hashed.block_size, "")
 
     def _with_answer(self, turn: Turn, hashed: HashedPrompt, answer: list[int], name: str) -> Job:
-        """The same where the blocks of the answer are known, too: those that come later may ask for them."""
+        """Return the same where the blocks of the answer are known, too: those that come later may ask for them."""
         ids, named = [*hashed.hash_ids, *answer], len(hashed.hash_ids)
         whole = self._latest = (self.numbers or self._apart).number(ids, turn.salt)
         chain = Chain(whole.numbers[:named], min(whole.own, named), whole.content[:named], min(whole.known, named))

@@ -1,10 +1,11 @@
-"""Prompts that a program holds as a workload: what a log has as records, given as values."""
+"""Prompts that a program has in memory as a workload, and the inputs that callers of the Python API may give."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -15,7 +16,7 @@ from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP
 from kvtool.workload.logs.log_pass import PassState
 from kvtool.workload.logs.logs import MEMORY_FORMAT, LogOptions, LogSource
 from kvtool.workload.logs.records.record import RecordError, Where
-from kvtool.workload.logs.records.record_readings import LeftOut
+from kvtool.workload.logs.records.record_format import LeftOut
 from kvtool.workload.logs.records.records import read_record
 
 MEMORY = "<prompts>"
@@ -23,13 +24,18 @@ MEMORY = "<prompts>"
 
 PromptValue = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text; a list of chat messages; or a request body of a chat API, or any other record that a log may have."""
+AnyPath = str | os.PathLike[str]
+Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""A text, a list of chat messages, or a request body of a chat API (`messages`, `tools`, `cache_salt`, …)."""
+_INPUT_SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson", ".traj", ".log", ".txt", ".md", ".gz", ".zst")
+_LONGEST_PATH = 4096  # characters; longer texts are prompts
 
 
 class MemorySource(LogSource):
     """Prompts as requests, in their order. They are copied: what the program does to them afterwards changes nothing."""
 
     def __init__(self, prompts: Iterable[PromptValue], options: LogOptions) -> None:
-        """Raises KvtoolError for a value that is none of `PromptValue`, or that JSON cannot hold."""
+        """Raise KvtoolError for a value that is none of `PromptValue`, or that JSON cannot hold."""
         super().__init__([MEMORY], options)
         self._prompts = [_copied(prompt, at) for at, prompt in enumerate(prompts)]
         if not self._prompts:
@@ -54,7 +60,7 @@ class MemorySource(LogSource):
 
 
 def _copied(prompt: object, at: int) -> bytes:
-    """The record of a prompt as JSON. A list of messages is what a program sends, not the record of a conversation."""
+    """Return the record of a prompt as JSON. A list of messages is what a program sends, not the record of a conversation."""
     if isinstance(prompt, str):
         record: Any = {"prompt": str.__str__(prompt)}
     elif isinstance(prompt, Mapping):
@@ -81,7 +87,7 @@ def _copied(prompt: object, at: int) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Messages as client libraries have them: mappings, and models that can dump themselves."""
+    """Return messages as client libraries have them: mappings, and models that can dump themselves."""
     if isinstance(value, Mapping):
         return dict(value)
     dump = getattr(value, "model_dump", None)
@@ -91,6 +97,60 @@ def _plain(value: object) -> object:
 
 
 def _shown(at: int, pointer: Sequence[str | int] = ()) -> str:
-    """`prompts[3].messages[0].content`, as a program would write it."""
+    """Return a path as `prompts[3].messages[0].content`, as a program would write it."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in pointer)
     return f"prompts[{at}]{''.join(steps)}"
+
+
+def sorted_inputs(
+    inputs: AnyPath | Iterable[AnyPath | Prompt],
+    *,
+    on_bad_line: Literal["error", "skip"],
+    log_format: str | None,
+    requests: int | None,
+) -> tuple[list[str], MemorySource | None]:
+    """Return paths, or a source of prompts with what stands for its path."""
+    if isinstance(inputs, str | os.PathLike):
+        return [path_of(inputs)], None
+    if isinstance(inputs, Mapping):
+        raise KvtoolError("one request body is one prompt", hint="give a list of them: [body]")
+    items = list(inputs)
+    paths = [item for item in items if isinstance(item, str | os.PathLike) and _is_path(item)]
+    if paths and len(paths) == len(items):
+        return [path_of(path) for path in paths], None
+    if paths:
+        shown = os.fspath(paths[0])
+        raise KvtoolError(
+            f"paths and prompts together: `{shown[:80]}` is a path", hint="give files, or prompts, in one call"
+        )
+    from kvtool.workload.logs.logs import LogOptions
+
+    options = LogOptions(on_bad_line=on_bad_line, limit=requests, format=log_format)
+    prompts: list[Any] = items
+    return [MEMORY], MemorySource(prompts, options)
+
+
+def _is_path(item: str | os.PathLike[str]) -> bool:
+    """Return whether a string in a list names a file, rather than being a prompt."""
+    if isinstance(item, os.PathLike):
+        return True
+    if not item or len(item) > _LONGEST_PATH or "\n" in item or "\0" in item:
+        return False
+    if item.lower().endswith(_INPUT_SUFFIXES) and not any(char.isspace() for char in item):
+        return True
+    try:
+        return os.path.isfile(item)  # noqa: PTH113 - a string that may be no path at all
+    except (OSError, ValueError):
+        return False
+
+
+def optional_path(path: AnyPath | None) -> str | None:
+    return None if path is None else path_of(path)
+
+
+def path_of(path: AnyPath) -> str:
+    """Return a path as the command line has it."""
+    text = os.fspath(path)
+    if text == "-":
+        raise KvtoolError("the API does not read standard input", hint="give a path, or the prompts themselves")
+    return text

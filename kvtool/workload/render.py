@@ -19,7 +19,7 @@ from kvtool.workload.request_fields import (
 )
 from kvtool.workload.turn import Turn
 
-_MOST_SESSIONS = 100_000
+_MOST_SESSIONS = 100_000  # sessions whose last arrival is kept
 
 
 class Renderer:
@@ -35,7 +35,7 @@ class Renderer:
         """By session, when its latest turn with a time of its own arrived."""
 
     def with_template(self, change: Callable[[ChatTemplate], ChatTemplate]) -> Renderer:
-        """The same tokenizer with another chat template."""
+        """Return the same tokenizer with another chat template."""
         return Renderer(lambda: self.tokenizer, lambda _: change(self.chat_template))
 
     @cached_property
@@ -47,11 +47,12 @@ class Renderer:
         return self._load_template(self.tokenizer)
 
     def loaded(self, name: str) -> bool:
-        """Whether `tokenizer` or `chat_template` was needed so far."""
+        """Return whether `tokenizer` or `chat_template` was needed so far."""
         return name in self.__dict__
 
     def prompt(self, turn: Turn) -> Prompt:
-        """Messages go through the chat template, which writes BOS itself; a text gets the tokenizer's special tokens.
+        """Render and tokenize a turn: messages go through the chat template, which writes BOS itself; a text gets the tokenizer's
+        special tokens.
 
         What the request's own fields say goes before both.
         """
@@ -74,7 +75,7 @@ class Renderer:
         return self._truncated(turn, self.tokenizer.encode(text, add_special_tokens=special), special=special)
 
     def _truncated(self, turn: Turn, prompt: Prompt, *, special: bool = False) -> Prompt:
-        """The prompt as far as the request lets it be read. A truncated one has no text: it begins or ends anywhere."""
+        """Return the prompt as far as the request lets it be read. A truncated one has no text: it begins or ends anywhere."""
         asked = truncation(turn.fields)
         if asked is None or len(prompt) <= asked.tokens:
             return prompt
@@ -87,7 +88,8 @@ class Renderer:
         return Prompt(np.concatenate([prompt.ids[:kept], prompt.ids[len(prompt) - left :]]))
 
     def _arrival(self, turn: Turn) -> float:
-        """When a turn arrives; a later one of a session without a time of its own, as far as is known: with the one before."""
+        """Return when a turn arrives; a later one of a session without a time of its own, as far as is known: with the one
+        before."""
         if turn.session is None:
             return turn.arrival or 0.0
         key = f"{turn.group}\0{turn.session}"

@@ -5,9 +5,13 @@ They are those of vLLM's OpenAI-compatible server, read in vLLM 0.33 and compare
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from kvtool.text.message import Message
+from kvtool.workload.call import NO_CALL
+from kvtool.workload.turn import Sampled, Turn
 
 MOST_ANSWERS = 128
 """Answers that one request may ask for (OpenAI's limit)."""
@@ -15,6 +19,9 @@ MOST_ANSWERS = 128
 Changes = Literal["prompt", "lookup", "requests"]
 Fields = Mapping[str, Any]
 """Fields of one request by their names, as its client sent them."""
+_TEMPLATE_VARIABLES = ("documents", "reasoning_effort")
+BILLING_HEADER = "x-anthropic-billing-header"
+"""Claude Code begins `system` with a text block that begins so and changes from request to request. vLLM leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class RequestField:
 
     @property
     def followed(self) -> bool:
-        """Whether any value that asks for something is followed."""
+        """Return whether any value that asks for something is followed."""
         return self.takes is not _is_default
 
 
@@ -42,7 +49,7 @@ def _is_whole(least: int, most: int = 1 << 31) -> Callable[[Any], bool]:
 
 
 def _is_default(value: Any) -> bool:
-    """Whether it asks for nothing: of a field that is not followed."""
+    """Return whether it asks for nothing: of a field that is not followed."""
     return value is False
 
 
@@ -66,26 +73,25 @@ REQUEST_FIELDS: Mapping[str, RequestField] = {
         RequestField("prompt_embeds", "prompt", _is_default, "a prompt that has no tokens"),
     )
 }
-_TEMPLATE_VARIABLES = ("documents", "reasoning_effort")
 
 
 def request_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Those fields of a request's body; one that is null is not set."""
+    """Return these fields of a request's body; one that is null is not set."""
     return {name: body[name] for name in REQUEST_FIELDS.keys() & body.keys() if body[name] is not None}
 
 
 def not_followed(fields: Fields) -> list[str]:
-    """Names of fields with a value that changes what a server does and not what is predicted."""
+    """Return names of fields with a value that changes what a server does and not what is predicted."""
     return [name for name, value in fields.items() if not REQUEST_FIELDS[name].takes(value)]
 
 
 def answers_asked(fields: Fields) -> int:
-    """How many answers a request asks for."""
+    """Return how many answers a request asks for."""
     return int(_followed(fields, "n", 1))
 
 
 def reads_cache(fields: Fields, *, chat: bool) -> bool:
-    """Whether an engine looks the prompt up: never where it must compute log probabilities of all its tokens."""
+    """Return whether an engine looks the prompt up: never where it must compute log probabilities of all its tokens."""
     if not fields:
         return True
     logprobs = _followed(fields, "prompt_logprobs", None)
@@ -95,27 +101,27 @@ def reads_cache(fields: Fields, *, chat: bool) -> bool:
 
 
 def is_streamed(fields: Fields) -> bool:
-    """Whether a server streams the answer; it refuses to for log probabilities of the prompt, and does not for beams."""
+    """Return whether a server streams the answer; it refuses to for log probabilities of the prompt, and does not for beams."""
     return not fields.get("prompt_logprobs") and not fields.get("use_beam_search")
 
 
 def special_tokens(fields: Fields, *, chat: bool) -> bool:
-    """Whether the tokenizer adds its special tokens. Chat templates write their own."""
+    """Return whether the tokenizer adds its special tokens. Chat templates write their own."""
     return bool(_followed(fields, "add_special_tokens", not chat))
 
 
 def generation_prompt(fields: Fields) -> bool:
-    """Whether the chat template writes the beginning of the answer."""
+    """Return whether the chat template writes the beginning of the answer."""
     return bool(_followed(fields, "add_generation_prompt", default=True))
 
 
 def continues_final_message(fields: Fields) -> bool:
-    """Whether the answer goes on with the last message."""
+    """Return whether the answer goes on with the last message."""
     return bool(_followed(fields, "continue_final_message", default=False))
 
 
 def template_variables(fields: Fields) -> dict[str, Any]:
-    """What the fields say to the chat template."""
+    """Return the fields as variables of the chat template."""
     return {name: fields[name] for name in _TEMPLATE_VARIABLES if _followed(fields, name, None) is not None}
 
 
@@ -128,12 +134,67 @@ class Truncation:
 
 
 def truncation(fields: Fields) -> Truncation | None:
-    """How the prompt is truncated; None where all of it is read."""
+    """Return how the prompt is truncated; None where all of it is read."""
     tokens = _followed(fields, "truncate_prompt_tokens", None)
     return None if tokens is None else Truncation(tokens, _followed(fields, "truncation_side", None))
 
 
 def _followed(fields: Fields, name: str, default: Any) -> Any:
-    """The value of a field where it is followed, else the default."""
+    """Return the value of a field where it is followed, else the default."""
     value = fields.get(name)
     return value if value is not None and REQUEST_FIELDS[name].takes(value) else default
+
+
+def engine_requests(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """Yield the requests of an engine for these calls, in the order in which it gets them."""
+    for turn in turns:
+        count = answers_asked(turn.fields) if turn.fields else 1
+        if count == 1:
+            yield turn
+            continue
+        answers = [Sampled(turn.output_text, turn.output_ids, turn.output_tokens), *turn.more_answers]
+        answers += [Sampled(tokens=turn.output_tokens)] * (count - len(answers))
+        reported = _reported(turn, answers)
+        for at, answer in enumerate(answers):
+            one = turn.with_text(turn.text)
+            one.output_text, one.output_ids, one.output_tokens = answer
+            one.more_answers, one.fields = (), {**turn.fields, "n": 1}
+            one.id = f"{turn.id}:{at}"
+            if at != reported and turn.call is not NO_CALL:
+                one.call = replace(turn.call, usage=None, cost=None)
+            yield one
+
+
+def _reported(turn: Turn, answers: list[Sampled]) -> int:
+    """Return the number of the answer whose cached tokens the usage of the call has: the answer that ended last; of a stream,
+    of the one that began first."""
+    if turn.call.streamed:
+        return 0
+    lengths = [len(answer.ids) if answer.ids is not None else 0 for answer in answers]
+    return max(range(len(answers)), key=lambda at: (lengths[at], at))
+
+
+def as_vllm_reads(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """Yield the same calls as vLLM's server reads them: without the billing header, where they are of Anthropic's API."""
+    for turn in turns:
+        if turn.call.system_blocks and turn.messages:
+            yield turn.with_messages(_without_billing_header(turn.messages))
+        else:
+            yield turn
+
+
+def _without_billing_header(messages: list[Message]) -> list[Message]:
+    kept = []
+    for message in messages:
+        content = message.get("content")
+        if message["role"] == "system" and isinstance(content, list) and any(map(_is_billing_header, content)):
+            content = [part for part in content if not _is_billing_header(part)]
+            message = {**message, "content": content}
+        if content or message["role"] != "system":
+            kept.append(message)
+    return kept
+
+
+def _is_billing_header(part: object) -> bool:
+    text = part.get("text") if isinstance(part, dict) else None
+    return isinstance(text, str) and text.startswith(BILLING_HEADER)

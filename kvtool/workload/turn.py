@@ -1,4 +1,4 @@
-"""What a workload yields: conversations, and in them turns, each of which becomes one request."""
+"""Conversations and their turns, each of which becomes one request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HashedPrompt:
 
 
 class Sampled(NamedTuple):
-    """What a model answered, as far as a log has it: its text, its tokens, or how many these are."""
+    """The answer of a model, as far as a log has it: its text, its tokens, or how many these are."""
 
     text: str | None = None
     ids: Ids | None = None
@@ -91,7 +91,7 @@ class Turn:
     """When it arrived on the clock of the log itself, in seconds."""
 
     def with_text(self, text: Traced | None) -> Turn:
-        """The same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""
+        """Return the same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""
         return Turn(
             self.group,
             self.messages,
@@ -118,20 +118,20 @@ class Turn:
         )
 
     def with_messages(self, messages: list[Message]) -> Turn:
-        """The same request with other messages, likewise."""
+        """Return the same request with other messages, likewise."""
         turn = self.with_text(self.text)
         turn.messages = messages
         return turn
 
     @property
     def place(self) -> Place | None:
-        """Where the request is written."""
+        """Return the place where the request is written."""
         return None if self.written is None else Place(*self.written)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the engine answered to a turn."""
+    """The engine's answer to a turn."""
 
     text: str
 
@@ -140,7 +140,7 @@ class Conversation(Protocol):
     """Turns that depend on each other: the next one is asked for when the last one has been answered."""
 
     def next_turn(self, previous: Output | None) -> Turn | None:
-        """The next turn (None: the conversation is over). `previous` is None for the first one only."""
+        """Return the next turn (None: the conversation is over). `previous` is None for the first one only."""
         ...
 
 

@@ -30,7 +30,7 @@ from benchmarks.device.sequences import Sequences
 from kvtool.kernels import torch_twins
 from kvtool.kernels.store_kv import store_kv
 from kvtool.measure.bench.attention import AttentionShape
-from kvtool.measure.bench.ceilings import Ceilings
+from kvtool.measure.bench.this_machine import Ceilings
 from kvtool.measure.bench.timing import layers_to_rotate, measure
 
 ROOT = Path(__file__).resolve().parents[2]

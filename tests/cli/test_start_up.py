@@ -97,7 +97,7 @@ def test_a_run_without_advice_loads_no_fixes(tmp_path: Path, name: str) -> None:
 def test_a_log_that_names_no_hosted_model_loads_no_prices(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text(_CHAT * 3)
     loaded = _loaded(tmp_path, "profile", "log.jsonl")
-    assert "kvtool.workload.logs.records.known_formats" in loaded
+    assert "kvtool.workload.logs.formats.known_formats" in loaded
     assert not {name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.views.money"))}
 
 

@@ -24,11 +24,11 @@ from kvtool.engine.model.configs.geometry import Geometry, find_geometry
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.measure.bench import session, timing
+from kvtool.measure.bench.attention import StepTimer, build_step
 from kvtool.measure.bench.bench_result import BenchOptions, BenchResult, StepTime
 from kvtool.measure.bench.calibration import Constants, Fitted, Point
 from kvtool.measure.bench.calibration_file import Calibration, load_calibration
 from kvtool.measure.bench.cases import CPU, GPU, StepCase, shallow_cases, step_cases
-from kvtool.measure.bench.engine_steps import StepTimer, build_step
 from kvtool.report.terminal.server_views.bench import print_bench
 from kvtool.results.documents.bench import TimedStore
 from kvtool.results.documents.calibrated import Machine

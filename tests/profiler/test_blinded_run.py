@@ -15,8 +15,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.kv_events.event_batches import StoredBlocks
-from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
+from kvtool.measure.servers.kv_events.event_batches import StoredBlocks, read_event_file
 from kvtool.profiler.reconcile.blinded_run import BlindedRun
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun

@@ -17,7 +17,7 @@ from kvtool.api import profile
 from kvtool.profiler import cause_sample as looks
 from kvtool.profiler import passes, profiler
 from kvtool.workload.ahead import child
-from kvtool.workload.prepared import TokensTurn
+from kvtool.workload.jobs import TokensTurn
 from kvtool.workload.turn import Turn
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one process only")

@@ -21,10 +21,9 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
 from kvtool.workload.call import Call
-from kvtool.workload.jobs import JobMaker
+from kvtool.workload.jobs import JobMaker, Prepared, PreparedTurn
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.logs.logs import LogOptions, LogSource
-from kvtool.workload.prepared import Prepared, PreparedTurn
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import RequestName, Sampled, Turn
 

@@ -98,3 +98,48 @@ def test_an_answer_that_was_cut_off_has_none(
 def test_an_answer_that_no_model_writes_takes_no_room(byte_renderer: Renderer, tmp_path: Path) -> None:
     response = {**choice(), "usage": {"prompt_tokens": 2, "completion_tokens": (1 << 31) - 1}}
     assert len(answer(tmp_path, byte_renderer, response)) == 1 << 20
+
+
+def unread_notes(tmp_path: Path, *records: dict[str, Any]) -> list[str]:
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    source = LogSource([str(path)])
+    for conversation in source.conversations():
+        conversation.next_turn(None)
+    return [note for note in source.outcome.notes if note.startswith("left unread")]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {**ASKED, "model_reply": "abc"},
+        {"request": ASKED, "modelReply": choice()},
+        {"prompt": "hi", "generated_text": "abc"},
+    ],
+)
+def test_a_key_that_looks_like_the_answer_is_named(tmp_path: Path, record: dict[str, Any]) -> None:
+    key = list(record)[-1]
+    assert unread_notes(tmp_path, record, record) == [
+        f"left unread, but looks like the answer: `{key}` of 2 requests; read it with output=KEY in --map"
+    ]
+
+
+def test_a_key_that_may_be_data_is_not_quoted(tmp_path: Path) -> None:
+    (note,) = unread_notes(
+        tmp_path, {**ASKED, "mina@quillmark.example": choice()}, {**ASKED, "zz": json.dumps(choice())}
+    )
+    assert "a key that no format knows of 2 requests" in note
+    assert "mina" not in note
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {**ASKED, "response": choice(), "reply": "abc"},
+        {**ASKED, "response_format": {"type": "text"}, "tool_results": ["x"]},
+        {**ASKED, "output_tokens": 3, "reply": "abc"},
+        {**ASKED, "reply": ""},
+    ],
+)
+def test_a_request_with_an_answer_or_without_any_left_nothing_unread(tmp_path: Path, record: dict[str, Any]) -> None:
+    assert unread_notes(tmp_path, record) == []

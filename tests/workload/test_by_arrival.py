@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kvtool.errors import KvtoolError
 from kvtool.workload.inputs import open_inputs
 from kvtool.workload.logs import logs as logs_module
-from kvtool.workload.logs.files.merged_by_arrival import ArrivalCounts, TimedLog, by_arrival
+from kvtool.workload.logs.log_pass import ArrivalCounts, TimedLog, by_arrival
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.turn import Turn
 

@@ -20,9 +20,8 @@ from kvtool.text.traced import Traced
 from kvtool.workload.ahead import child as child_module
 from kvtool.workload.ahead import divided as module
 from kvtool.workload.ahead.divided import divided
-from kvtool.workload.jobs import Job, JobMaker
+from kvtool.workload.jobs import Job, JobMaker, TokensTurn
 from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.prepared import TokensTurn
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 

@@ -20,7 +20,7 @@ from kvtool.errors import KvtoolError
 from kvtool.text.files import json_stream
 from kvtool.text.files.compressed import open_bytes
 from kvtool.text.files.json_stream import read_records
-from kvtool.workload.logs.formats import csv_rows
+from kvtool.workload.logs.formats import tables
 from kvtool.workload.logs.logs import LogOptions, LogSource, default_group, locate
 from kvtool.workload.turn import Turn
 
@@ -247,7 +247,7 @@ def test_a_record_of_too_many_values(log: Any, flood: str, form: str, monkeypatc
 
 
 def test_a_row_over_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "MAX_RECORD", 100_000)
+    monkeypatch.setattr(tables, "MAX_RECORD", 100_000)
     for row in ("a" * 200_000, "a," * 10_000, '"\n",' * 10_000):
         path = tmp_path / "log.csv"
         path.write_text(f"id,prompt\n1,b\n{row}\n")

@@ -16,10 +16,9 @@ from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Traced
-from kvtool.workload.engine_requests import engine_requests
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
-from kvtool.workload.request_fields import reads_cache
+from kvtool.workload.request_fields import engine_requests, reads_cache
 from kvtool.workload.turn import Turn
 
 _ASKED = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "well "}]

@@ -16,7 +16,7 @@ from kvtool.errors import KvtoolError
 from kvtool.gate.collect import workload_demands
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.turn import Output, Turn
-from kvtool.workload.yaml.generate import HIGHEST_ID, LOWEST_ID
+from kvtool.workload.yaml.groups import HIGHEST_ID, LOWEST_ID
 from kvtool.workload.yaml.sessions import Interleaved
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 

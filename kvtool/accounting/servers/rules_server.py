@@ -20,8 +20,7 @@ from kvtool.accounting.servers.server import (
 )
 from kvtool.engine.events import Event
 from kvtool.errors import KvtoolError
-from kvtool.workload.arrival_order import in_order_of_arrival
-from kvtool.workload.drive import first_turns, in_waves, side_by_side
+from kvtool.workload.drive import first_turns, in_order_of_arrival, in_waves, side_by_side
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation
 

@@ -36,7 +36,7 @@ class Spreading:
         if self.ray_address is not None and self.engine != "ray":
             raise KvtoolError("--ray-address says where a Ray cluster is", hint="add --engine ray")
         if self.engine == "ray":
-            from kvtool.workload.tasks.ray_extra import need_ray
+            from kvtool.workload.tasks.asked_tasks import need_ray
 
             need_ray("--engine ray")
         return AskedTasks(jobs, self.engine, self.ray_address)

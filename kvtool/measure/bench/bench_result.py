@@ -1,4 +1,4 @@
-"""What `kvtool bench` found out, and the document of it. Needs no torch."""
+"""Results of `kvtool bench` and their document. Needs no torch."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ class BenchResult:
 
     @property
     def disturbance(self) -> float:
-        """How much longer than its lower quartile a step usually took; 1 on an idle machine."""
+        """Return how much longer than its lower quartile a step usually took; 1 on an idle machine."""
         return statistics.median(step.median / step.seconds for step in self.steps) if self.steps else 1.0
 
     def of_kind(self, kind: str) -> list[StepTime]:
-        """The steps of a kind, in the order of their cases."""
+        """Return the steps of a kind, in the order of their cases."""
         return [step for step in self.steps if step.case.kind == kind]
 
     def sharing(self) -> list[SharingGain]:
-        """What prefix-aware attention wins, where both ways were measured."""
+        """Return the speed-up of prefix-aware attention, where both ways were measured."""
         steps = self.of_kind("sharing")
         flat = {(step.case.work, step.case.shared): step for step in steps if step.case.mode == "flat"}
         pairs = [
@@ -100,11 +100,11 @@ class BenchResult:
         ]
 
     def flops(self, case: StepCase) -> float:
-        """FLOPs of a step."""
+        """Return the FLOPs of a step."""
         return self._work(_ONLY_FLOPS, case)
 
     def memory_floor(self, case: StepCase) -> float:
-        """Seconds that a step takes at least, as it reads each weight once, and the keys and values of each block once."""
+        """Return seconds that a step takes at least, as it reads each weight once, and the keys and values of each block once."""
         repeated = (len(case.work) - 1) * case.shared * self.kv_token_bytes
         return (self._work(_ONLY_BYTES, case) - repeated) / self.copy_bytes_per_s
 
@@ -113,7 +113,7 @@ class BenchResult:
         return model.step_seconds(case.work)
 
     def points(self) -> list[Point]:
-        """The steps that the latency model is about."""
+        """Return the steps that the latency model is about."""
         return [
             Point(step.case.work, self.geometry.num_layers, step.seconds, step.case.held_out)
             for step in self.steps
@@ -121,7 +121,7 @@ class BenchResult:
         ]
 
     def document(self) -> BenchDocument:
-        """The result as it is written."""
+        """Return the result as it is written."""
         alone = self.ceilings_alone
         return BenchDocument(
             schema="kvtool.bench/1",
@@ -134,7 +134,7 @@ class BenchResult:
             budget_s=self.budget,
             partial=self.partial,
             ceilings=Reached(copy_bytes_per_s=self.copy_bytes_per_s, matmul_flops_per_s=self.matmul_flops_per_s),
-            steps=[self._told(step) for step in self.steps],
+            steps=[self._timed_step(step) for step in self.steps],
             sharing=self.sharing(),
             left_out=[_case(case) for case in self.left_out],
             store_kv=self.store,
@@ -145,7 +145,7 @@ class BenchResult:
             notes=self.notes,
         )
 
-    def _told(self, step: StepTime) -> TimedStep:
+    def _timed_step(self, step: StepTime) -> TimedStep:
         return TimedStep(
             **dict(_case(step.case)),
             seconds=step.seconds,

@@ -26,20 +26,20 @@ Floats = npt.NDArray[np.float64]
 Work = tuple[tuple[int, int], ...]
 """For each request of a step, the tokens computed before and those computed now."""
 
-LEAST_POINTS = 8
-_HUBER = 0.1
+LEAST_POINTS = 8  # points that a fit needs: more than it has constants
+_HUBER = 0.1  # of log(seconds): points that are more than 10 % off count linearly
 _NOTHING = 1e-9  # seconds: an overhead that a fit has pushed below is none
 _RATES = (
     0.1,
     100.0,
 )  # of what the points show to be reached: a rate that none of them is limited by would grow without end
 _OVERHEADS = (1e-12, 1e3)  # seconds
-_ROUNDS = 200
+_ROUNDS = 200  # steps of a descent at most
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What a machine reaches, and what it takes however little there is to do; FLOP/s, B/s and seconds."""
+    """Rates that a machine reaches, and the fixed time of a step; FLOP/s, B/s and seconds."""
 
     flops: float
     bandwidth: float
@@ -56,7 +56,7 @@ class Constants:
         dtype_bytes: int = 2,
         kv_token_bytes: float | None = None,
     ) -> LatencyModel:
-        """The embedded engine's times with a model of that geometry, on the machine that the constants are of."""
+        """Return the embedded engine's times with a model of that geometry, on the machine that the constants are of."""
         return LatencyModel(
             geometry,
             Accelerator(device, self.flops, self.bandwidth, memory, "fitted by kvtool bench", compute_efficiency=1.0),
@@ -90,11 +90,11 @@ class Fitted:
     """Keys and values of a token in all layers, as the cache stores them."""
 
     def predict(self, constants: Constants, point: Point) -> float:
-        """Seconds of the point's step."""
+        """Return seconds of the point's step."""
         return self.latency_model(constants, point.layers).step_seconds(point.work)
 
     def latency_model(self, constants: Constants, layers: int) -> LatencyModel:
-        """Of the model with so many of its layers."""
+        """Return the latency model of the model with so many of its layers."""
         return constants.latency_model(
             replace(self.geometry, num_layers=layers),
             dtype_bytes=self.dtype_bytes,
@@ -103,7 +103,7 @@ class Fitted:
 
 
 def misses(predicted: Sequence[float], points: Sequence[Point]) -> Residuals:
-    """How far predictions of the points are off."""
+    """Return how far predictions of the points are off."""
     errors = [abs(guess / point.seconds - 1) for guess, point in zip(predicted, points, strict=True)]
     if not errors:
         return Residuals(points=0, median=0.0, worst=0.0)
@@ -111,12 +111,13 @@ def misses(predicted: Sequence[float], points: Sequence[Point]) -> Residuals:
 
 
 def residuals(of: Fitted, constants: Constants, points: Sequence[Point]) -> Residuals:
-    """How far the constants' predictions of the points are off."""
+    """Return how far the constants' predictions of the points are off."""
     return misses([of.predict(constants, point) for point in points], points)
 
 
 def fit(of: Fitted, points: Sequence[Point], *, most_flops: float = inf, most_bandwidth: float = inf) -> Constants:
-    """The constants that predict the points best, those held out left aside; EngineError where there are fewer than LEAST_POINTS.
+    """Return the constants that predict the points best, those held out left aside; EngineError where there are fewer than
+    LEAST_POINTS.
 
     What a layer takes and what a step takes can be told apart only where the points have models of different depth. Of a rate that
     no point is limited by, nothing is known but how much the machine can do at `most`.
@@ -136,7 +137,7 @@ def fit(of: Fitted, points: Sequence[Point], *, most_flops: float = inf, most_ba
 
 
 def _start(of: Fitted, points: Sequence[Point]) -> Floats:
-    """Logarithms of the rates that the busiest points show to be reached, and of overheads that fill the shortest step."""
+    """Return logarithms of the rates that the busiest points show to be reached, and of overheads that fill the shortest step."""
     flops = max(of.predict(Constants(1.0, inf), point) / point.seconds for point in points)
     bandwidth = max(of.predict(Constants(inf, 1.0), point) / point.seconds for point in points)
     shortest = min(points, key=lambda point: point.seconds)
@@ -146,7 +147,7 @@ def _start(of: Fitted, points: Sequence[Point]) -> Floats:
 
 
 def _errors(of: Fitted, points: Sequence[Point], logs: Floats) -> Floats:
-    """log(predicted / measured) of each point."""
+    """Return log(predicted / measured) of each point."""
     constants = Constants(*(float(value) for value in np.exp(logs)))
     models = {layers: of.latency_model(constants, layers) for layers in {point.layers for point in points}}
     return np.log([models[point.layers].step_seconds(point.work) / point.seconds for point in points])
@@ -158,7 +159,7 @@ def _loss(errors: Floats) -> float:
 
 
 def _descend(of: Fitted, points: Sequence[Point], logs: Floats, low: Floats, high: Floats) -> tuple[float, Floats]:
-    """Loss and logarithms of the constants at the end of the way down from a start."""
+    """Return loss and logarithms of the constants at the end of the way down from a start."""
     damping, step = 1e-2, 1e-5
     logs = np.clip(logs, low, high)
     errors = _errors(of, points, logs)

@@ -26,11 +26,11 @@ from kvtool.text.files.text_files import read_text
 
 KIND, VERSION = "kvtool-calibration", 1
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 16 << 20  # a bound for hostile files, as are the next ones
 _MOST_POINTS, _MOST_REQUESTS, _MOST_TOKENS = 10_000, 1 << 16, 1 << 31
 _MOST_LAYERS, _MOST_WIDTH = 10_000, 1 << 30
 _LEAST_RATE, _MOST_RATE, _MOST_SECONDS = 1.0, 1e24, 1e3
-_EXCERPT = 200
+_EXCERPT = 200  # characters of a key that a message quotes
 _SIZES = ("num_layers", "hidden_size", "num_heads", "num_kv_heads", "head_dim", "intermediate_size", "vocab_size")
 _AGAIN = "kvtool bench -o FILE writes a new one"
 
@@ -58,20 +58,20 @@ class Calibration:
 
     @property
     def of_server(self) -> bool:
-        """Whether a server was timed: what it serves is what is predicted where nobody names another model."""
+        """Return whether a server was timed: what it serves is what is predicted where nobody names another model."""
         return self.machine.type == SERVER
 
     @property
     def of(self) -> Fitted:
-        """The model that the steps were timed on."""
+        """Return the model that the steps were timed on."""
         return Fitted(self.geometry, DTYPE_BYTES[self.dtype], self.kv_token_bytes)
 
     def residuals(self, *, held_out: bool) -> Residuals:
-        """How far the predictions are off, of the points in the fit or of those held out."""
+        """Return how far the predictions are off, of the points in the fit or of those held out."""
         return residuals(self.of, self.constants, [point for point in self.points if point.held_out == held_out])
 
     def latency_model(self, geometry: Geometry, *, kv_token_bytes: float) -> LatencyModel:
-        """What a model of any geometry would take on that machine."""
+        """Return the latency model of any geometry on that machine."""
         machine = self.machine
         return self.constants.latency_model(
             geometry,
@@ -81,7 +81,7 @@ class Calibration:
         )
 
     def document(self) -> CalibrationDocument:
-        """As it is written; times in seconds."""
+        """Return the document; times in seconds."""
         constants = self.constants
         return CalibrationDocument(
             date=self.date,
@@ -106,10 +106,10 @@ class Calibration:
                 step_overhead_s=constants.step_overhead,
             ),
             residuals=BothResiduals(fit=self.residuals(held_out=False), held_out=self.residuals(held_out=True)),
-            points=[self._told(point) for point in self.points],
+            points=[self._point_document(point) for point in self.points],
         )
 
-    def _told(self, point: Point) -> CalibrationPoint:
+    def _point_document(self, point: Point) -> CalibrationPoint:
         return CalibrationPoint(
             work=list(point.work),
             layers=point.layers,
@@ -119,7 +119,7 @@ class Calibration:
         )
 
     def dump(self) -> bytes:
-        """The file."""
+        """Return the file."""
         data = self.document().model_dump(mode="json", by_alias=True)
         return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
 
@@ -199,7 +199,7 @@ def _points(read: _Reader, most_layers: int) -> tuple[Point, ...]:
 
 
 def _named(pointer: tuple[str | int, ...]) -> str:
-    """`points[3].seconds`."""
+    """Return a path as `points[3].seconds`."""
     parts = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in pointer)
     return f"`{parts.removeprefix('.')}`"
 
@@ -221,7 +221,7 @@ class _Reader:
         return Place(self._path, line, column, excerpt if len(excerpt) <= _EXCERPT else None)
 
     def error(self, message: str, pointer: tuple[str | int, ...], *, hint: str | None = _AGAIN) -> KvtoolError:
-        """A mistake at a value, or at what is around it where it is missing."""
+        """Return a mistake at a value, or at what is around it where it is missing."""
         index = nearest_start(self._text, pointer)
         return KvtoolError(message, hint=hint, place=self._place(*line_and_column(self._text, index, 1, 1)))
 
@@ -270,7 +270,7 @@ class _Reader:
         return float(value)
 
     def rate(self, *pointer: str | int) -> float:
-        """What one divides by."""
+        """Return the divisor."""
         value = self.number(*pointer, most=_MOST_RATE)
         if value < _LEAST_RATE:
             raise self._wrong(pointer, f"a number of at least {_LEAST_RATE:g}")

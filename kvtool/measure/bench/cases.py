@@ -1,4 +1,4 @@
-"""Which steps `kvtool bench` times: enough to see what a machine does, and to fit the latency model's constants to it."""
+"""Steps that `kvtool bench` times: enough to see what a machine does, and to fit the latency model's constants to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvtool.measure.bench.calibration import Work
 Kind = Literal["prefill", "extend", "cold", "chunk", "decode", "mixed", "sharing"]
 Mode = Literal["flat", "prefix-aware"]
 
-_QUESTION = 30
+_QUESTION = 30  # tokens of a request beyond a shared prefix: a short question
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class StepCase:
 
     @property
     def fits_the_model(self) -> bool:
-        """Whether the latency model, which knows no sharing, is about such a step."""
+        """Return whether the latency model, which knows no sharing, is about such a step."""
         return not self.shared and self.kind != "sharing"
 
     @property
@@ -39,12 +39,12 @@ class StepCase:
 
     @property
     def context(self) -> int:
-        """Tokens of the first request when the step is done."""
+        """Return tokens of the first request when the step is done."""
         before, new = self.work[0]
         return before + new
 
     def blocks(self, block_size: int) -> int:
-        """Different blocks that the step's requests have."""
+        """Return the number of different blocks of the step's requests."""
         own = sum(-(-(before + new) // block_size) for before, new in self.work)
         return own - (len(self.work) - 1) * (self.shared // block_size)
 
@@ -77,12 +77,12 @@ GPU = Sizes(
     batches=(1, 16, 64),
     contexts=(1024, 4096, 16_384),
 )
-_SHARES = (0.5, 0.95)
-_SHARING_SHARES = (0.0, 0.5, 0.75, 0.95)
+_SHARES = (0.5, 0.95)  # of the context that is in the cache, at a prefill
+_SHARING_SHARES = (0.0, 0.5, 0.75, 0.95)  # of the context that requests of a decode share
 
 
 def step_cases(sizes: Sizes, block_size: int, *, prefix_aware: bool = False) -> list[StepCase]:
-    """All steps; where `prefix_aware` decode is to be had, those of requests that share a prefix with and without it."""
+    """Return all steps; where `prefix_aware` decode is to be had, those of requests that share a prefix with and without it."""
     found = [
         StepCase("prefill", ((0, new),), held_out=bool(held_out))
         for held_out, lengths in enumerate(sizes.prefill)
@@ -108,7 +108,7 @@ def step_cases(sizes: Sizes, block_size: int, *, prefix_aware: bool = False) -> 
 
 
 def _decode_cases(sizes: Sizes, block_size: int, prefix_aware: bool) -> Iterator[StepCase]:
-    """Every batch size at every context, the middle ones held out; sharing where most requests are."""
+    """Yield every batch size at every context, the middle ones held out; sharing where most requests are."""
     for context in sizes.contexts:
         for batch in sizes.batches:
             work = ((context - 1, 1),) * batch
@@ -121,7 +121,7 @@ def _decode_cases(sizes: Sizes, block_size: int, prefix_aware: bool) -> Iterator
 
 
 def _sharing_cases(sizes: Sizes, block_size: int) -> Iterator[StepCase]:
-    """Each batch with each part of its context shared, both ways."""
+    """Yield each batch with each part of its context shared, both ways."""
     batches, context = sizes.sharing
     for batch in batches:
         for share in _SHARING_SHARES:
@@ -131,7 +131,7 @@ def _sharing_cases(sizes: Sizes, block_size: int) -> Iterator[StepCase]:
 
 
 def shallow_cases(sizes: Sizes) -> list[StepCase]:
-    """Cheap steps for a model of fewer layers, which tell what a layer takes from what a step takes."""
+    """Return cheap steps for a model of fewer layers, which tell what a layer takes from what a step takes."""
     context = sizes.contexts[0]
     return [
         StepCase("prefill", ((0, sizes.prefill[0][0]),)),

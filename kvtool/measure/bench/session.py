@@ -24,16 +24,13 @@ from kvtool.engine.model.weights import DTYPES, free_memory, load_model
 from kvtool.engine.prediction.accelerators import Accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import bytes_per_block
-from kvtool.measure.bench.attention import AttentionShape
+from kvtool.measure.bench.attention import AttentionShape, StepTimer, Timed, measure_store
 from kvtool.measure.bench.bench_result import BenchOptions, BenchResult
 from kvtool.measure.bench.calibration import LEAST_POINTS, Constants, Fitted, Point, fit, residuals
 from kvtool.measure.bench.calibration_file import Calibration
 from kvtool.measure.bench.cases import CPU, GPU, StepCase, shallow_cases, step_cases
-from kvtool.measure.bench.ceilings import Ceilings
-from kvtool.measure.bench.engine_steps import StepTimer, Timed
-from kvtool.measure.bench.this_machine import ceilings, describe_machine
+from kvtool.measure.bench.this_machine import Ceilings, ceilings, describe_machine
 from kvtool.measure.bench.timing import release
-from kvtool.measure.bench.writes import measure_store
 from kvtool.results.documents.bench import TimedStore
 
 OnProgress = Callable[[str, int, int], None]
@@ -45,11 +42,11 @@ _MODELS_BY_ROOM = ((28 * _GIB, DEFAULT_MODEL), (8 * _GIB, "llama-3.2-1b"))
 """The largest one is taken whose memory is free: weights, a cache for some long requests, and room to compute in."""
 
 _CACHE_SHARE = 0.4  # of the memory that the weights leave: two runners may each have a cache
-_MOST_ROUNDS = 100
-_LEAST_ROUNDS = 3
-_REMEMBERED = 5
+_MOST_ROUNDS = 100  # of all cases, however much time there is
+_LEAST_ROUNDS = 3  # of all cases
+_REMEMBERED = 5  # times of a case from which the cost of the next one is estimated
 _CEILINGS_SHARE, _STORE_SHARE, _STEPS_SHARE = 0.03, 0.02, 0.85
-_STORED_TOKENS = 8192
+_STORED_TOKENS = 8192  # of a large prefill step
 _PLAUSIBLE = 4.0  # times a ceiling, for what is read from a processor's caches, and ceilings measured in a busy moment
 
 
@@ -106,11 +103,11 @@ class Bench:
         return result
 
     def _until(self, share: float) -> float:
-        """When so much of the budget is spent."""
+        """Return when so much of the budget is spent."""
         return self._started + share * self._options.budget
 
     def _store(self) -> TimedStore:
-        """Writing the keys and values of new tokens."""
+        """Time the writing of keys and values of new tokens."""
         self._on_progress("store_kv", 0, 1)
         config, result = self._model.config, self.result
         shape = AttentionShape(
@@ -133,7 +130,7 @@ class Bench:
         return TimedStore(tokens=written.tokens, bytes=written.num_bytes, seconds=written.timing.seconds)
 
     def _steps(self) -> None:
-        """One case after the other, in rounds: whatever disturbs the machine for a while disturbs all of them."""
+        """Time one case after the other, in rounds: whatever disturbs the machine for a while disturbs all of them."""
         result, page = self.result, self._options.block_size
         prefix_aware = shares_by_default(self._model, self._kept.name)
         cases = step_cases(self._sizes, page, prefix_aware=prefix_aware)
@@ -178,7 +175,7 @@ class Bench:
         return admitted, dropped
 
     def _rounds(self, timer: StepTimer, admitted: list[Timed], until: float) -> None:
-        """One round at least."""
+        """Time at least one round."""
         for number in range(_MOST_ROUNDS):
             began = time.perf_counter()
             for index, timed in enumerate(admitted):
@@ -189,7 +186,7 @@ class Bench:
                 break
 
     def _guess(self) -> LatencyModel:
-        """Before anything was timed: what the ceilings would allow."""
+        """Estimate the time of a step from the ceilings, before anything is timed."""
         result = self.result
         constants = Constants(result.matmul_flops_per_s, result.copy_bytes_per_s, layer_overhead=20e-6)
         return self._fitted().latency_model(constants, result.geometry.num_layers)
@@ -198,7 +195,7 @@ class Bench:
         return Fitted(self.result.geometry, self.result.dtype_bytes, self.result.kv_token_bytes)
 
     def _shallow_points(self) -> list[Point]:
-        """Steps of the same model with a quarter of its layers, which takes the whole one's place in memory."""
+        """Return points of the same model with a quarter of its layers, which takes the whole one's place in memory."""
         layers = max(self.result.geometry.num_layers // 4, 1)
         if layers == self.result.geometry.num_layers:
             return []
@@ -213,7 +210,7 @@ class Bench:
         return [Point(timed.case.work, layers, timed.result().seconds) for timed in admitted if timed.times]
 
     def _fit(self, shallow: list[Point]) -> None:
-        """The calibration; no more is fitted than the steps are enough for."""
+        """Fit the calibration; only as much as the steps are enough for."""
         result, of = self.result, self._fitted()
         points = [*result.points(), *shallow]
         enough = sum(not point.held_out for point in points)
@@ -243,7 +240,7 @@ class Bench:
 
 
 def _assumed(result: BenchResult) -> Constants:
-    """What the latency model takes for a machine of which only the ceilings are known."""
+    """Return the latency model's assumptions for a machine of which only the ceilings are known."""
     peak = Accelerator("ceilings", result.matmul_flops_per_s, result.copy_bytes_per_s, 0, "measured")
     model = LatencyModel(result.geometry, peak)
     return Constants(
@@ -255,7 +252,7 @@ def _assumed(result: BenchResult) -> Constants:
 
 
 def _make_model(options: BenchOptions, device: torch.device) -> Decoder:
-    """Random weights, which take as long as any."""
+    """Make a model of random weights, which take as long as any."""
     name = options.model
     if name is None and device.type == "cuda":
         free = free_memory(device)

@@ -1,4 +1,4 @@
-"""What this machine is, and what it can do at best where the engine computes."""
+"""The machine: names, versions, and the best that its device reaches."""
 
 from __future__ import annotations
 
@@ -6,21 +6,58 @@ import importlib.metadata
 import os
 import platform
 import re
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from kvtool.engine.model.device import choose_kernels, device_name
-from kvtool.measure.bench.ceilings import Ceilings, measure_ceilings
-from kvtool.measure.bench.timing import measure
+from kvtool.measure.bench.timing import free_memory, measure, release
 from kvtool.results.documents.calibrated import Machine
 
+_COPIED = 2 << 30  # bytes: far larger than a GPU's L2 cache
+_SIDE = 8192  # of square matrices: large enough to reach a GPU's best rate
 _CPU_COPIED = 64 << 20  # larger than what a core's caches hold
 _SIDES = {"cpu": 1024, "cuda": 8192}
 
 
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    copy_bytes_per_s: float
+    """Of a copy on the device, bytes read and bytes written both counted."""
+    matmul_flops_per_s: float
+    """Of a bf16 matrix product of random numbers: zeros are faster."""
+
+    def memory_floor(self, num_bytes: float) -> float:
+        """Return seconds that moving so many bytes takes at least."""
+        return num_bytes / self.copy_bytes_per_s
+
+    def compute_floor(self, flops: float) -> float:
+        """Return seconds that so many FLOPs take at least."""
+        return flops / self.matmul_flops_per_s
+
+
+def measure_ceilings(device: torch.device, *, small: bool = False, seconds: float = 0.5) -> Ceilings:
+    """Measure the ceilings: takes two to four gigabytes on CUDA; `small` is a matter of milliseconds anywhere, and no measure
+    of anything large."""
+    size = 1 << 20 if small else min(_COPIED, free_memory(device) // 8)
+    source = torch.randint(0, 256, (2, size), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    copied = measure(
+        [partial(new.copy_, old) for new, old in zip(target, source, strict=True)], device, seconds=seconds
+    )
+    del source, target
+    release(device)
+    side = 256 if small else _SIDE
+    a, b = (torch.randn(side, side, device=device).to(torch.bfloat16) for _ in range(2))
+    out = torch.empty_like(a)
+    product = measure([lambda: torch.mm(a, b, out=out)], device, seconds=seconds)
+    return Ceilings(2 * size / copied.seconds, 2 * side**3 / product.seconds)
+
+
 def describe_machine(device: torch.device) -> Machine:
-    """Names and versions, as a calibration keeps them."""
+    """Return names and versions, as a calibration keeps them."""
     choice = choose_kernels(device)
     on_gpu = device.type == "cuda"
     threads = torch.get_num_threads()
@@ -63,7 +100,7 @@ def _driver() -> str | None:
 
 
 def ceilings(device: torch.device, dtype: torch.dtype, *, seconds: float) -> Ceilings:
-    """Bytes copied, and FLOPs of a matrix product in `dtype`, per second; each is measured for about `seconds`."""
+    """Return bytes copied, and FLOPs of a matrix product in `dtype`, per second; each is measured for about `seconds`."""
     if device.type == "cuda":
         found = measure_ceilings(device, seconds=seconds)
         return found if dtype == torch.bfloat16 else Ceilings(found.copy_bytes_per_s, _product(device, dtype, seconds))

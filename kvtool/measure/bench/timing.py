@@ -18,7 +18,7 @@ Call = Callable[[], object]
 
 _LEAST_REPLAY_S = 2e-3  # a replay is timed between two events, and starting it takes some microseconds
 _MOST_CALLS = 1024  # captured in one graph
-_ROUNDS = (7, 400)
+_ROUNDS = (7, 400)  # at least and at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ def release(device: torch.device) -> None:
 
 
 def l2_bytes(device: torch.device) -> int:
-    """Of the device's last cache; a guess where it does not say."""
+    """Return the size of the device's last cache; a guess where it does not report one."""
     if device.type != "cuda":
         return 1 << 20
     return int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
 
 
 def layers_to_rotate(bytes_per_layer: int, device: torch.device, memory: int | None = None, most: int = 32) -> int:
-    """How many layers' data to go through in turn, so that the L2 cache holds little of a layer when its turn comes again.
+    """Return how many layers' data to go through in turn, so that the L2 cache holds little of a layer when its turn comes again.
 
     At least 4, more where they are small, up to the `most` that a model has; never more than fit into `memory` bytes, but one.
     """
@@ -70,7 +70,7 @@ def layers_to_rotate(bytes_per_layer: int, device: torch.device, memory: int | N
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that a measurement may take: all that are free on a GPU, little of a computer that others use as well."""
+    """Return bytes that a measurement may take: all that are free on a GPU, little of a computer that others use as well."""
     return weights.free_memory(device) if device.type == "cuda" else 1 << 30
 
 
@@ -118,7 +118,7 @@ def _repeated(calls: Sequence[Call], times: int) -> Call:
 
 
 def _between_events(run: Call) -> float:
-    """Seconds of device time."""
+    """Return seconds of device time."""
     # torch's own classes of events have no types.
     began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     began.record()
@@ -129,7 +129,7 @@ def _between_events(run: Call) -> float:
 
 
 def _captured(run: Call) -> Call | None:
-    """Replays what `run` launches; None where some of it cannot be captured."""
+    """Return what replays the launches of `run`; None where some of it cannot be captured."""
     recorded = torch.cuda.CUDAGraph()
     try:
         with uncollected(), torch.cuda.graph(recorded):
@@ -141,7 +141,7 @@ def _captured(run: Call) -> Call | None:
 
 
 def _on_host(calls: Sequence[Call], device: torch.device, seconds: float) -> Timing:
-    def one_round() -> float:
+    def time_round() -> float:
         began = time.perf_counter()
         for call in calls:
             call()
@@ -149,16 +149,16 @@ def _on_host(calls: Sequence[Call], device: torch.device, seconds: float) -> Tim
         return (time.perf_counter() - began) / len(calls)
 
     if seconds > 0:
-        one_round()
-    times = [one_round()]
+        time_round()
+    times = [time_round()]
     until = time.perf_counter() + seconds - times[0] * len(calls)
     while time.perf_counter() < until and len(times) < _ROUNDS[1]:
-        times.append(one_round())
+        times.append(time_round())
     return Timing.of(times, graph=False)
 
 
 def host_seconds(run: Call, device: torch.device) -> float:
-    """Seconds on the host's clock until the device has done what one call of `run` gives it."""
+    """Return seconds on the host's clock until the device has done what one call of `run` gives it."""
     synchronize(device)
     began = time.perf_counter()
     run()

@@ -10,7 +10,7 @@ from kvtool.workload.logs.records.record import RecordError
 from kvtool.workload.logs.records.usage import usage_in_answer, without_counts
 
 ANSWERED = 200
-_MOST_IDS = 1 << 22
+_MOST_IDS = 1 << 22  # token ids of an answer that are read: a bound for hostile servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ class Exchange:
 
     @property
     def id(self) -> str:
-        """What reports call it."""
+        """Return its name in reports."""
         return self.session_id or str(self.number)
 
     @property
     def answered(self) -> bool:
-        """Whether the server took it and answered."""
+        """Return whether the server took it and answered."""
         return self.status == ANSWERED and self.response is not None
 
     @property
     def refused(self) -> bool:
-        """Whether the server said no before it computed anything."""
+        """Return whether the server said no before it computed anything."""
         return self.status is not None and ANSWERED < self.status < 500
 
     @property
     def usage(self) -> Usage | None:
-        """The server's own count; None where it says none, or one that cannot be."""
+        """Return the server's own count; None where it says none, or one that cannot be."""
         if self.response is None:
             return None
         try:
@@ -56,7 +56,7 @@ class Exchange:
 
     @property
     def prompt_ids(self) -> list[int] | None:
-        """The prompt's tokens as the server says that it read them (`return_token_ids`)."""
+        """Return the prompt's tokens as the server says that it read them (`return_token_ids`)."""
         if self.response is None:
             return None
         found = _ids(self.response.get("prompt_token_ids"))
@@ -64,7 +64,7 @@ class Exchange:
 
     @property
     def output_ids(self) -> list[int] | None:
-        """The answer's tokens as the server sampled them."""
+        """Return the answer's tokens as the server sampled them."""
         return next((ids for choice in self._choices if (ids := _ids(choice.get("token_ids")))), None)
 
     @property
@@ -73,7 +73,7 @@ class Exchange:
         return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
 
     def as_record(self) -> dict[str, Any]:
-        """As a log has it: what the prompt and the answer are read from, without counts that cannot be."""
+        """Return the exchange as a record of a log: what the prompt and the answer are read from, without counts that cannot be."""
         response = self.response
         if response is not None and self.usage is None:
             response = without_counts(response)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError
 from kvtool.measure.servers.key_redaction import redact_keys, redact_keys_in
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.server_values import said_json
+from kvtool.measure.servers.server_values import json_value
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,11 +30,11 @@ TIMEOUT = 10.0
 """Seconds for an answer as a whole."""
 _CONNECT = 10.0
 """Seconds for a connection."""
-_MOST_REDIRECTS = 3
-_MOST_CAUSES = 8
+_MOST_REDIRECTS = 3  # of one request
+_MOST_CAUSES = 8  # errors behind an error that are looked through
 OK, TOO_MANY = 200, 429
 _REDIRECTS, _FAILED = range(300, 400), 500
-_LONGEST_WAIT = 3600.0
+_LONGEST_WAIT = 3600.0  # seconds of a `retry-after` that are believed
 _REASONS = {
     401: ("wants a key", "put it into the variable KVTOOL_API_KEY"),
     403: ("does not let us", "put a key that may into the variable KVTOOL_API_KEY"),
@@ -69,7 +69,7 @@ class ServerError(KvtoolError):
 
     @property
     def passes(self) -> bool:
-        """Whether to ask again later may help: nobody answers, or too much is going on."""
+        """Return whether to ask again later may help: nobody answers, or too much is going on."""
         return self.status is None or self.status == TOO_MANY or self.status >= _FAILED
 
 
@@ -83,12 +83,12 @@ class Answered:
 
     @property
     def redirects(self) -> bool:
-        """Whether the server sends us elsewhere."""
+        """Return whether the server sends us elsewhere."""
         return self.status in _REDIRECTS
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that the server asks to wait."""
+        """Return seconds that the server asks to wait."""
         try:
             seconds = float(self.headers.get("retry-after", ""))
         except ValueError:
@@ -232,7 +232,8 @@ class BackgroundLoop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of the work, which is cancelled where a signal's exception ends the waiting; `close` waits for its end."""
+        """Return the result of the work, which is cancelled where a signal's exception ends the waiting; `close` waits for its
+        end."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -275,22 +276,22 @@ class ServerConnection:
             self._loop.close()
 
     def get(self, path: str, *, limit: int) -> Answered:
-        """The page at a path, of at most `limit` bytes; ServerError where there is none."""
+        """Return the page at a path, of at most `limit` bytes; ServerError where there is none."""
         answer = self._loop.run(self._client.exchange("GET", path, limit=limit, redirects=_MOST_REDIRECTS))
         if answer.status != OK:
             raise self._refused(path, answer)
         return answer
 
     def text(self, path: str, *, limit: int) -> str:
-        """The page as text; what is no UTF-8 in it is replaced."""
+        """Return the page as text; what is no UTF-8 in it is replaced."""
         return page_text(self.get(path, limit=limit))
 
     def json(self, path: str, *, limit: int) -> object:
-        """The page as JSON; ServerError where it is none."""
+        """Return the page as JSON; ServerError where it is none."""
         return self._json(path, self.get(path, limit=limit))
 
     def post(self, path: str, value: object, *, limit: int) -> tuple[int, object]:
-        """The status and the JSON of the answer; None where it is none."""
+        """Return the status and the JSON of the answer; None where it is none."""
         content = b"" if value is None else json.dumps(value).encode()
         answer = self._loop.run(self._client.exchange("POST", path, limit=limit, content=content))
         try:
@@ -300,7 +301,7 @@ class ServerConnection:
 
     def _json(self, path: str, answer: Answered) -> object:
         try:
-            return redact_keys_in(said_json(answer.body))
+            return redact_keys_in(json_value(answer.body))
         except ValueError:
             raise ServerError(self.address.url(path), "answers with no JSON", status=answer.status) from None
 
@@ -317,12 +318,13 @@ class ServerConnection:
 
 
 def page_text(answer: Answered) -> str:
-    """The text of an answer, without keys."""
+    """Return the text of an answer, without keys."""
     return redact_keys(answer.body.decode("utf-8", "replace"))
 
 
 def _cause(error: BaseException) -> str:
-    """What went wrong, in words of the operating system or of TLS; else only the kind of error, as a server may have worded it."""
+    """Return the cause of an error, in words of the operating system or of TLS; else only the kind of error, as a server may have
+    worded it."""
     for each in _chain(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return f"certificate verify failed ({redact_keys(each.verify_message)})"

@@ -26,7 +26,7 @@ _COVERED = re.compile(rb"\x01+")
 
 
 def redact_keys(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The text with `[redacted key]` in place of each key and each piece of one."""
+    """Return the text with `[redacted key]` in place of each key and each piece of one."""
     pieces = _pieces(tuple(_keys(environment)))
     if not pieces:
         return text
@@ -37,7 +37,7 @@ def redact_keys(text: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def redact_keys_in(value: object) -> object:
-    """A JSON value with no key in any of its texts, those that name things included."""
+    """Return a JSON value with no key in any of its texts, those that name things included."""
     if isinstance(value, str):
         return redact_keys(value)
     if isinstance(value, list):
@@ -48,7 +48,7 @@ def redact_keys_in(value: object) -> object:
 
 
 def _keys(environment: Mapping[str, str]) -> Iterator[str]:
-    """Those that are sent: API keys, and the passwords of proxies."""
+    """Return the secrets that are sent: API keys, and the passwords of proxies."""
     for name in KEY_VARIABLES:
         yield environment.get(name, "").strip()
     for name, value in environment.items():
@@ -64,7 +64,7 @@ def _pieces(keys: tuple[str, ...]) -> frozenset[str]:
 
 
 def _forms(key: str) -> Iterator[str]:
-    """A key as it may be written; of base64 what does not depend on the bytes around the key."""
+    """Yield a key as it may be written; of base64 what does not depend on the bytes around the key."""
     if len(key) < _PIECE:
         return
     data = key.encode()
@@ -76,7 +76,7 @@ def _forms(key: str) -> Iterator[str]:
 
 
 def _redacted(text: str, plain: str, pieces: frozenset[str]) -> str:
-    """`plain` is the text without what may stand between characters."""
+    """Return the text without keys; `plain` is the text without what may be between characters."""
     covered = bytearray(len(plain))
     for piece in pieces:
         at = plain.find(piece)

@@ -17,7 +17,7 @@ CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/r
 
 @dataclass(frozen=True, slots=True)
 class SentAs:
-    """What goes into every request of a run. `model` is the name that the server serves it under."""
+    """Fields that go into every request of a run. `model` is the name that the server serves it under."""
 
     model: str | None = None
     salt: str | None = None
@@ -26,7 +26,7 @@ class SentAs:
     """Whether the server is asked for the tokens that it read and sampled; others than vLLM may refuse to hear of it."""
 
     def __post_init__(self) -> None:
-        """KvtoolError for a name that cannot be sent as the server wrote it."""
+        """Raise KvtoolError for a name that cannot be sent as the server wrote it."""
         if self.model is not None and REDACTED in self.model:
             raise KvtoolError("the server's name of its model has a part of the API key in it", hint="use another key")
 
@@ -40,11 +40,11 @@ class ToSend:
 
     @property
     def streamed(self) -> bool:
-        """Whether the answer comes as a stream."""
+        """Return whether the answer comes as a stream."""
         return is_streamed(self.body)
 
     def sent(self, session_id: str, how: SentAs) -> dict[str, Any]:
-        """All that is sent under the name of a session: streaming where it can be, with usage at the end."""
+        """Return all that is sent under the name of a session: streaming where it can be, with usage at the end."""
         beside: dict[str, Any] = {"stream": self.streamed}
         if self.endpoint == RESPONSES:  # has its usage at the end without being asked, and no way to ask for tokens
             beside["store"] = False
@@ -59,7 +59,7 @@ class ToSend:
 
 
 def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
-    """KvtoolError for a turn of which only hashes are known."""
+    """Raise KvtoolError for a turn of which only hashes are known."""
     body: dict[str, Any] = {} if how.model is None else {"model": how.model}
     endpoint = CHAT
     if turn.messages is not None and turn.call.responses:
@@ -94,7 +94,7 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
 
 
 def _items(message: Message) -> Iterator[dict[str, Any]]:
-    """A message as the items of the Responses API that it was written as."""
+    """Yield a message as the items of the Responses API that it was written as."""
     role, content = role_of(message), message.get("content")
     if role == "tool":
         yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": content or ""}
@@ -108,7 +108,7 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def _parts(content: object, role: str) -> object:
-    """Texts of a list under the name that they have there."""
+    """Return the texts of a list under the name that they have there."""
     if not isinstance(content, list):
         return content
     named = "output_text" if role == "assistant" else "input_text"
@@ -118,6 +118,6 @@ def _parts(content: object, role: str) -> object:
 
 
 def _tool(tool: object) -> object:
-    """A function without the object that the chat API puts around it."""
+    """Return a function without the object that the chat API puts around it."""
     function = tool.get("function") if isinstance(tool, dict) else None
     return {"type": "function", **function} if isinstance(function, dict) else tool

@@ -8,20 +8,28 @@ from dataclasses import dataclass, field
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.http_exchange import BackgroundLoop
-from kvtool.measure.servers.request_body import to_send
+from kvtool.measure.servers.http_exchange import OK, TIMEOUT, BackgroundLoop, ServerConnection, ServerError
+from kvtool.measure.servers.request_body import RESPONSES, ToSend, to_send
 from kvtool.measure.servers.sender import Sender
+from kvtool.measure.servers.server_address import ServerAddress
 from kvtool.text.terminal.ended import EndedError
 from kvtool.workload.drive import NO_ANSWER
+from kvtool.workload.request_fields import REQUEST_FIELDS
 from kvtool.workload.turn import Conversation, Output, Turn
 
 _MOST_FAILED = 5
 """Requests in a row without an answer, after which nothing more is sent."""
+_MOST_ANSWER = 8 << 20
+"""Bytes; a million tokens take less."""
+_READ = frozenset(("model", "messages", "prompt", "tools", "chat_template_kwargs")) | {
+    each.name for each in REQUEST_FIELDS.values() if each.tokenized
+}
+_CHANGES_PROMPT = frozenset(each.name for each in REQUEST_FIELDS.values() if each.changes == "prompt") - _READ
 
 
 @dataclass(slots=True)
 class Sent:
-    """What was sent, in order; `stopped` says why not all of it was."""
+    """Exchanges that were sent, in order; `stopped` says why not all of it was."""
 
     exchanges: list[Exchange] = field(default_factory=list)
     stopped: str | None = None
@@ -112,7 +120,7 @@ def _leaves(errors: BaseExceptionGroup[KvtoolError]) -> Iterator[KvtoolError]:
 
 
 def send_all(sending: Sending, conversations: Iterator[Conversation]) -> Sent:
-    """Ctrl-C and other signals end it: connections are closed, and what was answered until then is there."""
+    """Send all requests. Ctrl-C and other signals end it: connections are closed, and what was answered until then is there."""
     loop = BackgroundLoop()
     try:
         loop.run(sending.all_of(conversations))
@@ -125,3 +133,34 @@ def send_all(sending: Sending, conversations: Iterator[Conversation]) -> Sent:
         loop.close()
     sending.sent.exchanges.sort(key=lambda each: (each.sent or 0.0, each.number))
     return sending.sent
+
+
+def has_tokens_to_read(request: ToSend) -> bool:
+    """Return whether /tokenize can say how the server reads this prompt: not of tokens, nor with a field that it does not take."""
+    return not isinstance(request.body.get("prompt"), list) and _CHANGES_PROMPT.isdisjoint(request.body)
+
+
+def tokens_read(address: ServerAddress, request: ToSend) -> list[int] | None:
+    """Return the tokens of a prompt as the server reads them; None where it does not say."""
+    body = {name: value for name, value in request.body.items() if name in _READ}
+    if request.endpoint == RESPONSES:
+        return None  # /tokenize knows no such request
+    with ServerConnection(address, timeout=3 * TIMEOUT) as connection:
+        status, value = connection.post("/tokenize", body, limit=_MOST_ANSWER)
+    tokens = value.get("tokens") if status == OK and isinstance(value, dict) else None
+    if not isinstance(tokens, list) or not tokens:
+        return None  # none at all: it did not take what was sent for a prompt
+    return tokens if all(type(token) is int for token in tokens) else None
+
+
+def empty_cache(address: ServerAddress) -> None:
+    """Raise ServerError where the server does not let us."""
+    with ServerConnection(address, timeout=3 * TIMEOUT) as connection:
+        status, _ = connection.post("/reset_prefix_cache", None, limit=_MOST_ANSWER)
+    if status != OK:
+        raise ServerError(
+            address.root,
+            f"does not empty its cache (HTTP {status})",
+            hint="vLLM does it with VLLM_SERVER_DEV_MODE=1; --salt needs no such mode",
+            status=status,
+        )

@@ -1,4 +1,4 @@
-"""Where a server is, and the key for it, which comes from the environment and goes into a header only."""
+"""Address of a server and its key, which comes from the environment and goes into a header only."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class ServerAddress:
     root: str
 
     def url(self, path: str) -> str:
-        """Of a path that begins with a slash."""
+        """Return the URL of a path that begins with a slash."""
         return f"{self.root}{path}"
 
     @property
     def host(self) -> str:
-        """Its name or number, without the port."""
+        """Return its name or number, without the port."""
         return urlsplit(self.root).hostname or ""
 
     @property
     def is_local(self) -> bool:
-        """Whether the server is on this machine."""
+        """Return whether the server is on this machine."""
         try:
             return self.host == "localhost" or ip_address(self.host).is_loopback
         except ValueError:
             return False
 
     def same_origin(self, url: str) -> bool:
-        """Whether a URL is of this server: its host and port, or its host by https instead of http."""
+        """Return whether a URL is of this server: its host and port, or its host by https instead of http."""
         try:
             mine, other = urlsplit(self.root), urlsplit(url)
             ports = (other.port, mine.port)
@@ -54,7 +54,8 @@ class ServerAddress:
         )
 
     def headers(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """With the key of KVTOOL_API_KEY, or of OPENAI_API_KEY where the server is its owner's; KvtoolError for what is no key."""
+        """Return the headers with the key of KVTOOL_API_KEY, or of OPENAI_API_KEY where the server is its owner's; KvtoolError for
+        what is no key."""
         name = _KEY
         key = environment.get(_KEY, "").strip()
         if not key and self.host == _OPENAI:
@@ -68,12 +69,12 @@ class ServerAddress:
 
 
 def is_url(text: str) -> bool:
-    """Whether an argument names a server rather than a file."""
+    """Return whether an argument names a server rather than a file."""
     return text.lower().startswith(("http://", "https://"))
 
 
 def server_address(url: str) -> ServerAddress:
-    """Of a URL as users write it; KvtoolError for what is none, and for one with a key or password in it."""
+    """Return the address of a URL as users write it; KvtoolError for what is none, and for one with a key or password in it."""
     if not is_url(url):
         raise KvtoolError("the URL of a server begins with http:// or https://", hint=_EXAMPLE)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,8 +14,7 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError, page_text
 from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
 from kvtool.measure.servers.metrics.exposition import MOST_BYTES, Exposition, parse_exposition, read_exposition
-from kvtool.measure.servers.server_values import said_at, said_number, said_text, said_truth
-from kvtool.measure.servers.unsupported_settings import VLLM, not_followed, refused_for
+from kvtool.measure.servers.server_values import number_at, text_at, truth_at, value_at
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.text_files import read_text
 
@@ -24,10 +23,11 @@ SaidBy = Literal["/version", "/v1/models", "/metrics", "/server_info", "assumed"
 _METRICS: Literal["/metrics"] = "/metrics"
 _INFO: Literal["/server_info"] = "/server_info"
 _INFO_PATH = "/server_info?config_format=json"
-MOST_JSON = 2_000_000
+MOST_JSON = 2_000_000  # bytes of a page: a bound for hostile servers
 _NO_PAGE = (200, 400, 403, 404, 405, 501)
 """What a server answers that has no such page; 200 is one that answers with no JSON."""
 UNCOUNTED = "the server has no /metrics that is known: what no other page of it says of its configuration is assumed"
+VLLM = "vLLM"
 _OWNERS: Mapping[FactValue | None, str] = {
     "vllm": VLLM,
     "sglang": "SGLang",
@@ -48,11 +48,16 @@ _KV_DTYPES: Mapping[FactValue | None, str] = {
     "fp8_e4m3": "fp8_e4m3",
     "fp8_e5m2": "fp8_e5m2",
 }
+_OPTIONS = (
+    *("block_size", "num_gpu_blocks", "enable_prefix_caching", "hash_algo", "kv_cache_dtype", "max_model_len"),
+    *("max_num_batched_tokens", "max_num_seqs", "async_scheduling", "tokenizer"),
+)
+_UNITS = ("hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit", "effective_attention_block_size")
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of a server; `value` None where nobody says it and kvtool's own default stands in."""
+    """A fact about a server; `value` None where nobody says it and kvtool's own default stands in."""
 
     name: str
     value: FactValue | None
@@ -60,7 +65,7 @@ class Fact:
 
     @property
     def assumed(self) -> bool:
-        """Whether no server said it."""
+        """Return whether no server said it."""
         return self.said_by == "assumed"
 
 
@@ -79,61 +84,47 @@ class ServerFacts:
     """Its own clock, from the header of an answer."""
 
     def value(self, name: str) -> FactValue | None:
-        """Of a fact; None where it is assumed or unknown."""
+        """Return the value of a fact; None where it is assumed or unknown."""
         fact = self.facts.get(name)
         return None if fact is None else fact.value
 
     @property
     def model(self) -> str | None:
-        """The name under which it serves its model."""
+        """Return the name under which it serves its model."""
         return _text_or_none(self.value("model_name"))
 
     @property
     def server(self) -> str | None:
-        """What kind of server it is; None where nobody says it."""
+        """Return the kind of server; None where nobody says it."""
         return _text_or_none(self.value("server"))
 
     @property
     def other_server(self) -> str | None:
-        """What kind of server it is, where its cache follows other rules than vLLM's."""
+        """Return the kind of server, where its cache follows other rules than vLLM's."""
         return None if self.server == VLLM else self.server
 
     @property
     def version(self) -> str | None:
-        """Of the server."""
+        """Return the server's version."""
         return _text_or_none(self.value("version"))
 
     @property
     def capacity(self) -> int | None:
-        """Usable blocks: one less than vLLM counts, whose null block holds nothing."""
+        """Return the usable blocks: one less than vLLM counts, whose null block holds nothing."""
         blocks = self.value("num_gpu_blocks")
         return blocks - 1 if isinstance(blocks, int) else None
 
     def options(self) -> dict[str, FactValue]:
-        """What it says, as kvtool's options by their names; what is assumed is left to their defaults."""
+        """Return the facts as kvtool's options by their names; what is assumed is left to their defaults."""
         return {name: fact.value for name in _OPTIONS if (fact := self.facts.get(name)) and fact.value is not None}
 
     def check(self) -> None:
-        """KvtoolError where its hits cannot be predicted."""
+        """Raise KvtoolError where its hits cannot be predicted."""
         if self.refused:
             raise KvtoolError(
                 f"this server's hits cannot be predicted: {'; '.join(self.refused)}",
                 hint="kvtool watch shows what it counts",
             )
-
-
-_OPTIONS = (
-    "block_size",
-    "num_gpu_blocks",
-    "enable_prefix_caching",
-    "hash_algo",
-    "kv_cache_dtype",
-    "max_model_len",
-    "max_num_batched_tokens",
-    "max_num_seqs",
-    "async_scheduling",
-    "tokenizer",
-)
 
 
 def ask_server(connection: ServerConnection, *, uncounted: bool = False) -> ServerFacts:
@@ -166,7 +157,7 @@ def ask_server(connection: ServerConnection, *, uncounted: bool = False) -> Serv
 
 
 def recorded_facts(folder: Path) -> ServerFacts:
-    """Of a recording's files, those that are there; KvtoolError for one that cannot be read, or where none says anything."""
+    """Return the facts of a recording's files; KvtoolError for one that cannot be read, or where none says anything."""
     metrics = folder / "metrics_before.txt"
     exposition = read_exposition(str(metrics)) if metrics.exists() else None
     info = _recorded(folder / "server_info.json")
@@ -188,7 +179,7 @@ def recorded_facts(folder: Path) -> ServerFacts:
 
 
 def _asked(connection: ServerConnection, path: str) -> object:
-    """A page as JSON; None where the server has no such page."""
+    """Return a page as JSON; None where the server has no such page."""
     try:
         return connection.json(path, limit=MOST_JSON)
     except ServerError as error:
@@ -210,10 +201,10 @@ def _facts(
     scrape: Scrape | None,
     date: datetime | None,
 ) -> ServerFacts:
-    """Every fact of the first place that says it; /metrics goes before /server_info, which may be an older file."""
+    """Return every fact of the first place that says it; /metrics goes before /server_info, which may be an older file."""
     labels = _labels(scrape)
     served = _served(models, scrape)
-    cache, scheduler = (said_at(info, "vllm_config", part) for part in ("cache_config", "scheduler_config"))
+    cache, scheduler = (value_at(info, "vllm_config", part) for part in ("cache_config", "scheduler_config"))
     found: dict[str, Fact] = {}
 
     def take(name: str, *said: tuple[FactValue | None, SaidBy]) -> None:
@@ -223,25 +214,25 @@ def _facts(
         return (read(labels, key), _METRICS), (read(cache, key), _INFO)
 
     server = None if scrape is None else scrape.of.server
-    take("server", (server, _METRICS), (_OWNERS.get(said_text(served, "owned_by")), "/v1/models"))
-    take("version", (said_text(version, "version"), "/version"))
-    take("model_name", (said_text(served, "id"), "/v1/models"), (_only_model(scrape), _METRICS))
-    take("tokenizer", (_tokenizer(said_text(served, "root")), "/v1/models"))
-    take("block_size", *both(said_number, "block_size"))
-    take("num_gpu_blocks", *both(said_number, "num_gpu_blocks"), *both(said_number, "num_gpu_blocks_override"))
-    take("enable_prefix_caching", *both(said_truth, "enable_prefix_caching"))
-    take("hash_algo", *((_ALGORITHMS.get(value), by) for value, by in both(said_text, "prefix_caching_hash_algo")))
-    take("kv_cache_dtype", *((_KV_DTYPES.get(value), by) for value, by in both(said_text, "cache_dtype")))
-    length = said_at(info, "vllm_config", "model_config")
+    take("server", (server, _METRICS), (_OWNERS.get(text_at(served, "owned_by")), "/v1/models"))
+    take("version", (text_at(version, "version"), "/version"))
+    take("model_name", (text_at(served, "id"), "/v1/models"), (_only_model(scrape), _METRICS))
+    take("tokenizer", (_tokenizer(text_at(served, "root")), "/v1/models"))
+    take("block_size", *both(number_at, "block_size"))
+    take("num_gpu_blocks", *both(number_at, "num_gpu_blocks"), *both(number_at, "num_gpu_blocks_override"))
+    take("enable_prefix_caching", *both(truth_at, "enable_prefix_caching"))
+    take("hash_algo", *((_ALGORITHMS.get(value), by) for value, by in both(text_at, "prefix_caching_hash_algo")))
+    take("kv_cache_dtype", *((_KV_DTYPES.get(value), by) for value, by in both(text_at, "cache_dtype")))
+    length = value_at(info, "vllm_config", "model_config")
     take(
         "max_model_len",
-        (said_number(served, "max_model_len"), "/v1/models"),
-        (said_number(length, "max_model_len"), _INFO),
+        (number_at(served, "max_model_len"), "/v1/models"),
+        (number_at(length, "max_model_len"), _INFO),
     )
     for name in ("max_num_batched_tokens", "max_num_seqs"):
-        take(name, (said_number(scheduler, name), _INFO))
-    take("async_scheduling", (said_truth(scheduler, "async_scheduling"), _INFO))
-    take("policy", (said_text(scheduler, "policy"), _INFO))
+        take(name, (number_at(scheduler, name), _INFO))
+    take("async_scheduling", (truth_at(scheduler, "async_scheduling"), _INFO))
+    take("policy", (text_at(scheduler, "policy"), _INFO))
     facts = {**labels, **{key: value for key, value in cache.items() if key not in labels}}
     return ServerFacts(
         facts=found,
@@ -259,7 +250,7 @@ def _labels(scrape: Scrape | None) -> Mapping[str, object]:
 
 
 def _served(models: object, scrape: Scrape | None) -> Mapping[str, object]:
-    """The model itself in the list of /v1/models: not one of its adapters."""
+    """Return the model itself in the list of /v1/models: not one of its adapters."""
     data = models.get("data") if isinstance(models, dict) else None
     rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
     counted = () if scrape is None else scrape.models
@@ -272,7 +263,7 @@ def _only_model(scrape: Scrape | None) -> str | None:
 
 
 def _tokenizer(root: str | None) -> str | None:
-    """The model's path or id, where it can be found from here: a folder that is here, or an id of two parts."""
+    """Return the model's path or id, where it can be found from here: a folder that is here, or an id of two parts."""
     if root is None:
         return None
     with suppress(OSError, ValueError):
@@ -284,3 +275,52 @@ def _tokenizer(root: str | None) -> str | None:
 
 def _text_or_none(value: FactValue | None) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def refused_for(
+    cache: Mapping[str, object], info: object, models: object, exposition: Exposition | None, server: object
+) -> Iterator[str]:
+    """Return why the hits of a server cannot be predicted; nothing where they can be. `server` is its kind, None where nobody says
+    it."""
+    if server not in (None, VLLM):
+        yield f"it is {server}, whose cache does not follow vLLM's rules"
+        return
+    if (window := text_at(cache, "sliding_window") or number_at(cache, "sliding_window")) is not None:
+        yield f"a sliding window of {window} tokens, outside of which blocks are freed"
+    block_size = number_at(cache, "block_size")
+    for key in _UNITS:
+        unit = number_at(cache, key)
+        if unit is not None and block_size is not None and unit != block_size:
+            yield f"`{key}` is {unit} beside blocks of {block_size}, as hybrid models have it"
+            break
+    if truth_at(cache, "is_attention_free") or number_at(cache, "mamba_block_size") is not None:
+        yield "a hybrid model, or one without attention, whose states are cached by other rules"
+    if _adapters(models) or (exposition is not None and exposition.of("vllm:lora_requests_info")):
+        yield "LoRA adapters, each of which has blocks of its own"
+    if value_at(info, "vllm_config", "speculative_config") or (
+        exposition is not None and exposition.starting("vllm:spec_decode")
+    ):
+        yield "speculative decoding, which writes blocks ahead"
+
+
+def _adapters(models: object) -> bool:
+    data = models.get("data") if isinstance(models, Mapping) else None
+    return isinstance(data, list) and any(isinstance(row, Mapping) and row.get("parent") for row in data)
+
+
+def not_followed(cache: Mapping[str, object], info: object, scrape: Scrape | None) -> Iterator[str]:
+    """Yield what the server does in a way that kvtool does not follow."""
+    scheduler = value_at(info, "vllm_config", "scheduler_config")
+    if text_at(scheduler, "policy") not in (None, "fcfs"):
+        yield f"requests are scheduled by {text_at(scheduler, 'policy')}; kvtool takes them in order of arrival"
+    if truth_at(scheduler, "enable_chunked_prefill") is False:
+        yield "prompts are not split into chunks; kvtool splits them where a step is full"
+    for name in ("long_prefill_token_threshold", "max_num_active_seqs"):
+        if (value := number_at(scheduler, name)) is not None:
+            yield f"`{name}` is {value:,}, which kvtool does not follow"
+    if isinstance(watermark := scheduler.get("watermark"), float) and watermark > 0:
+        yield f"a watermark of {watermark:g} of its blocks stays free, which kvtool does not follow"
+    if value_at(info, "vllm_config", "kv_transfer_config") or text_at(cache, "kv_offloading_size") is not None:
+        yield "a second tier holds blocks, too: what it gives is counted apart, and not predicted"
+    if scrape is not None and len(scrape.engines) > 1:
+        yield f"{len(scrape.engines)} engines share the requests, each with a cache of its own; kvtool has one"

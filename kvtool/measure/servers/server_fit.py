@@ -23,8 +23,8 @@ from kvtool.results.documents.bench import Misses
 from kvtool.results.documents.calibrated import Machine
 from kvtool.results.documents.server_bench import FittedLine
 
-_HUBER = 0.1
-_ROUNDS = 30
+_HUBER = 0.1  # of log(seconds), as in bench/calibration.py
+_ROUNDS = 30  # of reweighting
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class TimedPrefill:
 
     @property
     def terms(self) -> tuple[float, float, float]:
-        """What the three constants are multiplied with."""
+        """Return the factors of the three constants."""
         return 1.0, float(self.computed), self.computed * (self.cached + (self.computed + 1) / 2)
 
 
 def fitted_line(points: Sequence[TimedPrefill]) -> FittedLine:
-    """Over all points."""
+    """Fit a line to all points."""
     rows = np.array([np.array(point.terms) / point.seconds for point in points])
     weights = np.ones(len(points))
     found = np.zeros(3)
@@ -60,7 +60,7 @@ def fitted_line(points: Sequence[TimedPrefill]) -> FittedLine:
 
 
 def _at_least_nothing(rows: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The least squares of rows x constants = 1 with no constant below 0: of three, every choice can be tried."""
+    """Return the least squares of rows x constants = 1 with no constant below 0: of three, every choice can be tried."""
     root = np.sqrt(weights)
     best, least = np.zeros(3), np.inf
     for count in (1, 2, 3):
@@ -76,13 +76,13 @@ def _at_least_nothing(rows: npt.NDArray[np.float64], weights: npt.NDArray[np.flo
 
 
 def fitted_seconds(line: FittedLine, point: TimedPrefill) -> float:
-    """What the line says of a prompt."""
+    """Return the seconds of a prompt on the line."""
     one, computed, pairs = point.terms
     return line.a_s * one + line.b_s_per_token * computed + line.c_s_per_token_pair * pairs
 
 
 def line_misses(points: Sequence[TimedPrefill], *, held_out: bool) -> Misses:
-    """How far the line is off, as parts of the measured times: of all points, or of each one with a line over the others."""
+    """Return how far the line is off, as parts of the measured times: of all points, or of each one with a line over the others."""
     whole = fitted_line(points)
     errors = []
     for at, point in enumerate(points):
@@ -94,7 +94,7 @@ def line_misses(points: Sequence[TimedPrefill], *, held_out: bool) -> Misses:
 def server_calibration(
     points: Sequence[TimedPrefill], geometry: Geometry, *, server: str, dtype: str, kv_cache_dtype: str, block_size: int
 ) -> Calibration:
-    """The constants of the latency model with which a model of that geometry takes these times."""
+    """Return the constants of the latency model with which a model of that geometry takes these times."""
     steps = tuple(
         Point(((point.cached, point.computed),), geometry.num_layers, point.seconds, point.held_out) for point in points
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.text.bounded_number import finite_number, whole_number
+from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
+from kvtool.text.files.checkout_links import make_folders
 from kvtool.text.files.compressed import open_bytes, refuse_bomb
 from kvtool.text.files.json_stream import MAX_RECORD, NotJSONError, parse
 from kvtool.text.files.text_files import file_bytes
@@ -23,14 +27,16 @@ WITHOUT_TEXT = "blocks_without_text"
 ENDINGS = ("", ".gz", ".zst")
 _FREE = 512 << 20
 """Bytes that any file may unpack to: requests that begin with one long prompt are packed a hundredfold."""
-_MOST_REQUESTS = 1_000_000
+_MOST_REQUESTS = 1_000_000  # a bound for hostile recordings, as are the next ones
 _MOST_META = 16 << 20
 _LONGEST_TIME = 1e9
+_OPEN_TO_ONE = 0o700  # a recording contains prompts
+META = "meta.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a folder holds; files that it lacks are None."""
+    """Contents of a folder; files that it lacks are None."""
 
     folder: str
     exchanges: list[Exchange]
@@ -41,7 +47,7 @@ class Recording:
 
     @classmethod
     def read(cls, folder: str) -> Recording:
-        """KvtoolError, with the place, for what is no recording."""
+        """Raise KvtoolError, with the place, for what is no recording."""
         if not Path(folder).is_dir():
             raise KvtoolError(f"{folder}: no folder", hint="a recording is a folder, as --record DIR writes it")
         path = recorded_file(folder, REQUESTS)
@@ -57,22 +63,22 @@ class Recording:
         return cls(folder, exchanges, began=_seconds(meta.get("start_unix")), textless=textless)
 
     def file(self, name: str) -> str | None:
-        """The path of a file, compressed or not; None where it was not kept."""
+        """Return the path of a file, compressed or not; None where it was not kept."""
         return recorded_file(self.folder, name)
 
     @property
     def at_once(self) -> int:
-        """How many requests were under way at the same time at most."""
+        """Return how many requests were under way at the same time at most."""
         return most_at_once(self.exchanges)
 
 
 def recorded_file(folder: str, name: str) -> str | None:
-    """The path of a file of a recording, compressed or not; None where there is none."""
+    """Return the path of a file of a recording, compressed or not; None where there is none."""
     return next((str(path) for end in ENDINGS if (path := Path(folder, name + end)).is_file()), None)
 
 
 def most_at_once(exchanges: list[Exchange]) -> int:
-    """How many requests were under way at the same time at most; 1 where nothing says it."""
+    """Return how many requests were under way at the same time at most; 1 where nothing says it."""
     moments: list[tuple[float, int]] = []
     for each in exchanges:
         if each.sent is not None and each.done is not None and each.done > each.sent:
@@ -142,3 +148,45 @@ def _exchange(value: Any, number: int, place: Place) -> Exchange:
 
 def _seconds(value: object) -> float | None:
     return finite_number(value, least=0, most=10 * _LONGEST_TIME)
+
+
+class RecordFolder:
+    """A folder that is made, or empty; KvtoolError for another one, before anything is sent."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        try:
+            if any(make_folders(self.path, mode=_OPEN_TO_ONE).iterdir()):
+                raise KvtoolError(f"--record {path}: the folder is not empty", hint="give a new one")
+        except (OSError, ValueError) as error:  # the latter of a null character
+            raise KvtoolError(f"--record {path}: {getattr(error, 'strerror', None) or error}") from None
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Write a file, compressed where its name ends in .gz."""
+        with AtomicFile(self.path / name, mode=PRIVATE) as file:
+            file.write(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
+
+    def keep_exchanges(self, exchanges: Iterable[Exchange]) -> None:
+        """Write every request with its answer, a line each."""
+        lines = [json.dumps(_fields(each), separators=(",", ":")) for each in exchanges]
+        self.keep(f"{REQUESTS}.gz", "".join(f"{line}\n" for line in lines).encode())
+
+    def keep_meta(self, meta: Mapping[str, object]) -> None:
+        """Write how the run was made."""
+        self.keep(META, (json.dumps(meta, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _fields(each: Exchange) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "n": each.number,
+        "endpoint": each.endpoint,
+        "body": each.body,
+        "sent": each.sent,
+        "first": each.first,
+        "done": each.done,
+        "status": each.status,
+        "session_id": each.session_id,
+        "response": each.response,
+        "trouble": each.trouble,
+    }
+    return {name: value for name, value in fields.items() if value is not None}

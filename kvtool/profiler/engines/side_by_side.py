@@ -17,8 +17,7 @@ from kvtool.profiler.engines.settings import choices_of, flags_of
 from kvtool.profiler.opening import Opened
 from kvtool.results.documents.engine_table import EngineGroupRow, EngineRow, EngineTable
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.arrival_order import in_order_of_arrival
-from kvtool.workload.drive import first_turns, one_at_a_time, side_by_side
+from kvtool.workload.drive import first_turns, in_order_of_arrival, one_at_a_time, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Turn
 

@@ -19,14 +19,12 @@ from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.counted_between import Counted, counted_between
 from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
 from kvtool.measure.servers.metrics.exposition import MOST_BYTES, parse_exposition
-from kvtool.measure.servers.record_folder import RecordFolder
 from kvtool.measure.servers.request_body import SentAs, ToSend, to_send
 from kvtool.measure.servers.sender import Sender
-from kvtool.measure.servers.sending import Sending, Sent, send_all
+from kvtool.measure.servers.sending import Sending, Sent, empty_cache, has_tokens_to_read, send_all, tokens_read
 from kvtool.measure.servers.server_address import ServerAddress
 from kvtool.measure.servers.server_facts import MOST_JSON, UNCOUNTED, ServerFacts, ask_server
-from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, WITHOUT_TEXT
-from kvtool.measure.servers.tokenize_and_reset import empty_cache, has_tokens_to_read, tokens_read
+from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, WITHOUT_TEXT, RecordFolder
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.reconcile.blinded_run import BlindedRun
 from kvtool.profiler.reconcile.event_trace import EventTrace

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kvtool.accounting.log_clock import moment_of
 from kvtool.measure.servers.exchange import Exchange
-from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
+from kvtool.measure.servers.kv_events.event_batches import read_event_file
 from kvtool.measure.servers.metrics.counted_between import Counted, counted_between
 from kvtool.measure.servers.metrics.counters import scrape_of
 from kvtool.measure.servers.metrics.exposition import read_exposition

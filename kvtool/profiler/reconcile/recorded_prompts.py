@@ -12,11 +12,11 @@ from kvtool.measure.servers.exchange import Exchange
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.reconcile.twin import Ask
 from kvtool.text.tokens.tokenizer import Tokenizers
-from kvtool.workload.engine_requests import engine_requests
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions
 from kvtool.workload.memory import MemorySource
 from kvtool.workload.render import Renderer
+from kvtool.workload.request_fields import engine_requests
 
 
 @dataclass(slots=True)

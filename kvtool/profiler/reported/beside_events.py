@@ -13,10 +13,9 @@ from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.errors import KvtoolError
-from kvtool.measure.servers.kv_events.event_batches import EventBatch, StoredBlocks
+from kvtool.measure.servers.kv_events.event_batches import EventBatch, StoredBlocks, read_event_file
 from kvtool.measure.servers.kv_events.event_reuse import AskedPrompt, EventReuse, reuse_from_events
 from kvtool.measure.servers.kv_events.event_sums import EventCounter, EventSums
-from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
 from kvtool.results.documents.watched import LosingSession
 from kvtool.results.event_reads import EventRead, EventReads
 from kvtool.text.terminal.numbers import plural

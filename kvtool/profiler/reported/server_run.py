@@ -40,8 +40,8 @@ def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
     for flag, value in (("--provider", options.caching.provider), ("--replicas", options.caching.replicas)):
         if value is not None:
             raise KvtoolError(f"{flag} is another cache than that of --server", hint="leave one of them out")
+    from kvtool.measure.engine_extra import need_live
     from kvtool.measure.servers.http_exchange import ServerConnection
-    from kvtool.measure.servers.live_extra import need_live
     from kvtool.measure.servers.server_address import server_address
     from kvtool.measure.servers.server_facts import ask_server
 

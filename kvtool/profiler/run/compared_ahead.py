@@ -8,7 +8,7 @@ import numpy as np
 
 from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ComparedThere, ToldComparison
 from kvtool.accounting.ledger.ledger import Ledger
-from kvtool.workload.prepared import Prepared, PreparedTurn
+from kvtool.workload.jobs import Prepared, PreparedTurn
 from kvtool.workload.turn import Turn
 
 

@@ -28,8 +28,7 @@ from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.run.source_readers import read_by_two, read_divided, read_plainly
 from kvtool.results.choices import By
-from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:

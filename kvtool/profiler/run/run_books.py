@@ -20,8 +20,7 @@ from kvtool.engine.step import Runner
 from kvtool.results.report import RequestRead, RequestRow
 from kvtool.results.run_times import Decode
 from kvtool.workload.jobs import Job
-from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.choices import By
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
-from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.kept_trace import KeptTrace
+from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NoReturn
+
+from kvtool.errors import KvtoolError
 
 _BUFFER = 1 << 18
 """Bytes that are written and read at a time."""
@@ -18,22 +22,33 @@ _PIPE = 1 << 20
 """Bytes that wait in the pipe: the child gets so far ahead of its parent, and no further."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _QUIET = "TOKENIZERS_PARALLELISM"
-
 Work = Callable[[BinaryIO], None]
 
 
+def sendable(error: Exception) -> Exception:
+    """Return an error as another process can raise it; with where it came from, if that is a bug."""
+    if not isinstance(error, KvtoolError):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+    except Exception as other:  # whatever it is that keeps it from travelling
+        return RuntimeError(f"{type(error).__name__}: {error} ({other})")
+    return error
+
+
 def can_fork() -> bool:
-    """Whether a copy of this process would work: it has one thread only, and none of the libraries that make others."""
+    """Return whether a copy of this process would work: it has one thread only, and none of the libraries that make others."""
     return sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules
 
 
 def cores() -> int:
-    """Of those of the machine, how many this process may use."""
+    """Return how many of the machine's cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def second_process(jobs: int | None, *, pays: bool) -> bool:
-    """Whether there is to be one: as `jobs` says or, where it says nothing, if it pays; never where a copy would not work."""
+    """Return whether there is to be one: as `jobs` says or, where it says nothing, if it pays; never where a copy would not
+    work."""
     return can_fork() and (pays and cores() > 1 if jobs is None else jobs > 1)
 
 
@@ -45,7 +60,7 @@ class Child:
         read, write = os.pipe()
         self.stream = os.fdopen(read, "rb", _BUFFER)
         try:
-            with signals_held() as before, tokenizers_told():
+            with hold_signals() as before, quiet_tokenizers():
                 self._process: int | None = _fork()
                 if not self._process:
                     self.stream.close()  # so that writing fails when the parent is gone
@@ -64,7 +79,7 @@ class Child:
             self.wait()
 
     def wait(self) -> int:
-        """The exit code of one that has closed its side of the pipe; a negative one where a signal has ended it."""
+        """Return the exit code of one that has closed its side of the pipe; a negative one where a signal has ended it."""
         assert self._process is not None
         process, self._process = self._process, None
         self.stream.close()
@@ -79,7 +94,7 @@ def _fork() -> int:
 
 
 def _live(work: Work, write: int, before: set[signal.Signals | int]) -> NoReturn:
-    """The child's life. Nothing of the parent's is cleaned up at its end: neither temporary files nor the terminal."""
+    """Return the child's life. Nothing of the parent's is cleaned up at its end: neither temporary files nor the terminal."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the parent, too, which ends this one
@@ -98,8 +113,8 @@ def _live(work: Work, write: int, before: set[signal.Signals | int]) -> NoReturn
 
 
 @contextmanager
-def signals_held() -> Iterator[set[signal.Signals | int]]:
-    """No signal of those that end a program is handled meanwhile; gives the mask from before."""
+def hold_signals() -> Iterator[set[signal.Signals | int]]:
+    """Hold the signals that end a program; yields the mask from before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield before
@@ -108,8 +123,8 @@ def signals_held() -> Iterator[set[signal.Signals | int]]:
 
 
 @contextmanager
-def tokenizers_told() -> Iterator[None]:
-    """The library `tokenizers` uses no threads in a copy of the process; it says so on the terminal, unless it is told to."""
+def quiet_tokenizers() -> Iterator[None]:
+    """Keep the library `tokenizers` quiet: it uses no threads in a copy of the process, and reports that on the terminal."""
     before = os.environ.get(_QUIET)
     os.environ[_QUIET] = "false"
     try:

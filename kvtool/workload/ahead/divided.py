@@ -16,14 +16,13 @@ import numpy as np
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.ahead.child import Child, second_process
 from kvtool.workload.drive import rewritten
-from kvtool.workload.jobs import JobMaker
+from kvtool.workload.jobs import JobMaker, Prepared, TokensTurn
 from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.prepared import Prepared, TokensTurn
 from kvtool.workload.turn import Conversation, Recorded, Turn
 
 WORTH_IT = 1_000
 """Requests from which on a second process pays: it takes some hundredths of a second to begin, and each of them ten thousandths."""
-_ACCOUNTED = 0.25
+_ACCOUNTED = 0.25  # cost of accounting for a request, where making its tokens takes 1
 _WHOLE = 3.0
 """What it takes to account for a request, and to make it whole and find what it lost, where making its tokens takes 1."""
 _SIZES = Struct("<ii")
@@ -35,16 +34,16 @@ _beside_text = attrgetter(*(field.name for field in fields(Turn) if field.name n
 
 
 class Memo(Protocol):
-    """What changes remember of texts from one run to the next, so that a process can tell another one what it has learned."""
+    """Facts on texts that changes remember from one run to the next, so that a process can tell another one what it has learned."""
 
     def __len__(self) -> int: ...
 
     def since(self, count: int) -> list[tuple[int, Any]]:
-        """What was learned after so many."""
+        """Return the facts learned after so many."""
         ...
 
     def learn(self, found: list[tuple[int, Any]]) -> None:
-        """What the memo of another process has learned."""
+        """Add the facts that the memo of another process has learned."""
         ...
 
 
@@ -64,7 +63,8 @@ class Changes(Protocol):
 def divided(
     kept: KeptRequests, changes: Changes, maker: JobMaker, *, jobs: int | None, whole: Sequence[bool]
 ) -> Iterator[Iterator[Conversation]]:
-    """The kept requests, changed; where `jobs` allows it or it pays (None), some of them as `TokensTurn` from another process.
+    """Yield the kept requests, changed; where `jobs` allows it or it pays (None), some of them as `TokensTurn` from another
+    process.
 
     All come in their order, and what `maker` makes of them is the same. `whole` says of each whether it is likely to be needed with
     its texts: those are made here.
@@ -87,7 +87,7 @@ def divided(
 
 
 def _away(whole: Sequence[bool]) -> list[bool]:
-    """Which of the requests are made by the other process, so that both have as much to do; evenly spread."""
+    """Return which requests the other process makes, so that both have as much to do; evenly spread."""
     count, here = len(whole), sum(whole)
     share = (count * (1 + _ACCOUNTED) - here + here * _WHOLE) / 2 / max(count - here, 1)
     chosen: list[bool] = []
@@ -116,7 +116,7 @@ class _Division:
         self._child.close()
 
     def conversations(self) -> Iterator[Conversation]:
-        """Each request by itself."""
+        """Yield each request by itself."""
         for turn, away in zip(self._turns, self._away, strict=True):
             made = self._made_there(turn) if away and not self._gone else None
             yield Recorded(iter((self._changes(turn) if made is None else made,)))
@@ -124,13 +124,13 @@ class _Division:
             self._learn(self._child.stream.read())
 
     def _learn(self, said: bytes) -> None:
-        """What the child's memos have that ours have not; it may have been ended in between."""
+        """Add what the child's memos have and ours have not; it may have been ended in between."""
         with suppress(EOFError, pickle.UnpicklingError):
             for memo, found in zip(self._changes.memos, pickle.loads(said), strict=True):  # noqa: S301 - our copy wrote it
                 memo.learn(found)
 
     def _made_there(self, turn: Turn) -> TokensTurn | None:
-        """A request as the child made it; None: it is to be made here."""
+        """Return a request as the child made it; None: it is to be made here."""
         try:
             if self._exactly(1) != _MADE:
                 return None
@@ -158,7 +158,8 @@ class _Division:
         stream.write(pickle.dumps([memo.since(count) for memo, count in memos]))
 
     def _made_here(self, turn: Turn) -> bytes:
-        """The tokens of a request and of its answer; `_NOT_MADE` where more of it has changed, or something is wrong with it."""
+        """Return the tokens of a request and of its answer; `_NOT_MADE` where more of it has changed, or something is wrong with
+        it."""
         try:
             changed = self._changes(turn)
             if _beside_text(changed) != _beside_text(turn):

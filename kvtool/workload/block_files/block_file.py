@@ -32,7 +32,7 @@ _IDS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
-    """What a block trace says of itself: `source` is a fingerprint of the log and of all that decides what is made of it."""
+    """Facts on a block trace: `source` is a fingerprint of the log and of all that decides what is made of it."""
 
     schema: str
     kvtool: str
@@ -50,7 +50,7 @@ class NotWrittenError(KvtoolError):
 
 
 def need_parquet() -> Any:
-    """pyarrow; NotAvailableError with the command that installs it."""
+    """Return pyarrow; raise NotAvailableError with the command that installs it."""
     try:
         return import_module("pyarrow")
     except ImportError:
@@ -63,7 +63,7 @@ class BlockWriter:
     """Writes the rows of one trace; the file is there, whole, when it is closed, and until then only a hidden `.part`."""
 
     def __init__(self, path: str | Path) -> None:
-        """KvtoolError where it cannot be written, or pyarrow is missing."""
+        """Raise KvtoolError where it cannot be written, or pyarrow is missing."""
         self._arrow = need_parquet()
         self._schema = block_schema(self._arrow)
         try:
@@ -116,7 +116,7 @@ class BlockWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Without `close` nothing is left."""
+        """Remove the file where it was not closed."""
         self._sink.gone = True
         with contextlib.suppress(Exception):  # what is left in it has nowhere to go
             self._writer.close()
@@ -124,7 +124,7 @@ class BlockWriter:
 
 
 class _Sink(io.RawIOBase):
-    """What pyarrow writes to; nothing arrives any more once it is `gone`."""
+    """The file that pyarrow writes to; once it is `gone`, nothing is written any more."""
 
     def __init__(self, file: AtomicFile) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class _Sink(io.RawIOBase):
 
 
 def block_schema(arrow: Any) -> Any:
-    """The columns, as pyarrow has them."""
+    """Return the columns, as pyarrow has them."""
     ids = arrow.list_(arrow.int64())
     types: Mapping[str, Any] = {
         "arrival": arrow.float64(),
@@ -170,8 +170,8 @@ def block_schema(arrow: Any) -> Any:
 
 
 def block_facts(metadata: Mapping[bytes, bytes] | None, path: str) -> BlockFacts | None:
-    """What the metadata of a Parquet file says of it as a block trace; None where it is none. KvtoolError for one that this kvtool
-    cannot read."""
+    """Return the facts on a block trace from the metadata of a Parquet file; None where it is none. KvtoolError for one that this
+    kvtool cannot read."""
     told = (metadata or {}).get(_KEY)
     if told is None:
         return None
@@ -195,7 +195,7 @@ class WrittenTrace:
 
 
 def written_trace(path: str | Path) -> WrittenTrace | None:
-    """What stands in a file; None where it is no block trace of this version, or not whole."""
+    """Return the facts on a file; None where it is no block trace of this version, or not whole."""
     arrow = need_parquet()
     try:
         with Path(path).open("rb") as file:  # pyarrow takes only names that are UTF-8

@@ -39,7 +39,7 @@ class BlockRow(NamedTuple):
 
 
 def short_id(text: str | bytes) -> int:
-    """64 bits of a hash, as a signed number."""
+    """Return 64 bits of a hash, as a signed number."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     return _signed(xxhash.xxh3_64_intdigest(data))
 
@@ -49,7 +49,7 @@ def _signed(number: int) -> int:
 
 
 def made_row(job: Job, turn: Turn, index: int, block_size: int, identity: str | None, *, weak: bool) -> BlockRow:
-    """The row of a request of tokens.
+    """Return the row of a request of tokens.
 
     Of n different blocks, two have one id with a probability of about n² / 2^65: for 10^8 of them 0.03 %, for 10^9 3 %.
     """
@@ -68,7 +68,7 @@ def made_row(job: Job, turn: Turn, index: int, block_size: int, identity: str | 
 
 
 def named_row(turn: Turn, index: int, identity: str | None, *, weak: bool) -> BlockRow:
-    """The row of a request of a trace that names its blocks itself; a longer name is shortened to 64 bits."""
+    """Return the row of a request of a trace that names its blocks itself; a longer name is shortened to 64 bits."""
     prompt = turn.hashed
     assert prompt is not None
     ids = [_short_name(each) for each in prompt.hash_ids]
@@ -77,7 +77,7 @@ def named_row(turn: Turn, index: int, identity: str | None, *, weak: bool) -> Bl
 
 
 def refused_row(turn: Turn, index: int) -> BlockRow:
-    """The row of a request that its server did not take."""
+    """Return the row of a request that its server did not take."""
     return _row(turn, index, None, 0, None, [], [], weak=False)
 
 

@@ -21,17 +21,18 @@ _STEPS = re.compile(r"[.\[\]]+\d*")
 
 @cache
 def field_names() -> frozenset[str]:
-    """The words in the code that reads logs: what it does not name is a field of no format. Nothing is imported for it."""
+    """Return the words in the code that reads logs: what it does not name is a field of no format. Nothing is imported for it."""
     return frozenset(_NAME.findall("\n".join(_constants(_READERS))))
 
 
 def is_field_name(path: str) -> bool:
-    """Whether each step of a path is the name of a field."""
+    """Return whether each step of a path is the name of a field."""
     return all(step in field_names() for step in _STEPS.split(path) if step)
 
 
 def fields_shown(what: str, paths: Collection[str], most: int) -> str:
-    """A clause for a message: which known fields there are, and how many others. `what` is what one is called: key, column."""
+    """Return a clause for a message: which known fields there are, and how many others. `what` is what one is called: key,
+    column."""
     known = [path for path in paths if is_field_name(path)][:most]
     if not known:
         return f"no format knows its {plural(len(paths), what)}"

@@ -1,32 +1,92 @@
-"""What one pass over logs sees beside their requests, and what of it is told."""
+"""Findings of one pass over logs beside their requests, and the notes on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import NO_CALL, StoredContent
-from kvtool.workload.logs.files.merged_by_arrival import ArrivalCounts
-from kvtool.workload.logs.records.record_readings import LeftOut, in_plural
+from kvtool.workload.logs.records.record_format import LeftOut, in_plural
 from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, not_followed
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
-    from kvtool.workload.logs.groups.grouping import Division
-    from kvtool.workload.logs.groups.tenant_field import TenantField
+    from kvtool.workload.logs.groups.grouping import Division, TenantField
     from kvtool.workload.logs.survey import Order
 
 _MOST_ERRORS = 5
 """Files that are named in the head of a report."""
 
 
+class Arriving(Protocol):
+    """An item to merge: seconds on the clock of the logs, None where the record does not say."""
+
+    @property
+    def arrival(self) -> float | None: ...
+
+
+T = TypeVar("T", bound=Arriving)
+
+
+@dataclass(slots=True)
+class ArrivalCounts:
+    """Counts of records that a merge could not put in order: those that are earlier than the one before them in their log, and
+    those without a time."""
+
+    late: int = 0
+    untimed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLog(Generic[T]):
+    """A log whose first record arrived at `first`; `records` begins to read it. An error stands for a record that is skipped."""
+
+    first: float
+    records: Callable[[], Iterator[T | KvtoolError]]
+
+
+def by_arrival(logs: Sequence[TimedLog[T]], counts: ArrivalCounts) -> Iterator[T | KvtoolError]:
+    """Yield the records of all logs. A log is opened when the time of its first record has come and closed behind its last one.
+
+    The order within a log is never changed: a record that is earlier than the one before it, or says no time, comes right after
+    that. Of records of one time those of an earlier log of the list come first.
+    """
+    coming = sorted(range(len(logs)), key=lambda number: (logs[number].first, number), reverse=True)
+    heads: list[tuple[float, int, T, Iterator[T | KvtoolError]]] = []
+
+    def advance(number: int, last: float, records: Iterator[T | KvtoolError]) -> Iterator[KvtoolError]:
+        """Put the next record of a log among the heads; what is skipped on the way is given out."""
+        for record in records:
+            if isinstance(record, KvtoolError):
+                yield record
+                continue
+            arrival = record.arrival
+            if arrival is None:
+                counts.untimed += 1
+                arrival = last
+            elif arrival < last:
+                counts.late += 1
+            heapq.heappush(heads, (arrival, number, record, records))
+            return
+
+    while coming or heads:
+        while coming and (not heads or logs[coming[-1]].first <= heads[0][0]):
+            number = coming.pop()
+            yield from advance(number, logs[number].first, logs[number].records())
+        if heads:
+            arrival, number, record, records = heapq.heappop(heads)
+            yield record
+            yield from advance(number, arrival, records)
+
+
 @dataclass(frozen=True, slots=True)
 class LogOutcome:
-    """What is to be told of a pass: how it went through its files and made groups, and by path, why a file could not be read to its
-    end, where that did not end the run."""
+    """Notes on a pass: how it went through its files and made groups, and by path, why a file could not be read to its end, where
+    that did not end the run."""
 
     notes: Sequence[str]
     failed: Mapping[str, KvtoolError]
@@ -51,7 +111,7 @@ class LogProgress:
 
 @dataclass(slots=True)
 class LeftOuts:
-    """What records held beside requests, by kind: how many, and where the first one stands."""
+    """Contents of records beside requests, by kind: how many, and the place of the first."""
 
     counts: dict[str, int] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
@@ -64,7 +124,7 @@ class LeftOuts:
     heard: int = 0
 
     def add(self, item: LeftOut, place: Place) -> None:
-        """One more of them."""
+        """Count one more."""
         if item.told is not None and self.hear is not None:
             self.heard += 1
             self.hear(item.told)
@@ -75,23 +135,23 @@ class LeftOuts:
         self.stored += [] if item.stored is None else [item.stored]
 
     def notes(self) -> list[str]:
-        """`left out: 4 retriever spans, 1 failed`, the most first."""
+        """Return `left out: 4 retriever spans, 1 failed`, the most first."""
         most = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return [f"left out: {', '.join(counted(kind, count) for kind, count in most)}"] if most else []
 
 
 def counted(kind: str, count: int) -> str:
-    """A number with its noun (`2 calls without a prompt`), or participle."""
+    """Return a number with its noun (`2 calls without a prompt`), or participle."""
     return f"{count:,} {kind if count == 1 else in_plural(kind)}"
 
 
 def repeated_notes(count: int) -> list[str]:
-    """Of calls that are not counted again."""
+    """Return the note on calls that are not counted again."""
     return [f"{plural(count, 'call')} logged more than once, counted once"] if count else []
 
 
 @dataclass(slots=True)
-class PromptsTold:
+class PromptCounts:
     """How many prompts the log does not hold in whole, and which of their parts are no text."""
 
     requests: int = 0
@@ -100,11 +160,13 @@ class PromptsTold:
     incomplete: dict[str, int] = field(default_factory=dict)
     not_followed: dict[str, int] = field(default_factory=dict)
     """Requests by the field that they set and that nothing follows."""
+    unread: dict[str, int] = field(default_factory=dict)
+    """Requests by the key that looks like their answer and that no reader knows."""
     shared: int = 0
     """Requests whose server reported the cached tokens of one request for several."""
 
     def add(self, turn: Turn) -> None:
-        """One more request."""
+        """Count one more request."""
         self.requests += 1
         call = turn.call
         if turn.fields:
@@ -120,9 +182,11 @@ class PromptsTold:
                 self.parts[kind] = self.parts.get(kind, 0) + count
         if call.incomplete is not None:
             self.incomplete[call.incomplete] = self.incomplete.get(call.incomplete, 0) + 1
+        if call.unread is not None:
+            self.unread[call.unread] = self.unread.get(call.unread, 0) + 1
 
     def notes(self) -> list[str]:
-        """What of it there is to tell."""
+        """Return the notes."""
         told = []
         if self.with_parts:
             kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.parts.items()))
@@ -144,8 +208,15 @@ class PromptsTold:
             )
         return told
 
+    def unread_notes(self) -> list[str]:
+        """Return a note on the keys that look like answers and were left unread."""
+        if not self.unread:
+            return []
+        keys = ", ".join(f"{name} of {plural(count, 'request')}" for name, count in sorted(self.unread.items()))
+        return [f"left unread, but looks like the answer: {keys}; read it with output=KEY in --map"]
+
     def not_followed_notes(self) -> list[str]:
-        """Fields of requests that change what a server does and not what is predicted."""
+        """Return notes on fields of requests that change what a server does and not what is predicted."""
         return [
             f"`{name}` of {plural(count, 'request')} is not followed: {REQUEST_FIELDS[name].does}"
             for name, count in sorted(self.not_followed.items())
@@ -154,11 +225,11 @@ class PromptsTold:
 
 @dataclass(slots=True)
 class PassState:
-    """What one pass has seen so far."""
+    """State of one pass."""
 
     division: Division
     left_out: LeftOuts = field(default_factory=LeftOuts)
-    prompts: PromptsTold = field(default_factory=PromptsTold)
+    prompts: PromptCounts = field(default_factory=PromptCounts)
     records: int = 0
     repeated: int = 0
     """Calls that were read before, and are not counted again."""
@@ -172,7 +243,7 @@ class PassState:
     """Whose requests they are, where a field was named that says so."""
 
     def outcome(self, order: str | None) -> LogOutcome:
-        """What is to be told of it; `order` says how it goes through several files."""
+        """Return the outcome of the pass; `order` says how it goes through several files."""
         arrivals = self.arrivals
         told = [] if order is None else [order]
         if arrivals.late:
@@ -184,7 +255,12 @@ class PassState:
         told += times
         if self.doubles:
             told.append(f"{plural(self.doubles, 'request')} with an id that another file has, too: named FILE:ID")
-        told += [*self.left_out.notes(), *repeated_notes(self.repeated), *self.prompts.notes()]
+        told += [
+            *self.left_out.notes(),
+            *repeated_notes(self.repeated),
+            *self.prompts.notes(),
+            *self.prompts.unread_notes(),
+        ]
         told += [] if self.tenants is None else self.tenants.notes()
         errors = list(self.failed.values())
         told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
@@ -194,7 +270,7 @@ class PassState:
         return LogOutcome([*told, *groups], dict(self.failed), tuple(self.left_out.stored), groups, times)
 
     def _sorted(self) -> list[str]:
-        """Where files go back in time; of very many, of the first ones."""
+        """Return notes on files that go back in time; of many, only the first ones."""
         files = list(self.sorted.items())
         told = [
             f"{path}:{order.line}: time goes back; put in order: {plural(order.late, 'request')} earlier than one before"

@@ -20,21 +20,27 @@ from kvtool.text.message import Message
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.engine_requests import as_vllm_reads, engine_requests
-from kvtool.workload.logs.files.merged_by_arrival import TimedLog, by_arrival
 from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
 from kvtool.workload.logs.files.spool import Spool, reads_once
 from kvtool.workload.logs.groups.session_names import session_names
-from kvtool.workload.logs.log_pass import LeftOuts, LogOutcome, LogProgress, PassState, PromptsTold
+from kvtool.workload.logs.log_pass import (
+    LeftOuts,
+    LogOutcome,
+    LogProgress,
+    PassState,
+    PromptCounts,
+    TimedLog,
+    by_arrival,
+)
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
 from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
+from kvtool.workload.request_fields import as_vllm_reads, engine_requests
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.files.input_files import InputFiles
     from kvtool.workload.logs.files.log_file import LogEntry, LogFile
-    from kvtool.workload.logs.groups.grouping import Grouping
-    from kvtool.workload.logs.groups.tenant_field import TenantField
+    from kvtool.workload.logs.groups.grouping import Grouping, TenantField
     from kvtool.workload.logs.source_survey import SourceSurvey
 
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
@@ -62,7 +68,7 @@ class LogOptions:
 
 @dataclass(frozen=True)
 class Apart:
-    """What tells the records of a source's files from those of others: `names` by path, what a file is called in short, and the
+    """Names that tell the records of a source's files from those of others: `names` by path, the short name of each file, and the
     number from which its records are counted."""
 
     names: Mapping[str, str]
@@ -87,17 +93,18 @@ class LogSource:
         keep_going: bool = False,
         apart: Apart | None = None,
     ) -> None:
-        """`group` names the group of a file, which `grouping` divides further, or otherwise (None: by file); `keep_going`: a file
-        that cannot be read does not hide the others; `apart`: there are more files, which are read by others."""
+        """Take the files. `group` names the group of a file, which `grouping` divides further, or otherwise (None: by file);
+        `keep_going`: a file that cannot be read does not hide the others; `apart`: there are more files, which are read by
+        others."""
         from kvtool.workload.logs.files.input_files import InputFiles
         from kvtool.workload.logs.groups.grouping import BY_FILE
-        from kvtool.workload.logs.records.known_formats import format_named
+        from kvtool.workload.logs.records.mapped_records import asked_format
 
         if options.trace_block_size < 1:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
             raise KvtoolError(f"the number of requests must be at least 1, not {options.limit}")
-        self._format = format_named(options.format) if options.format not in (None, TEXT_FORMAT) else None
+        self._format = asked_format(options.format)
         self.files = files if isinstance(files, InputFiles) else InputFiles(tuple(files))
         self._paths = self.files.paths
         self.options = options
@@ -134,11 +141,12 @@ class LogSource:
         self._grouping, self._outcome = grouping, None
 
     def conversations(self) -> Iterator[Conversation]:
-        """One conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at all."""
+        """Return one conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at
+        all."""
         return (conversation for _, conversation in self.calls())
 
     def calls(self) -> Iterator[tuple[LogEntry, Conversation]]:
-        """The same, each with what it was made of."""
+        """Yield the same, each with what it was made of."""
         state = self._begin()
         ids: dict[int, str] = {}
         sessions: dict[str, int] = {}  # how many turns each has had
@@ -185,16 +193,17 @@ class LogSource:
             raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
 
     def _as_served(self, turns: Iterator[Turn]) -> Iterator[Turn]:
-        """What the server makes of calls that are not said to depend on its answers."""
+        """Return the engine's requests for calls that do not depend on its answers."""
         turns = as_vllm_reads(turns) if self.by_vllm else turns
         return engine_requests(turns) if self.each_answer else turns
 
     def entries(self) -> Iterator[LogEntry | KvtoolError]:
-        """The records in the order of the source, each with its place and its JSON value; the error of each one that is skipped."""
+        """Yield the records in the order of the source, each with its place and its JSON value; the error of each one that is
+        skipped."""
         yield from self._in_order(self._begin(), values=True)
 
     def _begin(self) -> PassState:
-        """Another pass."""
+        """Begin another pass."""
         self.skipped = self._read_before = 0
         self.formats = {}
         self._new_formats = {}
@@ -206,43 +215,43 @@ class LogSource:
     def _tenants(self) -> TenantField | None:
         if self.options.tenant is None:
             return None
-        from kvtool.workload.logs.groups.tenant_field import TenantField
+        from kvtool.workload.logs.groups.grouping import TenantField
 
         return TenantField(self.options.tenant)
 
     @property
     def epoch(self) -> float:
-        """What arrivals count from, in seconds on the clock of the logs."""
+        """Return the time that arrivals count from, in seconds on the clock of the logs."""
         return self._epoch or 0.0
 
     @property
     def format_names(self) -> list[str]:
-        """What its logs turned out to be, each format once; nothing of files that are prompts."""
+        """Return the formats of its logs, each once; none of files that are prompts."""
         found = dict.fromkeys(name for names in self.formats.values() for name in names.split(", "))
         return [name for name in found if name not in (TEXT_FORMAT, MEMORY_FORMAT)]
 
     @property
     def left_out(self) -> LeftOuts:
-        """What the last pass, or this one so far, found beside requests."""
+        """Return what the last pass, or this one so far, found beside requests."""
         return self._now.left_out
 
     @property
-    def prompts(self) -> PromptsTold:
-        """What the log does not hold of the prompts of this pass."""
+    def prompts(self) -> PromptCounts:
+        """Return what the log does not contain of the prompts of this pass."""
         return self._now.prompts
 
     @property
     def records(self) -> int:
-        """Of this pass so far, those that could be read or not."""
+        """Return the number of records of this pass so far, with those that cannot be read."""
         return self._now.records
 
     @property
     def repeated(self) -> int:
-        """Calls of this pass that were logged before."""
+        """Return the number of calls of this pass that were logged before."""
         return self._now.repeated
 
     def share_read(self) -> float | None:
-        """How much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
+        """Return how much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
         if self._followed is not None:
             return self._followed.share
         total = self.bytes_to_read()
@@ -252,7 +261,7 @@ class LogSource:
         return min(taken / total, 1.0) if total else None
 
     def bytes_to_read(self) -> int | None:
-        """Of its files on the disk; None where that cannot be told: what is piped in has not been read yet."""
+        """Return the bytes of its files on the disk; None where they are not known: a pipe was not read yet."""
         if self._size is None:
             try:
                 found = [Path(self._spool.read_from(path)).stat() for path in self._paths]
@@ -263,7 +272,7 @@ class LogSource:
         return self._size
 
     def progress(self, *, at_end: bool = False) -> LogProgress:
-        """How far this pass has come; `at_end` with all that is to be told of it."""
+        """Return how far this pass has come; `at_end` with all that is to be told of it."""
         formats, self._new_formats = self._new_formats, {}
         return LogProgress(self.share_read(), self.skipped, formats, self.outcome if at_end else None)
 
@@ -279,11 +288,11 @@ class LogSource:
 
     @property
     def merged(self) -> bool:
-        """Whether its files are one stream in the order of arrival."""
+        """Return whether its files are one stream in the order of arrival."""
         return len(self._paths) > 1 and None not in self._first_arrivals()
 
     def check_clock(self) -> None:
-        """KvtoolError where some files have dates and others count from their start: nobody knows what came before what."""
+        """Raise KvtoolError where some files have dates and others count from their start: nobody knows what came before what."""
         if not self.merged:
             return
         clocks: dict[bool, Place] = {}
@@ -299,11 +308,11 @@ class LogSource:
 
     @property
     def outcome(self) -> LogOutcome:
-        """What is to be told of the last pass that came to its end; where none did, of this one so far."""
+        """Return the outcome of the last pass that ended; where none did, of this one so far."""
         return self._outcome or self._now.outcome(self._order())
 
     def _order(self) -> str | None:
-        """How it goes through several files."""
+        """Return how it goes through several files."""
         if len(self._paths) < 2:
             return None
         files = plural(len(self._paths), "file")
@@ -349,7 +358,7 @@ class LogSource:
     def _file_entries(
         self, number: int, ordinals: Iterator[int], state: PassState, *, values: bool
     ) -> Iterator[LogEntry | KvtoolError]:
-        """The records of a file; an error ends it, and is kept or raised."""
+        """Yield the records of a file; an error ends it, and is kept or raised."""
         from kvtool.workload.logs.files.log_file import LogEntry
 
         path = self._paths[number]
@@ -368,7 +377,7 @@ class LogSource:
             if order is not None and order.order.late:
                 state.sorted[path] = order.order
             try:
-                yield from log.entries(_Told(self._found, state), order)
+                yield from log.entries(_PassListener(self._found, state), order)
             finally:
                 self._open.discard(log)
                 state.records += log.records
@@ -406,7 +415,7 @@ class LogSource:
         )
 
     def _surveyed(self) -> SourceSurvey:
-        """What all of it looks like; problems are for the pass itself to tell, and such files hold up nobody."""
+        """Return the survey of all files; the pass itself reports problems."""
         from kvtool.workload.logs.source_survey import SourceSurvey
 
         if self._survey is None:
@@ -420,12 +429,12 @@ class LogSource:
         return self._survey
 
     def _first_arrivals(self) -> Sequence[float | None]:
-        """By file, the time of its first good record."""
+        """Return by file the time of its first good record."""
         return self._surveyed().firsts
 
     @staticmethod
     def _is_double(entry: LogEntry, ids: dict[int, str], state: PassState) -> bool:
-        """Whether a record of another file had this id."""
+        """Return whether a record of another file had this id."""
         key = int.from_bytes(blake2b(entry.first.id.encode(errors="replace"), digest_size=8).digest())
         if len(ids) >= _MOST_IDS and key not in ids:
             return False
@@ -440,7 +449,7 @@ class LogSource:
         return name.endswith(PLAIN_SUFFIXES) and not self._is_log(path)
 
     def _is_log(self, path: str) -> bool:
-        """Whether a file that is a prompt by its name is a log by what is in it."""
+        """Return whether a file that is a prompt by its name is a log by what is in it."""
         if path not in self._text_logs:
             from kvtool.workload.logs.files.file_kinds import kind_of
 
@@ -460,11 +469,11 @@ class Growing:
         self._history: list[Message] = []
 
     def rest(self) -> list[Turn]:
-        """The turns that have not been asked for, each with what its user says."""
+        """Return the turns that have not been asked for, each with what its user says."""
         return list(self._turns)
 
     def next_turn(self, previous: Output | None) -> Turn | None:
-        """The next turn, after `previous` has been added as the answer to the last one."""
+        """Return the next turn, after `previous` has been added as the answer to the last one."""
         turn = next(self._turns, None)
         if turn is None:
             return None
@@ -477,7 +486,7 @@ class Growing:
 
 
 def default_group(path: str) -> str:
-    """The name of the file without the suffixes that say what is in it."""
+    """Return the name of the file without the suffixes that say what is in it."""
     if path == STDIN:
         return "stdin"
     name = Path(path).name
@@ -487,7 +496,7 @@ def default_group(path: str) -> str:
 
 
 def locate(origin: Origin, offset: int) -> tuple[int, int]:
-    """Line and column in the file of character `offset` of the origin's text, however it is escaped there.
+    """Return line and column in the file of character `offset` of the origin's text, however it is escaped there.
 
     Reads the file again. Where it is gone or changed (or was a pipe), the answer is the place of the record.
     """
@@ -510,10 +519,10 @@ def locate(origin: Origin, offset: int) -> tuple[int, int]:
 
 
 def _placed(
-    entry: LogEntry, count: int, base: int, epoch: float | None, group: str, own: str | None, told: PromptsTold
+    entry: LogEntry, count: int, base: int, epoch: float | None, group: str, own: str | None, told: PromptCounts
 ) -> Iterator[Turn]:
-    """The turns with their group, their places in the session and their times from the start of the source; `own` is the file of
-    those whose ids another file has, too."""
+    """Yield the turns with their group, their places in the session and their times from the start of the source; `own` is the
+    file of those whose ids another file has, too."""
     for index in range(count):
         turn = entry.turns[index]
         turn.group = group
@@ -536,7 +545,7 @@ def _of_tenant(tenant: str | None, turns: Iterator[Turn]) -> Iterator[Turn]:
         yield turn
 
 
-class _Told:
+class _PassListener:
     """Hears of what is no request, for a pass."""
 
     def __init__(self, found: Callable[[str, str], None], state: PassState) -> None:

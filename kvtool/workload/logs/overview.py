@@ -1,27 +1,105 @@
-"""What is in logs, in numbers: counted while their requests go by, and none of them kept but what is asked for."""
+"""Contents of logs in numbers, counted while their requests are read; only rows that are asked for are kept."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from kvtool.results.documents.log_contents import LogExample, LogRow, LogsDocument
+from kvtool.text.message import Message, role_of
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
 from kvtool.workload.logs.log_pass import repeated_notes
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.logs.records.record_readings import sort_of
-from kvtool.workload.logs.records.request_rows import Pseudonyms, row_of, tool_names
+from kvtool.workload.logs.records.record import text_of
+from kvtool.workload.logs.records.record_format import sort_of
 from kvtool.workload.turn import Turn
 
-_MOST_MODELS = 50
+Row = dict[str, Any]
+_MOST_MODELS = 50  # names that are counted apart; others are one row
 WITHOUT_PROMPT = "its prompt is not in the log"
 OTHER = "(other)"
 
 
+class Pseudonyms:
+    """Names of users and sessions as numbers, in the order in which they come: `tenant-1` is one user in all rows."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._count: Counter[str] = Counter()
+
+    def of(self, kind: str, name: str | None) -> str | None:
+        """Return the pseudonym of a name; None for none."""
+        if name is None:
+            return None
+        if (kind, name) not in self._numbers:
+            self._count[kind] += 1
+            self._numbers[kind, name] = self._count[kind]
+        return f"{kind}-{self._numbers[kind, name]}"
+
+
+def row_of(turn: Turn, epoch: float, pseudonyms: Pseudonyms | None = None) -> Row:
+    """Return the row of a request, without the fields that it does not have. `epoch` is what its arrival counts from, in seconds
+    since 1970.
+
+    With `pseudonyms` there is no text of prompts in it, and no name of a user or a session.
+    """
+    full = pseudonyms is None
+
+    def named(kind: str, name: str | None) -> str | None:
+        return name if pseudonyms is None else pseudonyms.of(kind, name)
+
+    row: Row = {} if _is_place(turn) else {"id": turn.id}
+    if full and turn.messages is not None:
+        row["messages"] = [[role_of(message), _message_text(message)] for message in turn.messages]
+    elif full and turn.text is not None:
+        row["text"] = str.__str__(turn.text)
+    names = tool_names(turn.tools or ())
+    call, usage = turn.call, turn.call.usage
+    told = {
+        "tools": names or None,
+        "session": named("session", turn.session),
+        "turn": None if turn.session is None else turn.index,
+        "tenant": named("tenant", call.tenant),
+        "time": None if turn.arrival is None else turn.arrival + epoch,
+        "model": call.model,
+        "prompt_tokens": usage and usage.prompt,
+        "cached_tokens": usage and usage.cached,
+        "cache_write_tokens": usage and usage.written,
+        "output_tokens": turn.output_tokens if usage is None or usage.output is None else usage.output,
+        "incomplete": call.incomplete,
+    }
+    return row | {name: value for name, value in told.items() if value is not None}
+
+
+def _is_place(turn: Turn) -> bool:
+    """Return whether its id is only where it stands: the line, and which request of it."""
+    path, line, _ = turn.written or ("", None, None)
+    return not turn.id or re.fullmatch(rf"{line}(\.\d+)?(:\d+)?", turn.id.removeprefix(f"{path}:")) is not None
+
+
+def tool_names(tools: Sequence[Any]) -> list[str]:
+    """Return the names of tools, in whatever form they are written."""
+    names = []
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, dict) else None
+        named = function if isinstance(function, dict) else tool
+        if isinstance(named, dict) and isinstance(named.get("name"), str):
+            names.append(str.__str__(named["name"]))
+    return names
+
+
+def _message_text(message: Message) -> str:
+    """Return the text of a message, or what it calls."""
+    return text_of({"content": message.get("content")}) or text_of(message)
+
+
 def overview_of(source: LogSource, *, rows: bool = False, full: bool = False) -> LogsDocument:
-    """What the logs of a source hold; with `rows` each request, with `full` its text and names. KvtoolError for what is no log."""
+    """Return the overview of the logs of a source; with `rows` each request, with `full` its text and names. KvtoolError for what
+    is no log."""
     counts = _Counts()
     kept: list[LogRow] = []
     pseudonyms = None if full else Pseudonyms()
@@ -104,7 +182,7 @@ class _Counts:
         self.examples: dict[str, LogExample] = {}
 
     def add(self, turn: Turn, epoch: float) -> None:
-        """One more request."""
+        """Count one more request."""
         self.requests += 1
         call, usage = turn.call, turn.call.usage
         if turn.session is not None:
@@ -134,7 +212,7 @@ class _Counts:
 
 
 def _says(turn: Turn) -> str:
-    """What a request holds, without any text of it."""
+    """Return the contents of a request, without any text."""
     if turn.messages is not None:
         said = plural(len(turn.messages), "message")
         names = tool_names(turn.tools or ())

@@ -1,4 +1,4 @@
-"""What all files of a source look like together: when each begins, how each is read, what is joined, what is there twice."""
+"""Survey of all files of a source: when each begins, how each is read, which records are joined, and which are there twice."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from kvtool.text.files.compressed import is_plain, open_bytes
 from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse
 from kvtool.workload.logs.files.file_kinds import kind_of
 from kvtool.workload.logs.files.log_file import LogEntry, LogFile
-from kvtool.workload.logs.files.record_order import AnyRecord, RecordsInOrder
 from kvtool.workload.logs.records.joined_records import Joins, Key, Place
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.records import asked_for
-from kvtool.workload.logs.survey import Order, RecordPlaces
+from kvtool.workload.logs.survey import AnyRecord, Order, RecordPlaces, RecordsInOrder
 from kvtool.workload.turn import Turn
 
 UNREADABLE = float("-inf")
@@ -87,7 +86,7 @@ class SourceSurvey:
             self._places[number] = survey.places
 
     def order_of(self, number: int) -> RecordsInOrder[LogEntry | None] | None:
-        """How a file is read where that is not as it is written; for one pass."""
+        """Return how a file is read where that is not as it is written; for one pass."""
         order = self._orders.get(number)
         return None if order is None else RecordsInOrder(self._records(number), order)
 
@@ -118,7 +117,7 @@ class SourceSurvey:
 
 
 class Repeated:
-    """Which calls of one pass were there before. Those of one id are the same where their prompts are; where the id may be that of
+    """Calls of one pass that were there before. Those of one id are the same where their prompts are; where the id may be that of
     something else, where they also come from different files and say the same time."""
 
     def __init__(self, doubles: frozenset[int]) -> None:
@@ -126,7 +125,7 @@ class Repeated:
         self._seen: dict[int, list[tuple[int, float | None, str]]] = {}
 
     def has(self, entry: LogEntry) -> bool:
-        """Whether this call was read before; from now on it was."""
+        """Return whether this call was read before; from now on it was."""
         if entry.identity is None or (key := hash(entry.identity)) not in self._doubles:
             return False
         seen = self._seen.setdefault(key, [])

@@ -3,22 +3,36 @@ that belong together are joined, and no call counts twice. Times, places and has
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+import weakref
 from array import array
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import nan
-from typing import Any
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import orjson
+
+from kvtool.errors import KvtoolError, Place
+from kvtool.text.files.json_stream import RawRecord
 
 _FIRST = float("-inf")
 """When a record without a call comes that stands before all others; else it comes with the call before it."""
 _NO_CALL = -1
+_BOM = b"\xef\xbb\xbf"
+_KEPT = 64
+"""Records with several calls that are kept, as the next one may be of them, too."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class RecordPlaces:
-    """Where records of a file stand, by their number from 0."""
+    """Places of the records of a file, by their number from 0."""
 
     offsets: array[int] = field(default_factory=lambda: array("q"))
     sizes: array[int] = field(default_factory=lambda: array("q"))
@@ -34,7 +48,7 @@ class RecordPlaces:
         self.columns.append(column)
 
     def nth(self, number: int) -> int:
-        """Which record of its line it is, from 1."""
+        """Return the number of a record in its line, from 1."""
         first = number
         while first and self.lines[first - 1] == self.lines[number]:
             first -= 1
@@ -59,7 +73,7 @@ class Order:
 
 
 class Survey:
-    """What was seen of one file."""
+    """Survey of one file."""
 
     def __init__(self) -> None:
         self.places = RecordPlaces()
@@ -73,8 +87,8 @@ class Survey:
         self._any = False
 
     def record(self, calls: Mapping[int, float | None]) -> None:
-        """The next record, whose place was added, and when each of its calls was made, by what it is of all that the record holds;
-        none where it has none or cannot be read."""
+        """Add the next record, whose place was added, and when each of its calls was made, by what it is of all that the record
+        holds; none where it has none or cannot be read."""
         number = len(self.places.offsets) - 1
         if not calls:
             self._add(self._times[-1] if self._times else _FIRST, number, _NO_CALL)
@@ -85,7 +99,7 @@ class Survey:
             self._add(nan if time is None else time, number, call)
 
     def timed(self, time: float) -> None:
-        """`record` of one with a single call."""
+        """Add a record with a single call."""
         if not self._any:
             self._first, self._any = time, True
         self._add(time, len(self.places.offsets) - 1, 0)
@@ -96,14 +110,14 @@ class Survey:
         self._calls.append(call)
 
     def first(self) -> float | None:
-        """When the first call was made; None: that is not said, or there is none."""
+        """Return when the first call was made; None: that is not said, or there is none."""
         if self._untimed or self.in_file_order or not self._any:
             return self._first
         times = np.frombuffer(self._times)
         return float(times[np.isfinite(times)].min())
 
     def latest(self) -> tuple[float, int] | None:
-        """When the last call was made that says so, and the line of its record; None where none does."""
+        """Return when the last call was made that says so, and the line of its record; None where none does."""
         times = np.frombuffer(self._times) if self._times else np.empty(0)
         finite = np.isfinite(times)
         if not finite.any():
@@ -113,11 +127,11 @@ class Survey:
 
     @property
     def any(self) -> bool:
-        """Whether there is any call in it."""
+        """Return whether there is any call in it."""
         return self._any
 
     def order(self) -> Order | None:
-        """The order of time; None where it is that of the file, or some calls do not say theirs."""
+        """Return the order of time; None where it is that of the file, or some calls do not say theirs."""
         if self._untimed or self.in_file_order or not self._any:
             return None
         times = np.frombuffer(self._times)
@@ -134,3 +148,99 @@ class Survey:
             back = np.flatnonzero((times < np.maximum.accumulate(times)) & (own != _NO_CALL))
             late, line = len(back), self.places.lines[records[back[0]]]
         return Order(array("q", records[at].tobytes()), array("q", own[at].tobytes()), late, line)
+
+
+class AnyRecord:
+    """The records of a file by their numbers from 0."""
+
+    def __init__(
+        self, path: str, file: str, places: RecordPlaces, records: Callable[[], Iterator[RawRecord]], *, direct: bool
+    ) -> None:
+        """`direct`: the places are those in the file itself; else `records` gives all of them for a copy."""
+        self._path = path
+        self._places = places
+        self._offsets, self._sizes = places.offsets, places.sizes
+        self._values: bytearray | None = None
+        """Of a copy, whether a record is a value that is no JSON in the file."""
+        self._file = file
+        self._base = 0
+        try:
+            if direct:
+                with Path(file).open("rb") as reader:
+                    self._base = len(_BOM) if reader.read(len(_BOM)) == _BOM else 0
+            else:
+                self._copy(records())
+        except OSError as error:
+            raise KvtoolError(f"cannot read: {error.strerror or error}", place=Place(path)) from error
+
+    def _copy(self, records: Iterator[RawRecord]) -> None:
+        self._offsets, self._sizes, self._values = array("q"), array("q"), bytearray()
+        with tempfile.NamedTemporaryFile(prefix="kvtool-", delete=False) as copy:
+            weakref.finalize(self, _remove, copy.name)
+            at = 0
+            for raw in records:
+                data = raw.data if raw.value is None else orjson.dumps(raw.value)
+                self._offsets.append(at)
+                self._sizes.append(len(data))
+                self._values.append(raw.value is not None)
+                copy.write(data)
+                at += len(data)
+        self._file = copy.name
+
+    def raw(self, number: int) -> RawRecord:
+        """Return a record as it was read the first time. KvtoolError where the file has changed since."""
+        try:
+            with Path(self._file).open("rb", buffering=0) as reader:
+                reader.seek(self._base + self._offsets[number])
+                data = reader.read(self._sizes[number])
+        except OSError as error:
+            raise KvtoolError(f"cannot read: {error.strerror or error}", place=Place(self._path)) from error
+        line, column = self._places.lines[number], self._places.columns[number]
+        value = orjson.loads(data) if self._values is not None and self._values[number] else None
+        return RawRecord(data, line, column, True, None, 0, self._places.around, value)
+
+    def nth(self, number: int) -> int:
+        """Return the number of a record in its line, from 1."""
+        return self._places.nth(number)
+
+
+class RecordsInOrder(Generic[T]):
+    """The calls of a file in the order of time; what was made of records is kept as long as more of it may be wanted soon."""
+
+    def __init__(self, any_record: AnyRecord, order: Order) -> None:
+        self.order = order
+        self._any_record = any_record
+        self._kept: OrderedDict[int, list[T]] = OrderedDict()
+        self._told: set[int] = set()
+
+    def records(self) -> Iterator[tuple[int, int | None]]:
+        """Yield for each call the number of its record, from 0, and its own in that record; None for a record without calls."""
+        return iter(self.order)
+
+    def raw(self, number: int) -> tuple[RawRecord, int]:
+        """Return a record, and which one of its line it is."""
+        return self._any_record.raw(number), self._any_record.nth(number)
+
+    def kept(self, number: int) -> list[T] | None:
+        """Return what was made of a record, if it is still kept."""
+        return self._kept.get(number)
+
+    def keep(self, number: int, made: list[T]) -> None:
+        """Keep what was made of a record with several calls."""
+        if len(made) > 1:
+            self._kept[number] = made
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+
+    def is_new(self, number: int, calls: int) -> bool:
+        """Return whether a record is met for the first time; those with one call or none are met once."""
+        if calls < 2:
+            return True
+        new = number not in self._told
+        self._told.add(number)
+        return new
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)  # noqa: PTH108 # a Path would be one more thing that must still work at exit

@@ -1,15 +1,24 @@
-"""Which way tasks are done, as it was asked for."""
+"""The way tasks are done, as the user asks for it, and the extra `ray`, which only a cluster needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
+from kvtool.errors import INSTALL_RAY, NotAvailableError
 from kvtool.results.choices import TaskEngine
 from kvtool.workload.ahead.child import cores
 from kvtool.workload.tasks.task_map import OneProcess, TaskMap
 
 _WHERE_IT_PAYS = 2
 """Processes where nobody says how many."""
+
+
+def need_ray(what: str) -> None:
+    """Raise NotAvailableError where ray, without which there is no `what`, is not installed. It is not imported: that starts
+    threads."""
+    if find_spec("ray") is None:
+        raise NotAvailableError(f"{what} needs ray, which is not installed", hint=INSTALL_RAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +30,7 @@ class AskedTasks:
     address: str | None = None
 
     def task_map(self, *, pays: bool) -> TaskMap:
-        """Who does them; `pays`: there is so much to do that a second process is worth its start."""
+        """Return what runs the tasks; `pays`: there is so much to do that a second process is worth its start."""
         if self.engine == "ray":
             from kvtool.workload.tasks.ray_pool import RayPool
 

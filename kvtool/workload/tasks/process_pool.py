@@ -14,9 +14,8 @@ from multiprocessing.context import ForkContext, ForkProcess, SpawnContext, Spaw
 from typing import TypeVar, cast
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.ahead.child import can_fork, signals_held, tokenizers_told
-from kvtool.workload.tasks.task_map import Came, OneProcess, Poisoned, attempt
-from kvtool.workload.tasks.task_queue import TaskQueue
+from kvtool.workload.ahead.child import can_fork, hold_signals, quiet_tokenizers
+from kvtool.workload.tasks.task_map import Came, OneProcess, Poisoned, TaskQueue, attempt
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,7 +34,7 @@ class ProcessPool:
         self._jobs = jobs
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result | Poisoned]:
-        """As `TaskMap` says. KvtoolError where processes do not even begin to work."""
+        """Map as `TaskMap` says. KvtoolError where processes do not even begin to work."""
         team = _Team(work, min(self._jobs, len(items)))
         queue = TaskQueue(len(items), ahead=_AHEAD * self._jobs)
         try:
@@ -71,7 +70,7 @@ class _Worker:
             self.pipe.send(item)
 
     def end(self) -> str:
-        """See that it is gone; how it went."""
+        """End the process, and return how it ended."""
         self._process.kill()
         self._process.join()
         self.pipe.close()
@@ -112,7 +111,7 @@ class _Team:
         here, there = self._context.Pipe()
         others = [self._life, here, *(worker.pipe for worker in self.members)] if self._copies else []
         try:
-            with signals_held() as before, tokenizers_told():
+            with hold_signals() as before, quiet_tokenizers():
                 args = there, self._lives, self._work, before, others
                 process = self._context.Process(target=_live, args=args, daemon=True)
                 process.start()
@@ -169,7 +168,7 @@ def _live(
     before: set[signal.Signals | int],
     others: Sequence[Connection],
 ) -> None:
-    """The life of another process: it says that it is ready, then takes tasks until nobody gives it any."""
+    """Run another process: it says that it is ready, then takes tasks until nobody gives it any."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the parent, too, which ends this one
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

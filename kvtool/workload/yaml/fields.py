@@ -21,7 +21,7 @@ from kvtool.text.traced import Traced
 T = TypeVar("T")
 Json = object
 """What JSON can say; pydantic looks into annotations, and a recursive type would not end there."""
-_LONGEST_NUMBER = 40
+_LONGEST_NUMBER = 40  # characters: a bound for hostile files
 _PREFIX, _FAMILY = "KV", "KV1"
 _CODE = re.compile("KV[0-9]{0,3}")
 
@@ -43,13 +43,13 @@ class Tools:
 
 
 def fail(message: str, hint: str | None = None) -> PydanticCustomError:
-    """A validation error whose message is for the user; half of a surrogate pair, which pydantic refuses, is escaped."""
+    """Return a validation error whose message is for the user; half of a surrogate pair, which pydantic refuses, is escaped."""
     message = message.encode("utf-8", errors="backslashreplace").decode("utf-8")
     return PydanticCustomError("kvtool", "{message}", {"message": message, "hint": hint})
 
 
 def described(value: object) -> str:
-    """What the user wrote, in a few words."""
+    """Return what the user wrote, in a few words."""
     if isinstance(value, Scalar):
         if value.kind == "null":
             return "nothing"
@@ -131,7 +131,7 @@ def _as_bool(value: object) -> object:
 
 
 def _unquote(value: object, *kinds: str) -> str | None:
-    """A hint for a number that was put in quotes."""
+    """Return a hint for a number that was put in quotes."""
     quoted = isinstance(value, Scalar) and value.style in ("'", '"')
     text = value.value if isinstance(value, Scalar) and quoted else value
     if isinstance(text, str) and text.isascii() and text.replace(".", "", 1).isdigit() and kinds:
@@ -191,7 +191,7 @@ def _as_tools(value: object) -> Tools:
 
 
 def _as_json(value: object) -> Json:
-    """A YAML tree as JSON data; texts keep their places."""
+    """Return a YAML tree as JSON data; texts keep their places."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -214,27 +214,27 @@ class KnownCodes(Protocol):
     """The codes of findings that there are. They are declared above this room: who opens a file hands them down."""
 
     def codes(self) -> tuple[str, ...]:
-        """All of them, in order."""
+        """Return all of them, in order."""
         ...
 
     def similar_code(self, code: str, /) -> str | None:
-        """The one that was perhaps meant."""
+        """Return the one that was perhaps meant."""
         ...
 
 
 def _as_code(value: object, info: ValidationInfo) -> str:
-    """A code of a finding, or the beginning of one."""
+    """Return a code of a finding, or the beginning of one."""
     return _code(as_str(value), "", info.context)
 
 
 def _as_finding_key(value: object, info: ValidationInfo) -> str:
-    """The same, or a severity."""
+    """Return the same, or a severity."""
     key = as_str(value)
     return key if key in SEVERITIES else _code(key, f", and {', '.join(SEVERITIES)} are severities", info.context)
 
 
 def _code(text: str, others: str, known: KnownCodes | None) -> str:
-    """A code, or the beginning of one, as it was written; without `known` codes only its shape is looked at."""
+    """Return a code, or the beginning of one, as it was written; without `known` codes only its shape is looked at."""
     code = text.upper()
     if known is None:
         if not _CODE.fullmatch(code):
@@ -255,7 +255,7 @@ _TIME = rf"({_NUMBER} ?(ms|min|s|m|h|d|w) ?)+|{_NUMBER}"
 
 
 def _amount(pattern: str, example: str, **number: object) -> dict[str, object]:
-    """A JSON Schema: a text of this pattern, or a bare number."""
+    """Return a JSON Schema: a text of this pattern, or a bare number."""
     text = {"type": "string", "pattern": rf"^\s*({pattern})\s*$"}
     return {"anyOf": [text, {"type": "number", **number}], "examples": [example]}
 

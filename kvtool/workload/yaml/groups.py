@@ -1,25 +1,66 @@
-"""Groups of a workload file as conversations, made one at a time when they are asked for."""
+"""Groups of a workload file as sources of requests: their prompts, their arrival times, and prompts of random token ids."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from typing import Protocol
 
+import numpy as np
+
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.turn import Conversation, Output, Recorded, Turn
-from kvtool.workload.yaml.arrivals import arrival_times
-from kvtool.workload.yaml.generate import generated
-from kvtool.workload.yaml.schema import DEFAULT_SESSION_OUTPUT, Generate, GroupSpec, MessagePart, Sessions
+from kvtool.workload.turn import Conversation, Ids, Output, Recorded, Turn
+from kvtool.workload.yaml.load_state import Key, fraction, stream
+from kvtool.workload.yaml.schema import DEFAULT_SESSION_OUTPUT, Arrival, Generate, GroupSpec, MessagePart, Sessions
 from kvtool.workload.yaml.sessions import Interleaved, Session
 from kvtool.workload.yaml.variables import Moment, VariableValues
 from kvtool.workload.yaml.workload_texts import Template, Texts
 
+LOWEST_ID, HIGHEST_ID = 1_000, 30_000
+"""Ordinary tokens of every vocabulary in use: above the special and byte tokens, below the smallest vocabulary's end."""
 Timed = tuple[float, Conversation]
 """A conversation and the second at which its first turn arrives."""
+
+
+def arrival_times(spec: Arrival, *key: Key) -> Iterator[float]:
+    """Yield arrival times, endless and never decreasing. `poisson`: independent of each other; `uniform`: evenly spaced;
+    `burst`: `burst` at a time."""
+    if spec.process == "poisson":
+        now = spec.start
+        number = 0
+        while True:
+            now -= math.log1p(-fraction(*key, "arrival", number)) / spec.rate
+            number += 1
+            yield now
+    size = spec.burst if spec.process == "burst" else 1
+    assert size is not None
+    number = 0
+    while True:
+        yield spec.start + number // size * size / spec.rate
+        number += 1
+
+
+def generated(spec: Generate, *key: Key) -> Iterator[Ids]:
+    """Yield the token ids of each request; they depend on `key` alone. One prompt is in memory at a time."""
+    for prefix, suffix in _order(spec):
+        yield np.concatenate(
+            [_ids(spec.prefix_tokens, *key, "prefix", prefix), _ids(spec.suffix_tokens, *key, "suffix", prefix, suffix)]
+        )
+
+
+def _order(spec: Generate) -> Iterator[tuple[int, int]]:
+    if spec.order == "sequential":
+        return ((prefix, suffix) for prefix in range(spec.prefixes) for suffix in range(spec.per_prefix))
+    return ((prefix, suffix) for suffix in range(spec.per_prefix) for prefix in range(spec.prefixes))
+
+
+def _ids(count: int, *key: Key) -> Ids:
+    words = np.frombuffer(stream(4 * count, *key), dtype="<u4")
+    return (words % (HIGHEST_ID - LOWEST_ID + 1) + LOWEST_ID).astype(np.int32)
 
 
 class GroupSource(Protocol):
@@ -43,7 +84,7 @@ class Content:
         return [texts for _, texts in self.messages] if self.messages is not None else self.segments or []
 
     def rendered_messages(self, values: dict[str, object], moment: Moment, *, in_session: bool) -> list[Message]:
-        """The messages of a request. In a session, what is picked for all but the question stays the same in each turn."""
+        """Return the messages of a request. In a session, what is picked for all but the question stays the same in each turn."""
         assert self.messages is not None
         last = len(self.messages) - 1
         result: list[Message] = []
@@ -63,7 +104,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What every kind of group has. `first` numbers its first request and session; `untimed` is the arrival of a group without
+    """Fields of every kind of group. `first` numbers its first request and session; `untimed` is the arrival of a group without
     `arrival` (0 where another group has one)."""
 
     spec: GroupSpec
@@ -195,7 +236,7 @@ class SessionGroup:
         return Session(ask, spec.turns, self._origin)
 
     def _moment(self, session: int, turn: int) -> Moment:
-        """Requests are numbered in the order in which they are asked."""
+        """Return the number of the request: in the order in which they are asked for."""
         number = session * self._spec.turns + turn if self._sequential else turn * self._count + session
         return self._common.moment(number, session)
 
@@ -237,7 +278,7 @@ class ImportGroup:
 
     @property
     def skipped(self) -> int:
-        """Bad lines that the last pass left out."""
+        """Return the number of bad lines that the last pass left out."""
         return self._source.skipped
 
     def timed(self) -> Iterator[Timed]:

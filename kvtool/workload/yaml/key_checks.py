@@ -1,4 +1,5 @@
-"""Which keys of a workload file go together: plain functions in a visible list, run on the data before and beside its types."""
+"""Checks of keys that go together in a workload file: plain functions in a visible list, run on the data before and beside its
+types."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Problem(NamedTuple):
 
 
 def check(data: Data) -> Iterator[Problem]:
-    """Every problem of every check."""
+    """Yield every problem of every check."""
     yield from _variables(data.get("vars"), ("vars",))
     engine = data.get("engine")
     sizes = [name for name in SIZES if name in engine] if isinstance(engine, dict) else []

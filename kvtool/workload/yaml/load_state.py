@@ -1,8 +1,15 @@
-"""What is shared while a workload file is turned into prompts: the document, the seed, the mistakes found so far."""
+"""State that is shared while a workload file becomes prompts (document, seed, mistakes), and random choices.
+
+A choice depends only on a seed and on its key, never on the order in which choices are made.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path as FilePath
 from types import TracebackType
 
@@ -11,11 +18,50 @@ from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.files.yaml_document import Path, YamlDocument
 from kvtool.text.traced import Traced
-from kvtool.workload.yaml.draws import Key, Weighted, below, zipf
 from kvtool.workload.yaml.fields import Pick
 
+Key = str | int
 MOST_ENTRIES = 1_000_000
 """Of a list that a Zipf pick is made from: its weights are kept in memory."""
+
+
+def bits(size: int, *key: Key) -> bytes:
+    """Return `size` (at most 64) pseudo-random bytes that belong to `key`."""
+    return hashlib.blake2b(_encoded(key), digest_size=size).digest()
+
+
+def stream(size: int, *key: Key) -> bytes:
+    """Return any number of pseudo-random bytes that belong to `key`."""
+    return hashlib.shake_128(_encoded(key)).digest(size)
+
+
+def below(bound: int, *key: Key) -> int:
+    """Return a whole number from 0 to `bound` - 1."""
+    return int.from_bytes(bits(8, *key)) * bound >> 64
+
+
+def fraction(*key: Key) -> float:
+    """Return a number from 0 to just under 1."""
+    return (int.from_bytes(bits(8, *key)) >> 11) / 2**53
+
+
+class Weighted:
+    """Picks an index with a probability proportional to its weight."""
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        self._sums = list(accumulate(weights))
+
+    def index(self, *key: Key) -> int:
+        return min(bisect_right(self._sums, fraction(*key) * self._sums[-1]), len(self._sums) - 1)
+
+
+def zipf(count: int, exponent: float) -> Weighted:
+    """Return the k-th of `count` entries weighs k to the power of -`exponent`."""
+    return Weighted([(rank + 1) ** -exponent for rank in range(count)])
+
+
+def _encoded(key: tuple[Key, ...]) -> bytes:
+    return "\x1f".join(map(str, key)).encode("utf-8", "surrogatepass")
 
 
 class Guard:
@@ -56,17 +102,17 @@ class Loading:
         return Guard(self.problems)
 
     def resolve(self, path: str) -> str:
-        """A path of the workload file, which counts from the folder of that file."""
+        """Return a path of the workload file, which counts from the folder of that file."""
         return str(FilePath(self.document.path).parent / path)
 
     def read(self, file: Traced, at: Path) -> tuple[str, str]:
-        """The path, as the user would write it here, and the text of a file that the workload names."""
+        """Return the path, as the user would write it here, and the text of a file that the workload names."""
         shown = self.resolve(str.__str__(file))
         self.check(shown, at)
         return shown, read_text(FilePath(shown), shown=shown, place=self.place(at), overlay=self.overlay)
 
     def check(self, path: str, at: Path, *, shown: str | None = None) -> None:
-        """KvtoolError, at the value that names it, where the workload may not read what is there."""
+        """Raise KvtoolError, at the value that names it, where the workload may not read what is there."""
         self.root.check(path, shown=shown or path, place=self.place(at))
 
     def place(self, at: Path, *, key: bool = False) -> Place:

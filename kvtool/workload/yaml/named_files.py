@@ -15,8 +15,8 @@ FILE_KEYS = ("file", "glob", "chat_template")
 
 
 def named_files(path: str, text: str, *, allow_outside: bool = False) -> list[str]:
-    """The files with texts that a workload names, as its findings name them, in order; those outside of its repository or folder
-    only where that is allowed."""
+    """Return the files with texts that a workload names, as its findings name them, in order; those outside of its repository or
+    folder only where that is allowed."""
     document = parse_yaml(text, path)
     folder, root = Path(path).parent, RootFolder.of(path, allow_outside=allow_outside)
     names = (scalar.value for scalar in values_of(document.root, FILE_KEYS))
@@ -24,7 +24,8 @@ def named_files(path: str, text: str, *, allow_outside: bool = False) -> list[st
 
 
 def matching_files(folder: Path, name: str, root: RootFolder) -> list[str]:
-    """The files that a `file:` or `glob:` means, as far as `root` holds them; none where there are none, or too many to look at."""
+    """Return the files that a `file:` or `glob:` means, as far as `root` holds them; none where there are none, or too many to
+    look at."""
     if "\0" in name:
         return []
     try:
@@ -35,7 +36,7 @@ def matching_files(folder: Path, name: str, root: RootFolder) -> list[str]:
 
 
 def nodes_of(root: YamlNode) -> Iterator[YamlNode]:
-    """Every node of the document once, however often aliases name it."""
+    """Yield every node of the document once, however often aliases name it."""
     seen: set[int] = set()
     waiting = [root]
     while waiting:
@@ -51,7 +52,7 @@ def nodes_of(root: YamlNode) -> Iterator[YamlNode]:
 
 
 def values_of(root: YamlNode, keys: tuple[str, ...]) -> list[Scalar]:
-    """The values of these keys anywhere in the document, in the order of the file."""
+    """Return the values of these keys anywhere in the document, in the order of the file."""
     mappings = [node for node in nodes_of(root) if isinstance(node, Mapping)]
     found = [value for one in mappings for key in keys if isinstance(value := one.values.get(key), Scalar)]
     return sorted(found, key=lambda scalar: scalar.start)

@@ -16,19 +16,19 @@ from kvtool.workload.yaml.fields import KnownCodes, described
 from kvtool.workload.yaml.key_checks import Problem, check
 from kvtool.workload.yaml.schema import Workload
 
-MAX_PROBLEMS = 20
-_LONGEST_KEY = 60
+MAX_PROBLEMS = 20  # that one run names
+_LONGEST_KEY = 60  # characters of a key that a message quotes
 
 
 class Placed(Protocol):
     """A document whose values can be found again in its source."""
 
     def found(self, path: Path) -> object:
-        """The value at `path`, as it was given to the model; None where there is none."""
+        """Return the value at `path`, as it was given to the model; None where there is none."""
         ...
 
     def place(self, path: Path, *, key: bool = False) -> Place:
-        """Where that stands, or its key, or the nearest thing around it."""
+        """Return the place of a value, of its key, or of the nearest thing around it."""
         ...
 
 
@@ -45,7 +45,7 @@ class _Yaml:
 
 
 def validate(document: YamlDocument, codes: KnownCodes | None = None) -> Workload:
-    """The workload of a document; KvtoolError for one mistake, ProblemsError for several (the first twenty).
+    """Return the workload of a document; KvtoolError for one mistake, ProblemsError for several (the first twenty).
 
     `codes` are those that gates may name; without them only the shape of a code is looked at.
     """
@@ -65,7 +65,7 @@ def validate(document: YamlDocument, codes: KnownCodes | None = None) -> Workloa
 
 
 def in_words(error: ValidationError, model: type[BaseModel], document: Placed) -> list[KvtoolError]:
-    """What pydantic found, as errors for the user with their places; `model` is what the whole document was to be."""
+    """Return the errors of pydantic for the user, with their places; `model` is what the whole document was to be."""
     details = error.errors(include_url=False, include_input=False)
     return [_error(_problem(detail, model, document), document) for detail in details]
 
@@ -86,7 +86,7 @@ def _order(problem: KvtoolError) -> tuple[str, int, int]:
 
 
 def to_data(node: YamlNode) -> object:
-    """The tree as dicts and lists whose leaves are `Scalar`s."""
+    """Return the tree as dicts and lists whose leaves are `Scalar`s."""
     if isinstance(node, Mapping):
         return {key: to_data(value) for key, value in node.values.items()}
     if isinstance(node, Sequence):
@@ -95,7 +95,7 @@ def to_data(node: YamlNode) -> object:
 
 
 def path_text(path: Path) -> str:
-    """`groups[0].messages[1]`."""
+    """Return a path as `groups[0].messages[1]`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 
@@ -156,7 +156,7 @@ def _unknown_key(path: Path, model: type[BaseModel]) -> Problem:
 
 
 def did_you_mean(word: str, known: list[str]) -> str | None:
-    """A hint with the nearest of the known words, or with all of them where they are few."""
+    """Return a hint with the nearest of the known words, or with all of them where they are few."""
     close = get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean `{close[0]}`?"

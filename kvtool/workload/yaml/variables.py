@@ -11,9 +11,8 @@ from uuid import UUID
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.yaml_document import Path
 from kvtool.workload.logs.field_names import fields_shown
-from kvtool.workload.yaml.draws import Key, Weighted, bits
 from kvtool.workload.yaml.fields import Pick
-from kvtool.workload.yaml.load_state import MOST_ENTRIES, Loading, Picker
+from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker, Weighted, bits
 from kvtool.workload.yaml.schema import Scope, Variable
 
 CLOCK_START = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -24,7 +23,7 @@ Draw = Callable[[int], str | int]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Which request this is: its number and its session's, counted in the workload and in the group."""
+    """The request: its number and its session's, counted in the workload and in the group."""
 
     request: int
     session: int
@@ -65,7 +64,7 @@ class VariableValues:
 def load_variables(
     variables: Mapping[str, Variable], loading: Loading, at: Path, group: str | None = None
 ) -> dict[str, Drawn]:
-    """The variables written at `at` (those of a `group` count in it); mistakes are noted in `loading`."""
+    """Return the variables written at `at` (those of a `group` count in it); mistakes are noted in `loading`."""
     drawn: dict[str, Drawn] = {}
     for name, variable in variables.items():
         drawn[name] = Drawn(
@@ -169,7 +168,7 @@ def _formatted(time: datetime, form: str, fine: bool) -> str:
 
 
 def _entries(variable: Variable, loading: Loading, at: Path) -> list[str]:
-    """The non-empty lines of a text file, or one value of every record of a `.jsonl` file."""
+    """Return the non-empty lines of a text file, or one value of every record of a `.jsonl` file."""
     assert variable.file is not None
     shown, text = loading.read(variable.file, (*at, "file"))
     lines = [(number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -12,9 +12,8 @@ from kvtool.text.files.text_files import check_file
 from kvtool.text.files.yaml_document import Path, YamlDocument
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.traced import Mark, Origin, Traced
-from kvtool.workload.yaml.draws import Key
 from kvtool.workload.yaml.fields import Pick
-from kvtool.workload.yaml.load_state import MOST_ENTRIES, Loading, Picker
+from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker
 from kvtool.workload.yaml.schema import TextSource
 
 _UNDEFINED_HINT = "define it under `vars`, of the workload or of the group"
@@ -54,15 +53,15 @@ class Texts:
         return frozenset().union(*(choice.variables for choice in self.choices))
 
     def render(self, values: Mapping[str, object], number: int) -> Traced:
-        """The text for request (or session) `number`."""
+        """Return the text for request (or session) `number`."""
         return self.choices[self.picker.index(number) if self.picker else 0].render(values)
 
 
 def load_texts(
     source: TextSource, loading: Loading, at: Path, part: str, key: tuple[Key, ...], *, stable: bool | None = None
 ) -> Texts:
-    """The texts of a `text | file | glob`; their origins name `part` and what the author asserts of it. `key` is what picks from a
-    glob depend on: no position in the workload, so that a rewritten workload picks the same.
+    """Return the texts of a `text | file | glob`; their origins name `part` and what the author asserts of it. `key` is what picks
+    from a glob depend on: no position in the workload, so that a rewritten workload picks the same.
     """
 
     def template(text: Traced) -> Template:
@@ -87,7 +86,7 @@ def load_texts(
 
 
 def load_template(text: Traced, loading: Loading, *, raw: bool = False) -> Template:
-    """A text of the workload as a template; `raw` ones are taken as they are."""
+    """Return a text of the workload as a template; `raw` ones are taken as they are."""
     if raw or not any(mark in text for mark in ("{{", "{%", "{#")):
         return Template(loading.document, text)
     try:
@@ -97,7 +96,7 @@ def load_template(text: Traced, loading: Loading, *, raw: bool = False) -> Templ
 
 
 def find_files(pattern: Traced, loading: Loading, at: Path) -> list[str]:
-    """The file of that name or the files that match, sorted, as paths from the workload's folder; none is an error."""
+    """Return the file of that name or the files that match, sorted, as paths from the workload's folder; none is an error."""
     written = str.__str__(pattern)
     folder = FilePath(loading.document.path).parent
     if not is_pattern(written) or ("\0" not in written and (folder / written).is_file()):
@@ -130,7 +129,7 @@ def _named(text: Traced, part: str, stable: bool | None) -> Traced:
 
 
 def _relocated(error: KvtoolError, document: YamlDocument, hint: str | None) -> KvtoolError:
-    """The error with the whole line of the workload file as its excerpt (a template knows only its own text), and a hint."""
+    """Return the error with the whole line of the workload file as its excerpt (a template knows only its own text), and a hint."""
     place = error.place
     if place is not None and place.path == document.path and place.line is not None:
         place = replace(place, excerpt=document.line(place.line))

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.metrics import metric_names as names
-from kvtool.measure.servers.metrics.bucket_counts import BucketCounts
 from kvtool.measure.servers.metrics.counted_between import Break, counted_between, since_start
 from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
-from kvtool.measure.servers.metrics.exposition import parse_exposition
+from kvtool.measure.servers.metrics.exposition import BucketCounts, parse_exposition
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 from tests.measure.servers.recordings import recording
 

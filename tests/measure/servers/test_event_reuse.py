@@ -14,10 +14,9 @@ from kvtool.engine.request import Request
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
 from kvtool.measure.servers.kv_events import event_state
-from kvtool.measure.servers.kv_events.event_batches import EventBatch, read_payload
+from kvtool.measure.servers.kv_events.event_batches import EventBatch, read_event_file, read_payload
 from kvtool.measure.servers.kv_events.event_reuse import AskedPrompt, EventReuse, reuse_from_events
 from kvtool.measure.servers.kv_events.event_state import RankStates
-from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
 from tests.measure.servers.published import (
     CLEARED,
     RECORDINGS,

@@ -5,9 +5,8 @@ import pytest
 pytest.importorskip("msgspec")
 
 from kvtool.measure.servers.kv_events import event_sums
-from kvtool.measure.servers.kv_events.event_batches import read_payload
+from kvtool.measure.servers.kv_events.event_batches import read_event_file, read_payload
 from kvtool.measure.servers.kv_events.event_sums import EventCounter, EventSums
-from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
 from tests.measure.servers.published import CLEARED, RECORDINGS, payload, removed, stored
 
 SIZE = 4

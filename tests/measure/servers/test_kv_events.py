@@ -17,8 +17,8 @@ from kvtool.accounting.event_writer import EventWriter
 from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored
 from kvtool.errors import KvtoolError
+from kvtool.measure.servers.kv_events import event_batches
 from kvtool.measure.servers.kv_events import event_batches as kv_events
-from kvtool.measure.servers.kv_events import kv_event_files
 from kvtool.measure.servers.kv_events.event_batches import (
     MAX_PAYLOAD,
     MOST_PROBLEMS,
@@ -26,9 +26,9 @@ from kvtool.measure.servers.kv_events.event_batches import (
     RemovedBlocks,
     StoredBlocks,
     low_64,
+    read_event_file,
     read_payload,
 )
-from kvtool.measure.servers.kv_events.kv_event_files import read_event_file
 from tests.measure.servers.published import CLEARED, as_rows, payload, removed, stored, write_recorded
 
 SECRET = "hunter2-secret"
@@ -157,7 +157,7 @@ def test_what_a_payload_costs_is_bounded(tmp_path: Path, data: bytes, said: str)
 
 
 def test_more_batches_than_a_file_may_have_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_event_files, "_MOST_BATCHES", 2)
+    monkeypatch.setattr(event_batches, "_MOST_FILE_BATCHES", 2)
     path = write_recorded(tmp_path / "kv_events.jsonl.gz", [payload([CLEARED])] * 3)
     with pytest.raises(KvtoolError, match="more than 2 batches") as caught:
         list(read_event_file(path))

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kvtool.errors import EXIT_NOT_AVAILABLE, INSTALL_LIVE, NotAvailableError
-from kvtool.measure.servers.live_extra import need_live
+from kvtool.measure.engine_extra import need_live
 
 
 def test_what_is_missing_is_named_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ pytest.importorskip("zmq", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
 from kvtool.measure.servers.request_body import SentAs, to_send
-from kvtool.measure.servers.streamed_answer import BrokenAnswerError, StreamedAnswer, WholeAnswer
-from kvtool.measure.servers.tokenize_and_reset import has_tokens_to_read
+from kvtool.measure.servers.sender import BrokenAnswerError, StreamedAnswer, WholeAnswer
+from kvtool.measure.servers.sending import has_tokens_to_read
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 from tests.measure.servers.fake_vllm import KEY, FakeHandler, fake_vllm, sent, wait_for

@@ -17,11 +17,10 @@ import pytest
 from kvtool.cli.app import run
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.measure.bench.calibration_file import load_calibration
-from kvtool.measure.servers.bench_prompts import bench_prompts
-from kvtool.measure.servers.first_token import FirstTokenTimer
 from kvtool.measure.servers.http_exchange import ServerError
 from kvtool.measure.servers.server_address import server_address
 from kvtool.measure.servers.server_fit import TimedPrefill, fitted_line, line_misses, server_calibration
+from kvtool.measure.servers.server_timing import FirstTokenTimer, bench_prompts
 from kvtool.results.documents.server_bench import ServerBench
 from tests.measure.servers.local_server import answering
 from tests.measure.servers.made_metrics import vllm_metrics

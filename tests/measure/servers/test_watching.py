@@ -12,8 +12,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
 from kvtool.measure.servers.metrics.exposition import parse_exposition
-from kvtool.measure.servers.metrics.watch_document import watch_document
-from kvtool.measure.servers.metrics.watching import Watching
+from kvtool.measure.servers.metrics.watching import Watching, watch_document
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 
 START = CREATED + 1000

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvtool.workload.logs.logs import LogOptions, LogSource
-from kvtool.workload.logs.records.request_rows import row_of
+from kvtool.workload.logs.overview import row_of
 
 SYSTEM = "You keep the library of Lower Fenwick. " * 8
 START = 1_770_000_000.0

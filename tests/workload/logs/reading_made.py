@@ -10,7 +10,7 @@ import pytest
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.logs.records.request_rows import Row, row_of
+from kvtool.workload.logs.overview import Row, row_of
 
 
 class Read:

@@ -11,8 +11,8 @@ import pytest
 
 from kvtool.workload.logs.records.joined_records import Joins
 from kvtool.workload.logs.records.record import RecordError, Where
-from kvtool.workload.logs.records.record_readings import FoundCall
-from kvtool.workload.logs.records.records import look_at, read_record
+from kvtool.workload.logs.records.record_format import FoundCall
+from kvtool.workload.logs.records.records import outline, read_record
 from tests.workload.logs.log_lines import chat
 from tests.workload.logs.test_log_rules import responses
 from tests.workload.logs.test_trace_exports import GENAI, INDEXED, MESSAGES, OPENINFERENCE, VERCEL, langfuse, otlp, span
@@ -134,7 +134,7 @@ def test_no_value_is_more_than_a_bad_record(seed: int) -> None:
         made = with_junk(with_junk(record, rng), rng)
         joins = Joins(lambda *_: (None, 0))  # type: ignore[arg-type, return-value] # nothing is noted, so nothing is fetched
         try:
-            look_at(made, Where("log"), None, {})
+            outline(made, Where("log"), None, {})
             for item in read_record(made, Where("log", joins=joins))[1]:
                 if isinstance(item, FoundCall):
                     assert [item.turns[at].id for at in range(len(item.turns))]

@@ -13,8 +13,7 @@ from kvtool.errors import KvtoolError
 from kvtool.workload.tasks import process_pool
 from kvtool.workload.tasks.asked_tasks import AskedTasks
 from kvtool.workload.tasks.process_pool import ProcessPool
-from kvtool.workload.tasks.task_map import OneProcess, Poisoned
-from kvtool.workload.tasks.task_queue import MOST_TRIES
+from kvtool.workload.tasks.task_map import MOST_TRIES, OneProcess, Poisoned
 from tests.workload.tasks.made_work import Squares, squares
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals end processes there in another way")

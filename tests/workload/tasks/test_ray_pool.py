@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.tasks import ray_driver, ray_pool
+from kvtool.workload.tasks import ray_pool
 from kvtool.workload.tasks.ray_pool import ClusterGoneError, RayPool
-from kvtool.workload.tasks.task_map import Poisoned
-from kvtool.workload.tasks.task_queue import MOST_TRIES
+from kvtool.workload.tasks.task_map import MOST_TRIES, Poisoned
 from tests.workload.tasks.made_work import Squares, squares
 from tests.workload.tasks.ray_nodes import Node
 
@@ -91,5 +90,5 @@ def test_a_cluster_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_ray_raises_is_one_short_line() -> None:
-    assert ray_driver._first_line(ConnectionError("first\nsecond")) == "first"
-    assert ray_driver._first_line(ConnectionError()) == "ConnectionError"
+    assert ray_pool._first_line(ConnectionError("first\nsecond")) == "first"
+    assert ray_pool._first_line(ConnectionError()) == "ConnectionError"

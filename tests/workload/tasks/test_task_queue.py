@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.tasks.task_map import Came, Poisoned
-from kvtool.workload.tasks.task_queue import MOST_TRIES, TaskQueue
+from kvtool.workload.tasks.task_map import MOST_TRIES, Came, Poisoned, TaskQueue
 
 
 @settings(deadline=None, max_examples=200)

@@ -6,13 +6,19 @@ that begins with it. The names of the fields and their order are vLLM's.
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.engine.blocks.vllm_hashing import event_hash
+from kvtool.errors import KvtoolError, Place
+from kvtool.text.bounded_number import whole_number
+from kvtool.text.files.compressed import open_bytes, refuse_bomb
 
 MAX_PAYLOAD = 2 << 20
 """Bytes of one batch; a step of 8,192 tokens publishes about 0.1 MB."""
@@ -24,7 +30,7 @@ MOST_PROBLEMS = 8
 """Of one batch that are kept; more are only counted."""
 MAX_SEQUENCE = (1 << 64) - 2
 """The largest number of a batch; the next one, eight bytes of ones, ends a server's answer to a question for old batches."""
-_MAX_PARTS = 16
+_MAX_PARTS = 16  # of a block's extra keys: a bound for hostile servers
 MEDIUM = "GPU"
 """What a server calls the memory of its own prefix cache, on CPUs, too; other names are tiers below it."""
 
@@ -32,6 +38,14 @@ ServedHash = int | bytes
 """A block's hash: its low 64 bits, or all of it where the server publishes bytes."""
 _Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 _Text = Annotated[str, msgspec.Meta(max_length=1024)]
+RECORDED_EVENTS = "kv_events.jsonl.gz"
+"""The file of a recording's folder that holds them."""
+_MAX_FILE_LINE = 2 * MAX_PAYLOAD
+_MOST_FILE_BATCHES, _MOST_FILE_EVENTS = 1 << 21, 1 << 23
+"""Of a file: what is made of them stays in memory."""
+_FREE = 64 << 20
+"""Bytes that any file may unpack to."""
+_HINT = "kvtool replay --record writes such files, and kvtool profile --events"
 
 
 class StoredBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag_field="type", omit_defaults=True):
@@ -98,7 +112,7 @@ _json_line = msgspec.json.Decoder(KVEvent)
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """What one step of a server published, or what a file of events holds.
+    """Events that one step of a server published, or that a file contains.
 
     `seq` counts the publisher's batches from 0 (None: from a file that holds every event); `at` is the server's clock, in seconds.
     `problems` says what could not be read, without any of its text; `more_problems` counts those that it leaves out. `lost`: what
@@ -116,7 +130,7 @@ class EventBatch:
 
 
 def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0) -> EventBatch:
-    """The batch of a message; never an exception, as a publisher may send anything. `rank` where the payload names none."""
+    """Return the batch of a message; never an exception, as a publisher may send anything. `rank` where the payload names none."""
     if len(payload) > MAX_PAYLOAD:
         said = f"a batch of {len(payload):,} bytes was not read: {MAX_PAYLOAD:,} is the most"
         return EventBatch((), seq, rank=rank, problems=(said,), lost=True)
@@ -138,7 +152,7 @@ def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0)
 
 
 def _event(raw: msgspec.Raw) -> KVEvent | str:
-    """The event; what is wrong with it, where it is none."""
+    """Return the event; what is wrong with it, where it is none."""
     data = memoryview(raw)
     try:
         event: KVEvent = (_row if _is_array(data[0]) else _map).decode(data)
@@ -148,7 +162,7 @@ def _event(raw: msgspec.Raw) -> KVEvent | str:
 
 
 def read_json_event(data: bytes) -> KVEvent:
-    """The event that a line of JSON holds, as `kvtool profile --events` writes it; ValueError with what is wrong with it."""
+    """Return the event that a line of JSON holds, as `kvtool profile --events` writes it; ValueError with what is wrong with it."""
     if len(data) > _MAX_LINE:
         raise ValueError(f"{len(data):,} bytes, {_MAX_LINE:,} is the most")
     try:
@@ -162,7 +176,7 @@ def read_json_event(data: bytes) -> KVEvent:
 
 
 def low_64(block_hash: ServedHash) -> int:
-    """The 64 bits of a hash in which every server's events agree."""
+    """Return the 64 bits of a hash in which every server's events agree."""
     return event_hash(BlockHash(block_hash)) if isinstance(block_hash, bytes) else block_hash
 
 
@@ -171,7 +185,7 @@ def _is_array(first: int) -> bool:
 
 
 def _wrong(event: KVEvent) -> str | None:
-    """What a schema does not say: each block has its hash, its tokens and its keys."""
+    """Return what is wrong beyond the schema: each block has its hash, its tokens and its keys."""
     if isinstance(event, ClearedBlocks):
         return None
     hashes = event.block_hashes
@@ -189,17 +203,96 @@ def _wrong(event: KVEvent) -> str | None:
 
 
 def _deep(key: object) -> bool:
-    """Whether a key is more than a value, or a short list of values: a picture's hash with its place."""
+    """Return whether a key is more than a value, or a short list of values: a picture's hash with its place."""
     if isinstance(key, list | tuple):
         return len(key) > _MAX_PARTS or any(isinstance(part, list | tuple | dict) for part in key)
     return isinstance(key, dict)
 
 
 def _why(error: Exception) -> str:
-    """What a decoder says: types and places by number, and none of a payload's text."""
+    """Return the decoder's reason: types and places by number, and none of a payload's text."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     said = str(error)
     if "Invalid value" in said:  # names the value
         return "of no type that is known"
     return said.split("\n")[0][:120]
+
+
+def read_event_file(path: str | Path) -> Iterator[EventBatch]:
+    """Yield the batches of a file, in order; KvtoolError with the line that is none. A payload that cannot be read is a batch that
+    says so.
+
+    A folder is that of a recording. The lines of `kvtool profile --events` come as one batch without a number for each event.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / RECORDED_EVENTS
+    shown = str(file)
+    with open_bytes(str(file), shown) as lines:
+        number = size = batches = events = 0
+        while line := lines.readline(_MAX_FILE_LINE):
+            number += 1
+            size += len(line)
+            refuse_bomb(lines, shown, size, free=_FREE)
+            if line.isspace():
+                continue
+            place = Place(shown, number, 1)
+            if len(line) >= _MAX_FILE_LINE:
+                raise KvtoolError(
+                    f"a line of more than {_MAX_FILE_LINE:,} bytes is no KV events", hint=_HINT, place=place
+                )
+            batch = _batch_of_line(line, place)
+            batches += 1
+            events += len(batch.events)
+            if batches > _MOST_FILE_BATCHES or events > _MOST_FILE_EVENTS:
+                many = f"{_MOST_FILE_BATCHES:,} batches or {_MOST_FILE_EVENTS:,} events"
+                raise KvtoolError(f"more than {many} in one file of KV events", hint="cut it", place=place)
+            yield batch
+
+
+class _Message(msgspec.Struct):
+    """A message as it was received: its payload in base64, and its number. What else the line says is passed over."""
+
+    payload_b64: str
+    seq: int | float | None = None
+
+
+_message = msgspec.json.Decoder(_Message)
+
+
+def _batch_of_line(line: bytes, place: Place) -> EventBatch:
+    try:
+        return _received(_message.decode(line), place)
+    except msgspec.ValidationError as error:  # most often of a line of another form
+        for name, wanted in (("seq", "no number of a batch"), ("payload_b64", "not base64")):
+            if f"$.{name}`" in str(error):
+                raise KvtoolError(f"`{name}` is {wanted}", hint=_HINT, place=place) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise _not_json(error, place) from None
+    try:
+        event: KVEvent = read_json_event(line)
+    except ValueError as error:
+        raise KvtoolError(f"no KV event: {error}", hint=_HINT, place=place) from None
+    return EventBatch((event,))
+
+
+def _not_json(error: Exception, place: Place) -> KvtoolError:
+    if isinstance(error, RecursionError):
+        return KvtoolError("not JSON: nested too deeply", hint=_HINT, place=place)
+    if isinstance(error, UnicodeDecodeError):
+        return KvtoolError(f"not JSON: byte 0x{error.object[error.start]:02x} is not UTF-8", hint=_HINT, place=place)
+    reason, _, rest = str(error).removeprefix("JSON is malformed: ").partition(" (byte ")
+    column = whole_number(rest.removesuffix(")"), in_text=True) or 0
+    return KvtoolError(f"not JSON: {reason}", hint=_HINT, place=Place(place.path, place.line, column + 1))
+
+
+def _received(message: _Message, place: Place) -> EventBatch:
+    seq, payload = whole_number(message.seq, most=MAX_SEQUENCE), message.payload_b64
+    if seq is None:
+        raise KvtoolError("`seq` is no number of a batch", hint=_HINT, place=place)
+    try:
+        data = base64.b64decode(payload, validate=True)
+    except ValueError:
+        raise KvtoolError("`payload_b64` is not base64", hint=_HINT, place=place) from None
+    return read_payload(data, seq)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -17,13 +17,17 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.kv_events.event_batches import ClearedBlocks, EventBatch, StoredBlocks
 from kvtool.measure.servers.kv_events.event_subscriber import EventSource, EventSubscriber
-from kvtool.measure.servers.kv_events.event_sums import MOST_RANKS
-from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.server_values import said_at, said_text
+from kvtool.measure.servers.kv_events.event_sums import MOST_RANKS, EventCounter, EventSums
+from kvtool.measure.servers.server_address import ServerAddress, is_url, server_address
+from kvtool.measure.servers.server_values import text_at, value_at
 from kvtool.text.bounded_number import whole_number
 
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
 _PATH = "/kv_event_sources"
-_MOST_SAID = 1 << 20
+_MOST_SAID = 1 << 20  # bytes of the page that names sources: a bound for hostile servers
 _PAUSE = 0.2
 """Seconds without a message after which nothing more is on its way."""
 _LONGEST = 10.0
@@ -31,18 +35,20 @@ _LONGEST = 10.0
 MOST_KEPT = 4_000_000
 """Hashes and tokens of all batches together."""
 _TOO_MUCH = f"the server published more than {MOST_KEPT:,} hashes and tokens: what came after was not kept"
+ASKED = "server"
+"""In the place of an endpoint: the server says where it publishes."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSources:
-    """Where a server publishes; `notes` say where it is not listened to, and why."""
+    """Endpoints at which a server publishes; `notes` say where it is not listened to, and why."""
 
     sources: tuple[EventSource, ...]
     notes: tuple[str, ...] = ()
 
 
 def event_sources(connection: ServerConnection, given: str | None) -> NamedSources:
-    """Where a server publishes: as it is given, else as the server says, on its own host; none where it says nothing.
+    """Return the endpoints of a server: as they are given, else as the server says, on its own host; none where it says nothing.
 
     An `ipc://` path is of this machine: a server on another one may not name it.
     """
@@ -55,10 +61,10 @@ def event_sources(connection: ServerConnection, given: str | None) -> NamedSourc
     found: list[EventSource] = []
     notes: list[str] = []
     for name in said if isinstance(said, dict) else ():
-        about = said_at(said, name)
-        if (rank := whole_number(name, in_text=True)) is None or said_text(about, "endpoint") is None:
+        about = value_at(said, name)
+        if (rank := whole_number(name, in_text=True)) is None or text_at(about, "endpoint") is None:
             continue
-        endpoint, replay = (_here(said_text(about, key), connection.address) for key in ("endpoint", "replay_endpoint"))
+        endpoint, replay = (_here(text_at(about, key), connection.address) for key in ("endpoint", "replay_endpoint"))
         if len(found) == MOST_RANKS:
             notes.append(
                 f"the server names more than {MOST_RANKS} publishers of KV events; the others are not listened to"
@@ -78,7 +84,7 @@ def event_sources(connection: ServerConnection, given: str | None) -> NamedSourc
 
 
 def _here(endpoint: str | None, address: ServerAddress) -> str | None:
-    """An endpoint on the server's own host; None for one on another."""
+    """Return an endpoint on the server's own host; None for one on another."""
     if endpoint is None:
         return None
     named = f"[{address.host}]" if ":" in address.host else address.host
@@ -90,7 +96,7 @@ class EventListener:
     """Takes every batch from the moment on at which it is entered; `before` are those that the server still had from earlier."""
 
     def __init__(self, sources: Iterable[EventSource]) -> None:
-        """KvtoolError where an endpoint cannot be connected to."""
+        """Raise KvtoolError where an endpoint cannot be connected to."""
         self._subscriber = EventSubscriber(list(sources))
         self._batches: list[EventBatch] = []
         self._room, self._full = MOST_KEPT, False
@@ -107,7 +113,7 @@ class EventListener:
             self._heard.set()
 
     def _keep(self, batch: EventBatch) -> None:
-        """Batches up to MOST_KEPT; the first that is too much is kept as one that was lost."""
+        """Keep batches up to MOST_KEPT; the first that is too much is kept as one that was lost."""
         self._room -= _values_in(batch)
         if self._room > 0:
             self._batches.append(batch)
@@ -138,17 +144,17 @@ class EventListener:
 
     @property
     def before(self) -> list[EventBatch]:
-        """What was published before the listener was entered, as far as the server still had it."""
+        """Return the batches published before the listener was entered, as far as the server still had it."""
         return self._batches[: self._start]
 
     def since(self) -> list[EventBatch]:
-        """What was published since then; waits for what is on its way."""
+        """Return the batches published since then; waits for what is on its way."""
         self._settle()
         return self._batches[self._start :]
 
 
 def _values_in(batch: EventBatch) -> int:
-    """Hashes and tokens of a batch, and what its objects take beside them."""
+    """Count hashes and tokens of a batch, and what its objects take beside them."""
     stored = (event for event in batch.events if isinstance(event, StoredBlocks))
     tokens = sum(len(event.token_ids or ()) for event in stored)
     hashes = sum(len(event.block_hashes) for event in batch.events if not isinstance(event, ClearedBlocks))
@@ -156,10 +162,58 @@ def _values_in(batch: EventBatch) -> int:
 
 
 def event_lines(batches: Iterable[EventBatch]) -> bytes:
-    """Batches as a recording keeps them, a line each."""
+    """Yield batches as a recording keeps them, a line each."""
     lines = []
     for batch in batches:
         payload = msgspec.msgpack.encode([batch.at, batch.events, batch.rank])
         line = {"at": batch.at, "topic": "", "seq": batch.seq or 0, "payload_b64": base64.b64encode(payload).decode()}
         lines.append(json.dumps(line, separators=(",", ":")) + "\n")
     return "".join(lines).encode()
+
+
+def publishers(source: str, given: str) -> NamedSources:
+    """Return the publishers at an endpoint, or those that the server at `source` names, one for each data-parallel rank, with what
+    they still have.
+
+    KvtoolError for what is no endpoint, and where a server names none.
+    """
+    if given != ASKED:
+        return NamedSources((EventSource(given),))
+    if not is_url(source):
+        raise KvtoolError(f"`{source}` is no server that could say where it publishes", hint="give the endpoint")
+    with ServerConnection(server_address(source)) as connection:
+        found = event_sources(connection, None)
+    if not found.sources:
+        raise KvtoolError(
+            found.notes[0] if found.notes else "the server publishes no KV events, or does not say where",
+            hint="start vLLM with --kv-events-config, or give the endpoint: --kv-events tcp://HOST:PORT",
+        )
+    return found
+
+
+class Heard:
+    """The events of some publishers, since the block began; before it, as far as they still have those and are asked."""
+
+    def __init__(self, named: NamedSources) -> None:
+        """Raise KvtoolError where an endpoint cannot be connected to."""
+        self._subscriber = EventSubscriber(named.sources)
+        self._notes = named.notes
+        self._counter = EventCounter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._subscriber.close()
+
+    def listen(self, seconds: float) -> None:
+        """Listen for so long."""
+        for batch in self._subscriber.batches(seconds):
+            self._counter.add(batch)
+
+    def sums(self) -> EventSums:
+        """Return the sums of all events that were received."""
+        sums = self._counter.sums()
+        return replace(sums, notes=(*self._notes, *sums.notes))

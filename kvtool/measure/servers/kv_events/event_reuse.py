@@ -1,4 +1,4 @@
-"""What each request reused, and in which order requests were admitted, from KV events alone.
+"""Reuse of each request, and the order in which requests were admitted, from KV events alone.
 
 A server looks a prompt up and stores its new blocks in one step, so what it hit is what was held before the first event of its
 own. A request that stored nothing hit every full block of its prompt.
@@ -33,13 +33,13 @@ class AskedPrompt:
     done: float | None = None
 
     def runs(self, at: float) -> bool:
-        """Whether it may be under way then; always, where its times are not known."""
+        """Return whether it may be under way then; always, where its times are not known."""
         return (self.sent is None or self.sent <= at) and (self.done is None or at <= self.done)
 
 
 @dataclass(slots=True)
-class SeenRequest:
-    """What the events say of one request.
+class ObservedRequest:
+    """Facts from the events about one request.
 
     `reused` is in tokens; None where that cannot be known. `how`: its own `events`; `silent`: it stored nothing, so it hit all that
     is full; `unknown`: after a gap, or never seen although it must have stored something. `stored` holds (number of the batch among
@@ -64,7 +64,7 @@ class EventReuse:
     the requests: other traffic. `cleared` holds the numbers of the batches in which the cache was reset.
     """
 
-    requests: dict[str, SeenRequest]
+    requests: dict[str, ObservedRequest]
     admitted: list[str] = field(default_factory=list)
     foreign_events: int = 0
     foreign_tokens: int = 0
@@ -75,9 +75,9 @@ class EventReuse:
 
 
 def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AskedPrompt]) -> EventReuse:
-    """Reuse of each request, given in the order of sending, from every batch since the cache was empty or reset."""
+    """Return the reuse of each request, given in the order of sending, from every batch since the cache was empty or reset."""
     states = RankStates()
-    result = EventReuse({prompt.id: SeenRequest(prompt.id) for prompt in prompts})
+    result = EventReuse({prompt.id: ObservedRequest(prompt.id) for prompt in prompts})
     owners: _Owners | None = None
     for number, batch in enumerate(batches):
         for index, (state, event) in enumerate(states.take(batch)):
@@ -98,7 +98,7 @@ def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AskedProm
                 seen.rank = batch.rank
                 if state.known:
                     seen.how = "events"
-                    seen.reused = state.held(owner.names, len(owner.prompt.tokens)) * event.block_size
+                    seen.reused = state.hits(owner.names, len(owner.prompt.tokens)) * event.block_size
             seen.stored.append((number, index))
             seen.blocks += len(event.block_hashes)
     result.breaks = states.breaks
@@ -148,7 +148,7 @@ class _Owners:
                 self._by_name[name].append((owner, depth))
 
     def of(self, event: StoredBlocks, state: EventState, at: float) -> _Owner | None:
-        """The request that stored these blocks; a later one of equal prompts where its turn has come."""
+        """Return the request that stored these blocks; a later one of equal prompts where its turn has come."""
         names = state.names_of(event)
         self._stored.update(name for name in names if name in self._by_name)
         named = self._by_session.get(event.session_id) if event.session_id is not None else None
@@ -179,8 +179,8 @@ class _Owners:
         return owner
 
     def can_be_silent(self, prompt: AskedPrompt) -> bool:
-        """Whether a request that stored nothing can have hit all of its full blocks: each of them was stored once, and its last
-        token, which is computed in any case, is in none of them."""
+        """Return whether a request that stored nothing can have hit all of its full blocks: each of them was stored once, and its
+        last token, which is computed in any case, is in none of them."""
         full, rest = divmod(len(prompt.tokens), self.block_size)
         return bool(rest) and self._stored.issuperset(self._by_id[prompt.id].names[:full])
 
@@ -189,4 +189,4 @@ class _Owners:
         return owner.prompt.session_id is None
 
     def _hit(self, owner: _Owner, state: EventState) -> int:
-        return state.held(owner.names, len(owner.prompt.tokens))
+        return state.hits(owner.names, len(owner.prompt.tokens))

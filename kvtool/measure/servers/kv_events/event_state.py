@@ -1,4 +1,4 @@
-"""What a server's prefix cache holds, from its KV events: a count for each hash, and a name for what it stands for.
+"""Contents of a server's prefix cache, from its KV events: a count for each hash, and a name for what it stands for.
 
 A server's hashes may be made with a seed that nobody knows. A block's name is made here, of its parent's name, its tokens and its
 keys, so that a prompt's blocks are found by what they hold.
@@ -36,7 +36,7 @@ MOST_GONE = 1_000_000
 def block_names(
     tokens: Sequence[int], block_size: int, keys: Sequence[Keys] = (), parent: BlockName = _ROOT
 ) -> list[BlockName]:
-    """The names of full blocks that follow each other; `keys` are those of the first ones."""
+    """Return the names of full blocks that follow each other; `keys` are those of the first ones."""
     data = np.asarray(tokens, dtype="<i4").tobytes()
     width = 4 * block_size
     names: list[BlockName] = []
@@ -51,7 +51,7 @@ def block_names(
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where the events of a publisher do not go on: batches are missing or were not read, or it began anew.
+    """A gap in the events of a publisher: batches are missing or were not read, or it began anew.
 
     `missing` counts the batches that nobody saw (None: not known how many). After a restart the cache is empty, and known to be.
     """
@@ -77,7 +77,7 @@ class SequenceCheck:
         self._next: int | None = None
 
     def take(self, batch: EventBatch) -> Break | None:
-        """What is wrong between the batch before and this one. A file without numbers holds every batch."""
+        """Return the gap between the batch before and this one. A file without numbers holds every batch."""
         if batch.seq is None:
             return None
         expected, self._next = self._next, batch.seq + 1
@@ -124,7 +124,7 @@ class EventState:
                     self._remove(event)
 
     def clear(self) -> None:
-        """Nothing is held, and that is known."""
+        """Forget all blocks: the cache is known to be empty."""
         self.known = True
         for each in self.copies:
             self._went(each)
@@ -157,7 +157,7 @@ class EventState:
             self._gone[gone] = None
 
     def _forget(self) -> None:
-        """The names of what went long ago."""
+        """Forget the names of what was evicted long ago."""
         while len(self._gone) > MOST_GONE:
             gone, _ = self._gone.popitem(last=False)
             name = self.names.pop(gone)
@@ -165,14 +165,14 @@ class EventState:
                 del self.hashes[name]
 
     def names_of(self, event: StoredBlocks) -> list[BlockName]:
-        """The names of an event's blocks; none where it tells no tokens, or its parent was never seen."""
+        """Return the names of an event's blocks; none where it tells no tokens, or its parent was never seen."""
         parent = _ROOT if event.parent_block_hash is None else self.names.get(event.parent_block_hash)
         if event.token_ids is None or parent is None:
             return []
         return block_names(event.token_ids, event.block_size, event.extra_keys or (), parent)
 
-    def held(self, names: Sequence[BlockName], num_tokens: int) -> int:
-        """How many blocks of a prompt of `num_tokens` would be hit now; its last token is always computed."""
+    def hits(self, names: Sequence[BlockName], num_tokens: int) -> int:
+        """Return how many blocks of a prompt of `num_tokens` would be hit now; its last token is always computed."""
         if self.block_size is None:
             return 0
         most = max(num_tokens - 1, 0) // self.block_size
@@ -193,7 +193,7 @@ class RankStates:
         self._checks: dict[int, SequenceCheck] = {}
 
     def take(self, batch: EventBatch) -> Iterator[tuple[EventState, KVEvent]]:
-        """Each event of a batch with the state before it; the event is applied when the next one is asked for."""
+        """Yield each event of a batch with the state before it; the event is applied when the next one is asked for."""
         state = self.ranks.get(batch.rank)
         if state is None:  # what was before the first batch is known where that is number 0
             state = self.ranks[batch.rank] = EventState(known=not batch.seq)

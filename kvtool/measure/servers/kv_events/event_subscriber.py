@@ -26,14 +26,15 @@ _END = (b"\xff" * 8, b"")
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """Where one data-parallel rank publishes, and where it answers for what was published before (None: it does not)."""
+    """Endpoint at which one data-parallel rank publishes, and the one where it answers for what was published before (None: it
+    does not)."""
 
     endpoint: str
     replay: str | None = None
     rank: int = 0
 
     def __post_init__(self) -> None:
-        """KvtoolError for what is no address that can be connected to."""
+        """Raise KvtoolError for what is no address that can be connected to."""
         for given in (self.endpoint, self.replay):
             if given is not None and not _is_endpoint(given):
                 raise KvtoolError(
@@ -56,7 +57,7 @@ class _Publisher:
         self.connection = Connection(source.endpoint, b"SUB", [b"\x01"], most=_MOST_BYTES)
 
     def received(self) -> Iterator[EventBatch]:
-        """What came just now; with what was missed before it, where the server still has that."""
+        """Return the batches that came just now, with those that were missed before, where the server still has that."""
         for parts, too_large in self.connection.received():
             if too_large is None and len(parts) == 3 and len(parts[1]) == 8:
                 yield from self.in_order(_batch(parts[1], parts[2], self.source.rank))
@@ -67,7 +68,7 @@ class _Publisher:
                 yield EventBatch((), rank=self.source.rank, problems=(said,), lost=True)
 
     def in_order(self, batch: EventBatch) -> Iterator[EventBatch]:
-        """The batch where it is the next one; else what is missing before it, as far as that can be had. None twice."""
+        """Yield the batch where it is the next one; else what is missing before it, as far as that can be had. None twice."""
         assert batch.seq is not None
         expected = self.next or 0
         if batch.seq < expected:
@@ -81,7 +82,7 @@ class _Publisher:
         yield self._passed(batch)
 
     def before(self) -> Iterator[EventBatch]:
-        """All that the server still has, asked once."""
+        """Yield all that the server still has, asked once."""
         if not self.asked:
             self.asked = True
             for old in self._replayed(0):
@@ -95,7 +96,7 @@ class _Publisher:
         return batch
 
     def _replayed(self, start: int) -> Iterator[EventBatch]:
-        """The server's batches from `start` on, as far as it has them and answers in time."""
+        """Yield the server's batches from `start` on, as far as it has them and answers in time."""
         if self.replay is None:
             return
         connection = Connection(self.replay, b"DEALER", [b"", start.to_bytes(8, "big")], most=_MOST_BYTES)
@@ -115,7 +116,7 @@ class EventSubscriber:
     """Every batch of some publishers, in order for each of them. A context manager: it closes its connections."""
 
     def __init__(self, sources: Sequence[EventSource]) -> None:
-        """KvtoolError where an endpoint cannot be connected to. That nobody publishes there only shows in the silence."""
+        """Raise KvtoolError where an endpoint cannot be connected to. That nobody publishes there only shows in the silence."""
         self._publishers: list[_Publisher] = []
         try:
             for source in sources:
@@ -136,7 +137,7 @@ class EventSubscriber:
             waiting = [each for each in waiting if each.socket is not None and not each.subscribed]
 
     def batches(self, seconds: float) -> Iterator[EventBatch]:
-        """What is published within so many seconds from now on; first, once, what servers still have from before."""
+        """Return the batches of the next seconds; at first also those that servers still have."""
         until = time.monotonic() + seconds
         for publisher in self._publishers:
             yield from publisher.before()

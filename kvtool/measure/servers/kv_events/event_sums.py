@@ -1,4 +1,4 @@
-"""What KV events say of a cache over time: how much is stored and evicted, how old it was, what was stored again, and for whom.
+"""Sums of KV events over time: how much is stored and evicted, how old it was, what was stored again, and for whom.
 
 A block that is stored again after it was evicted was computed twice: its tokens are hits that more room would have given.
 """
@@ -93,7 +93,7 @@ class EventCounter:
             self._notes["long evicted blocks are forgotten: blocks stored again after that count as new"] = None
 
     def sums(self) -> EventSums:
-        """Of all ranks together."""
+        """Return the sums of all ranks together."""
         ranks = self._ranks.values()
         return EventSums(
             batches=self._batches,
@@ -152,7 +152,7 @@ class _RankCounter:
             self.known = False
 
     def _forget(self) -> None:
-        """Nothing is held, and what was evicted would be gone by now in any case."""
+        """Forget all blocks, and those that were evicted."""
         self.known = True
         self.held = 0
         self._since.clear()

@@ -16,7 +16,7 @@ from kvtool.errors import KvtoolError
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _MORE, _LONG, _COMMAND = 1, 2, 4
-_LARGEST_COMMAND = 1 << 16
+_LARGEST_COMMAND = 1 << 16  # bytes: a bound for hostile peers, as are the next ones
 _MOST_PARTS = 8
 _CHUNK = 1 << 16
 _AGAIN = 0.1
@@ -52,7 +52,7 @@ class FrameReader:
         """Whether the rest of this message is."""
 
     def take(self, data: bytes) -> Iterator[ReceivedMessage]:
-        """The messages that end in these bytes, or turn out too large; ProtocolError."""
+        """Yield the messages that end in these bytes, or turn out too large; ProtocolError."""
         self._data += data
         if not self._greeted:
             if len(self._data) < len(_GREETING):
@@ -66,7 +66,7 @@ class FrameReader:
                 yield message
 
     def _step(self) -> bool:
-        """Whether there is a whole frame, or the head of one that is too large; drops what is to be dropped."""
+        """Return whether there is a whole frame, or the head of one that is too large; drops what is to be dropped."""
         dropped = min(self._skip, len(self._data))
         del self._data[:dropped]
         self._skip -= dropped
@@ -175,11 +175,12 @@ class Connection:
 
     @property
     def events(self) -> int:
-        """What is to be waited for."""
+        """Return the events to wait for."""
         return select.POLLIN if self._connected else select.POLLOUT
 
     def received(self) -> Iterator[ReceivedMessage]:
-        """What came of the bytes that are there; a peer that breaks off, or speaks something else, is connected to anew."""
+        """Return the messages in the bytes that are there; a peer that breaks off, or speaks something else, is connected to
+        anew."""
         if self.socket is None:
             return
         try:
@@ -203,7 +204,7 @@ class Connection:
 
 
 def ready(connections: Sequence[Connection], seconds: float) -> list[Connection]:
-    """Those of which something can be read now, or within so many seconds."""
+    """Return the peers of which something can be read now, or within so many seconds."""
     until = time.monotonic() + seconds
     while True:
         wait = min((each.prepared() for each in connections), default=seconds)
@@ -218,7 +219,7 @@ def ready(connections: Sequence[Connection], seconds: float) -> list[Connection]
 
 
 def _addresses(endpoint: str) -> Iterator[tuple[int, str | tuple[Any, ...]]]:
-    """Of `tcp://HOST:PORT` or `ipc://PATH`, where `@` begins a name that is in no file system."""
+    """Return the addresses of `tcp://HOST:PORT` or `ipc://PATH`, where `@` begins a name that is in no file system."""
     scheme, _, rest = endpoint.partition("://")
     if scheme == "ipc":
         yield socket.AF_UNIX, f"\0{rest[1:]}" if rest.startswith("@") else rest
@@ -234,7 +235,7 @@ def _command(name: bytes, key: bytes, value: bytes) -> bytes:
 
 
 def _message(parts: Sequence[bytes]) -> bytes:
-    """Of short parts."""
+    """Return a message of short parts."""
     last = len(parts) - 1
     return b"".join(bytes([_MORE * (at < last), len(part)]) + part for at, part in enumerate(parts))
 

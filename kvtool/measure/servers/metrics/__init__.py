@@ -1,1 +1,1 @@
-"""What a server counts: its metrics read, and compared over time."""
+"""Metrics of a server, read and compared over time."""

@@ -1,4 +1,4 @@
-"""What a server counted from one scrape to the next, and whether it is the same server still."""
+"""Counts of a server from one scrape to the next, and whether it is the same server still."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kvtool.measure.servers.metrics import metric_names as names
-from kvtool.measure.servers.metrics.bucket_counts import BucketCounts
 from kvtool.measure.servers.metrics.counters import EngineCounters, Scrape
+from kvtool.measure.servers.metrics.exposition import BucketCounts
 
 Break = Literal["restart", "several servers"]
 _SKEW = 5.0
@@ -27,17 +27,17 @@ class Counted:
     """After a restart, counts are those since the server's new start; of several servers there are none."""
 
     def get(self, name: str) -> int | None:
-        """A count; None where it is not told."""
+        """Return a count; None where it is not told."""
         return self.counts.get(name)
 
     @property
     def hit_rate(self) -> float | None:
-        """Tokens found in the cache, of those looked up; None where none were."""
+        """Return tokens found in the cache, of those looked up; None where none were."""
         queries, hits = self.get(names.QUERIES), self.get(names.HITS)
         return hits / queries if queries and hits is not None else None
 
     def plus(self, other: Counted) -> Counted:
-        """Both one after the other."""
+        """Return both one after the other."""
         counts = {name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in {*self.counts, *other.counts}}
         histograms = dict(self.histograms)
         for name, buckets in other.histograms.items():
@@ -47,7 +47,7 @@ class Counted:
 
 
 def counted_between(before: Scrape, after: Scrape) -> Counted:
-    """The counts of `after` less those of `before`.
+    """Return the counts of `after` less those of `before`.
 
     A counter never falls and its `_created` never moves while a process lives. Where they do, the server was started again; or
     several are behind one URL: its counters began before the first scrape was taken, or before those of the first one did.
@@ -64,7 +64,7 @@ def counted_between(before: Scrape, after: Scrape) -> Counted:
 
 
 def since_start(scrape: Scrape) -> Counted:
-    """All that the engines of a server have counted since they were started."""
+    """Return all that the engines of a server have counted since they were started."""
     found = Counted()
     for engine in scrape.engines.values():
         found = found.plus(Counted(engine.counts, engine.histograms))

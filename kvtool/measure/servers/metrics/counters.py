@@ -1,15 +1,27 @@
-"""What a server has counted when it was asked, for each of its engines."""
+"""Counts of a server at one time, for each of its engines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
+from kvtool.measure.engine_extra import need_live
+from kvtool.measure.servers.http_exchange import ServerConnection
 from kvtool.measure.servers.metrics import metric_names as names
-from kvtool.measure.servers.metrics.bucket_counts import BucketCounts, bucket_counts
-from kvtool.measure.servers.metrics.exposition import Exposition, MetricSample
+from kvtool.measure.servers.metrics.exposition import (
+    MOST_BYTES,
+    BucketCounts,
+    Exposition,
+    MetricSample,
+    bucket_counts,
+    parse_exposition,
+    read_exposition,
+)
 from kvtool.measure.servers.metrics.metric_names import KINDS, CountedAs, MetricNames
+from kvtool.measure.servers.server_address import is_url, server_address
 from kvtool.text.bounded_number import LARGEST
 from kvtool.text.terminal.numbers import plural
 
@@ -17,11 +29,13 @@ EngineKey = tuple[str, str]
 """The labels `engine` and `model_name`."""
 _Key = Callable[[MetricSample], EngineKey]
 _MEANS = (names.USAGE, names.HIT_RATE)
+_METRICS = "/metrics"
+_SUFFIXES = (".prom", ".txt", ".metrics")
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCounters:
-    """Of one engine: what it has counted since its start, what is now, and how long things took; by the names of `metric_names`."""
+    """Counts of one engine since its start, its gauges, and its histograms of times; by the names of `metric_names`."""
 
     created: float | None
     """Seconds since 1970 at which its counters began; None where the server does not say."""
@@ -44,7 +58,7 @@ class Scrape:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is left out."""
+        """Return notes on what is left out."""
         if not self.left_out:
             return ()
         return (
@@ -52,7 +66,7 @@ class Scrape:
         )
 
     def gauge(self, name: str) -> float | None:
-        """Over all engines: shares are averaged, counts added up; None where no engine tells."""
+        """Return the gauge over all engines: shares are averaged, counts added up; None where no engine tells."""
         told = [engine.gauges[name] for engine in self.engines.values() if name in engine.gauges]
         if not told:
             return None
@@ -60,17 +74,17 @@ class Scrape:
 
     @property
     def created(self) -> tuple[float, ...]:
-        """When the counters of each engine began, where that is told."""
+        """Return when the counters of each engine began, where that is told."""
         return tuple(engine.created for engine in self.engines.values() if engine.created is not None)
 
     @property
     def models(self) -> list[str]:
-        """The names under which models are served."""
+        """Return the names under which models are served."""
         return sorted({model for _, model in self.engines if model})
 
 
 def scrape_of(exposition: Exposition, *, shown: str, at: float | None = None) -> Scrape:
-    """What a text of metrics says; KvtoolError where it is of no server that is known. `shown` is its path or URL."""
+    """Return the counts in a text of metrics; KvtoolError where it is of no server that is known. `shown` is its path or URL."""
     for kind in KINDS:
         if exposition.starting(kind.prefix):
             engines = _engines(exposition, kind)
@@ -114,7 +128,7 @@ def _engines(exposition: Exposition, kind: MetricNames) -> dict[EngineKey, Engin
 
 
 def _sums(exposition: Exposition, name: str, named: CountedAs, key: _Key) -> dict[EngineKey, float]:
-    """The values of a metric by engine; a value that cannot be is as if it was not there."""
+    """Return the values of a metric by engine; a value that cannot be is as if it was not there."""
     found: dict[EngineKey, float] = {}
     for sample in exposition.counted(named.name, most=_most(name)):
         if named.labels.items() <= sample.labels.items():
@@ -127,14 +141,14 @@ def _most(name: str) -> float:
 
 
 def _left_out(exposition: Exposition, kind: MetricNames) -> int:
-    """How many values of the metrics that are read cannot be."""
+    """Return how many values of the metrics that are read cannot be."""
     read = {named.name: _most(name) for name, named in (*kind.counters.items(), *kind.gauges.items())}
     read |= {f"{name}_{part}": LARGEST for name in kind.histograms.values() for part in ("bucket", "sum")}
     return sum(len(exposition.of(name)) - len(exposition.counted(name, most=most)) for name, most in read.items())
 
 
 def _completed(counts: dict[str, int]) -> dict[str, int]:
-    """With what follows from the others, where a server or an older release does not count it by itself."""
+    """Add what follows from the others, where a server or an older release does not count it by itself."""
     if names.CACHED not in counts and names.HITS in counts:
         counts[names.CACHED] = counts[names.HITS]
     if names.COMPUTED not in counts and names.PROMPT in counts and names.CACHED in counts:
@@ -166,3 +180,30 @@ def _histograms(exposition: Exposition, kind: MetricNames, key: _Key) -> dict[En
 
 def _config(exposition: Exposition) -> dict[EngineKey, Mapping[str, str]]:
     return {(sample.labels.get("engine", ""), ""): sample.labels for sample in exposition.of("vllm:cache_config_info")}
+
+
+def names_counters(source: str) -> bool:
+    """Return whether an argument names a server, or by its ending a file with what one answered at /metrics."""
+    return is_url(source) or source.lower().endswith(_SUFFIXES)
+
+
+@contextmanager
+def looking(source: str, *, what: str) -> Iterator[Callable[[], Scrape]]:
+    """Yield a function that reads the counters of a URL or a file; `what` needs the extra `live`.
+
+    A look raises ServerError where the server does not answer, and KvtoolError for what is no text of metrics.
+    """
+    need_live(what)
+    if is_url(source):
+        with ServerConnection(server_address(source)) as connection:
+            shown = connection.address.url(_METRICS)
+
+            def look() -> Scrape:
+                text = connection.text(_METRICS, limit=MOST_BYTES)
+                return scrape_of(parse_exposition(text, shown=shown), shown=shown, at=time.time())
+
+            yield look
+        return
+    if "://" in source:
+        raise KvtoolError(f"`{source.split('://')[0]}` is no way to reach a server", hint="http:// and https:// are")
+    yield lambda: scrape_of(read_exposition(source), shown=source, at=time.time())

@@ -1,4 +1,4 @@
-"""What servers call what they count. vLLM's (0.32) and llama.cpp's were measured; SGLang's are as its documentation has them."""
+"""Names of the metrics of servers. vLLM's (0.32) and llama.cpp's were measured; SGLang's are as its documentation has them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CountedAs:
 
 @dataclass(frozen=True, slots=True)
 class MetricNames:
-    """Of a kind of server. Counters and histograms begin at 0 with the process; a gauge is what is now."""
+    """Metric names of one kind of server. Counters and histograms begin at 0 with the process; a gauge is what is now."""
 
     server: str
     prefix: str

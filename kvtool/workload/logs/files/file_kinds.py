@@ -1,7 +1,8 @@
-"""Kinds of files that hold records and are no JSON, in a visible list: by what they begin with, and what reads their records.
+"""Kinds of files that contain records and are no JSON, in their order: the first one whose `begins` returns true reads the file.
 
-Reading gives `RawRecord`s with a `value` each: what a line of JSON would say, in a form that some record format reads. Their places
-are those in the file, where it has lines; else the number of the record stands for a line.
+A kind is declared in the `FILE_KINDS` of its module. Reading gives `RawRecord`s with a `value` each: what a line of JSON would
+contain, in a form that some record format reads. Their places are those in the file, where it has lines; else the number of the
+record is its line.
 """
 
 from __future__ import annotations
@@ -9,58 +10,75 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple
 
 from kvtool.text.files.compressed import HEAD
 from kvtool.text.files.json_stream import RawRecord
-from kvtool.workload.logs.records import agent_records as agent_shapes
-from kvtool.workload.logs.records.record_format import loaded
-
-Records = Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
-"""Makes the records of a file: told the bytes of it, where it lies, and what the user calls it. Raises KvtoolError."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """`begins` sees the first bytes (at most 64 KiB) and the path as the user gave it; `records` is a function below `formats/`, as
-    `module.function`; `begins` may be named so, too. With `texts`, files of prompts are looked at (.txt, .md), which else are one
-    prompt each; with `objects`, those that begin like JSON."""
+    """A kind of file. `begins` gets the first bytes (at most 64 KiB) and the path as the user gave it; `read` makes the records of
+    a file from its bytes, the place where it lies, and that path, and raises KvtoolError. `example` is for the docs: the text of a
+    file of the name `file`."""
 
     name: str
     shape: str
-    begins: Callable[[bytes, str], bool] | str
-    records: str
+    begins: Callable[[bytes, str], bool]
+    read: Callable[[io.BufferedReader, str, str], Iterator[RawRecord]]
+    example: str = ""
+    file: str = ""
+
+
+class _Known(NamedTuple):
+    """A kind and the module below `formats/` that declares it, which is imported for files that begin with `start`.
+
+    `texts`: it is also looked for in files of prompts (.txt, .md), which else are one prompt each; `objects`: also in files that
+    begin like JSON.
+    """
+
+    name: str
+    module: str
     texts: bool = False
     objects: bool = False
-
-    def read(self, reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
-        records: Records = loaded(self.records)
-        return records(reader, file, path)
+    start: bytes = b""
 
 
-FILE_KINDS: tuple[FileKind, ...] = (
-    FileKind("columns", "PAR1 or ARROW1", "columns.begins", "columns.records"),
-    FileKind(
-        "written-lines",
-        "lines with Docker's, Kubernetes' or a logger's front",
-        "wrapped_lines.begins",
-        "wrapped_lines.records",
-        objects=True,
-    ),
-    FileKind("vllm-log", "Received request … prompt", "vllm_log.begins", "vllm_log.records"),
-    FileKind("sglang-log", "Finish: obj=GenerateReqInput(", "sglang_log.begins", "sglang_log.records"),
-    FileKind("sonnet", "sonnet.txt", "vllm_bench.is_sonnet", "vllm_bench.refuse_sonnet", texts=True),
-    FileKind("inspect-ai", "an .eval archive", agent_shapes.is_inspect_archive, "inspect_ai.records"),
-    FileKind("aider-chat", "# aider chat started at", "aider.chat_begins", "aider.no_prompts", texts=True),
-    FileKind("aider", "TO LLM", "aider.log_begins", "aider.log_records", texts=True),
-    FileKind("table", "a header line with a column of prompts", "csv_rows.begins", "csv_rows.records"),
+_KNOWN = (
+    _Known("columns", "parquet"),
+    _Known("written-lines", "servers.wrapped_lines", objects=True),
+    _Known("vllm-log", "servers.vllm_log"),
+    _Known("sglang-log", "servers.sglang_log"),
+    _Known("sonnet", "evaluations.vllm_bench", texts=True),
+    _Known("inspect-ai", "evaluations.inspect_ai", start=b"PK\x03\x04"),
+    _Known("aider-chat", "agents.aider", texts=True),
+    _Known("aider", "agents.aider", texts=True),
+    _Known("table", "tables"),
 )
 
 
 def kind_of(reader: io.BufferedReader, path: str, *, text: bool = False) -> FileKind | None:
-    """Which kind of file this is; None: JSON, or else no log. `text`: it is one of prompts by its name."""
+    """Return the kind of a file; None: JSON, or else no log. `text`: by its name it is a prompt."""
     head = reader.peek(HEAD)[:HEAD]
     objects = head.lstrip()[:1] == b"{"
     if objects and b'"log"' not in head:  # as all but Docker's lines
         return None
-    kinds = (kind for kind in FILE_KINDS if (kind.texts or not text) and (kind.objects or not objects))
-    return next((kind for kind in kinds if loaded(kind.begins)(head, path)), None)
+    for known in _KNOWN:
+        if (known.texts or not text) and (known.objects or not objects) and head.startswith(known.start):
+            kind = _declared(known)
+            if kind.begins(head, path):
+                return kind
+    return None
+
+
+def file_kinds() -> Iterator[FileKind]:
+    """Yield all kinds; imports their modules."""
+    return map(_declared, _KNOWN)
+
+
+@cache
+def _declared(known: _Known) -> FileKind:
+    declared: tuple[FileKind, ...] = import_module(f"kvtool.workload.logs.formats.{known.module}").FILE_KINDS
+    return next(each for each in declared if each.name == known.name)

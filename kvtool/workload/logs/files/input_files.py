@@ -20,7 +20,8 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.files.file_kinds import FileKind, kind_of
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
-from kvtool.workload.logs.records.known_formats import SERVER_LINE, format_named
+from kvtool.workload.logs.formats.known_formats import SERVER_LINE
+from kvtool.workload.logs.records.mapped_records import asked_format
 from kvtool.workload.logs.records.record import RecordError, Where
 from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.records import opens, read_record
@@ -39,7 +40,7 @@ _OTHERS = {
 }
 _TRIED = 5
 """Records of a file that are looked at for a prompt."""
-_MOST_REASONS = 6
+_MOST_REASONS = 6  # that one line lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class InputFiles:
     searched: bool = False
 
     def notes(self, *, name_all: bool = False) -> list[str]:
-        """What was found and what was not read, for the head of a report."""
+        """Return notes on what was found and not read, for the head of a report."""
         told = [f"the file there is {self.paths[0]}"] if self.searched and len(self.paths) == 1 else []
         if self.passed_over and not name_all:
             told.append(
@@ -71,12 +72,13 @@ class InputFiles:
 
 
 def find_inputs(names: Sequence[str], *, log_format: str | None = None) -> InputFiles:
-    """What the names stand for: a file (or `-`) itself, a folder or a pattern the logs that are there, sorted by their names.
+    """Return the files that the names stand for: a file (or `-`) itself, a folder or a pattern the logs that are there, sorted by
+    their names.
 
     Below a folder, text files are prompts where there are no logs. Links are followed, each folder is entered once, hidden files
     are left alone, and a file that several names lead to is read once. KvtoolError for a name without a file or a prompt.
     """
-    format_ = format_named(log_format) if log_format not in (None, TEXT_FORMAT) else None
+    format_ = asked_format(log_format)
     paths: dict[str, None] = {}
     seen: set[str] = set()
     passed_over: list[PassedOver] = []
@@ -96,8 +98,8 @@ def find_inputs(names: Sequence[str], *, log_format: str | None = None) -> Input
 
 
 def matched(names: Sequence[str], alone: Sequence[str]) -> list[str]:
-    """The names with patterns replaced by the files that they stand for, where all of these end like one that is an input by
-    itself (`alone`); other patterns stay what they are. KvtoolError for one that matches nothing."""
+    """Return the names with patterns replaced by the files that they stand for, where all of these end like one that is an input
+    by itself (`alone`); other patterns stay what they are. KvtoolError for one that matches nothing."""
     found: dict[str, None] = {}
     for name in names:
         there = _matching(name) if name != STDIN and not is_folder(name) and _is_search(name) else [name]
@@ -108,7 +110,7 @@ def matched(names: Sequence[str], alone: Sequence[str]) -> list[str]:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is that of a folder; names that no file can have are none."""
+    """Return whether a name is that of a folder; names that no file can have are none."""
     try:
         return os.path.isdir(name)  # noqa: PTH112 - strings are enough, and there may be many
     except ValueError:
@@ -147,7 +149,7 @@ def _counts(passed_over: Sequence[PassedOver]) -> str:
 
 
 class _Search:
-    """What is below one folder or pattern. `seen` are real paths that are read already; `again`: it leads to such."""
+    """Files below one folder or pattern. `seen` are real paths that are read already; `again`: it leads to such."""
 
     def __init__(self, name: str, seen: set[str], format_: RecordFormat | None, *, texts: bool) -> None:
         self.passed_over: list[PassedOver] = []
@@ -180,7 +182,7 @@ class _Search:
             self.paths = prompts
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """Paths with their real paths, in any order."""
+        """Yield paths with their real paths, in any order."""
         if is_folder(self._name):
             yield from self._below(self._name)
             return
@@ -228,7 +230,7 @@ class _Search:
 
 
 def _kind(path: str, format_: RecordFormat | None) -> str:
-    """`log`, `prompt`, or what else a file is. A log that cannot be read is one all the same: reading it tells why."""
+    """Return `log`, `prompt`, or what else a file is. A log that cannot be read is one all the same: reading it tells why."""
     name = uncompressed(path.lower())
     if name.endswith(PLAIN_SUFFIXES) and format_ is None:
         return "prompt"
@@ -251,7 +253,7 @@ def _kind(path: str, format_: RecordFormat | None) -> str:
 
 
 def _has_records(kind: FileKind, reader: io.BufferedReader, path: str) -> bool:
-    """Whether one of the first records of a file that is no JSON holds a prompt."""
+    """Return whether one of the first records of a file that is no JSON holds a prompt."""
     try:
         for raw in islice(kind.read(reader, path, path), _TRIED):
             try:

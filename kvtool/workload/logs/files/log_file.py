@@ -15,18 +15,24 @@ from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse, read_r
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.field_names import is_field_name
 from kvtool.workload.logs.files.file_kinds import kind_of
-from kvtool.workload.logs.files.record_order import RecordsInOrder
+from kvtool.workload.logs.formats.token_traces import plain_mooncake, plain_time, time_in_line
 from kvtool.workload.logs.records.joined_records import Joins, Key
 from kvtool.workload.logs.records.record import RecordError, Where
-from kvtool.workload.logs.records.record_format import FileState, RecordFormat
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Several, Turns, collected
-from kvtool.workload.logs.records.records import calls_seen, look_at, opens, read_record
-from kvtool.workload.logs.records.trace_records import plain_mooncake, plain_time, time_in_line
-from kvtool.workload.logs.survey import Survey
+from kvtool.workload.logs.records.record_format import (
+    FileState,
+    FoundCall,
+    LeftOut,
+    RecordFormat,
+    Several,
+    Turns,
+    collected,
+)
+from kvtool.workload.logs.records.records import dated_calls, opens, outline, read_record
+from kvtool.workload.logs.survey import RecordsInOrder, Survey
 from kvtool.workload.turn import RequestName, Turn
 
-_MAX_EXCERPT_COLUMN = 2000
-_EXCERPT_TAIL = 120
+_MAX_EXCERPT_COLUMN = 2000  # errors farther right in a line are shown without an excerpt
+_EXCERPT_TAIL = 120  # characters after the place of an error
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"|$)(\s*+:)?')
 _PARKED_STEP = 1 << 14
 """Bytes of lines that are read at a time of a file beside many others."""
@@ -52,15 +58,15 @@ class LogEntry:
 
     @property
     def arrival(self) -> float | None:
-        """When it arrived, in seconds on the clock of the log."""
+        """Return when it arrived, in seconds on the clock of the log."""
         return self.first.arrival
 
 
-class Told(Protocol):
-    """Who is told on the way of what is no request."""
+class ReadListener(Protocol):
+    """Receives what is no request while a file is read."""
 
     def found(self, path: str, formats: str) -> None:
-        """The formats of a file, when there is another one."""
+        """Receive the formats of a file, when there is another one."""
         ...
 
     def left_out(self, item: LeftOut, place: Place) -> None: ...
@@ -100,9 +106,9 @@ class LogFile:
         return self._taken if self._reader is None else bytes_taken(self._reader)
 
     def entries(
-        self, told: Told | None = None, order: RecordsInOrder[LogEntry | None] | None = None
+        self, told: ReadListener | None = None, order: RecordsInOrder[LogEntry | None] | None = None
     ) -> Iterator[LogEntry | KvtoolError]:
-        """Its requests, in the order of the file or in another; `told` hears of what else there is. Raises KvtoolError."""
+        """Yield its requests, in the order of the file or in another; `told` receives what else there is. Raise KvtoolError."""
         if order is not None:
             yield from self._reordered(order, told)
             return
@@ -115,8 +121,8 @@ class LogFile:
                 self._reader = None
 
     def survey(self, ids: Callable[[str], None], keys: Callable[[Key, int], None]) -> Survey:
-        """What an order of its requests needs; `ids` hears the id of each call, `keys` what a record of a number may be asked for
-        by. What cannot be read is for reading to tell."""
+        """Return what an order of its requests needs; `ids` receives the id of each call, `keys` what a record of a number may be
+        asked for by. What cannot be read is for reading to tell."""
         survey = Survey()
         try:
             with open_bytes(self.file, self.path, parked=self.parked) as reader:
@@ -149,7 +155,7 @@ class LogFile:
             try:
                 value = _value(raw)
                 where = Where(self.path, raw.line, raw.column, "", number + 1, self.group, self.block_size, number + 1)
-                seen, found, stays = look_at(value, where, self.format_, states, raw.around)
+                seen, found, stays = outline(value, where, self.format_, states, raw.around)
             except (NotJSONError, RecordError):
                 survey.record({})
                 continue
@@ -162,18 +168,18 @@ class LogFile:
             for key in found:
                 keys(key, number)
         for state in states.values():
-            seen = calls_seen(collected(state.end()))
+            seen = dated_calls(collected(state.end()))
             survey.record({at: each.time for at, each in enumerate(seen) if each is not None})
             for each in seen:
                 if each is not None and each.identity is not None:
                     ids(each.identity)
 
     def raws(self, reader: io.BufferedReader) -> Iterator[RawRecord]:
-        """The records of the file, of whatever kind it is. Raises KvtoolError for what is no text."""
+        """Return the records of the file, of whatever kind it is. Raises KvtoolError for what is no text."""
         return records_of(reader, self.file, self.path, parked=self.parked)
 
     def where(self, line: int, column: int, nth: int, number: int) -> Where:
-        """The place of record `number` (from 1), which is the `nth` of its line."""
+        """Return the place of record `number` (from 1), which is the `nth` of its line."""
         label = str(line) if nth == 1 else f"{line}.{nth}"
         ordinal = next(self.ordinals)
         self.records += 1
@@ -191,7 +197,7 @@ class LogFile:
             self.file_name,
         )
 
-    def _read(self, reader: io.BufferedReader, told: Told | None) -> Iterator[LogEntry | KvtoolError]:
+    def _read(self, reader: io.BufferedReader, told: ReadListener | None) -> Iterator[LogEntry | KvtoolError]:
         path, group, size = self.path, self.group, self.block_size
         good = line = nth = number = 0
         where = None
@@ -217,13 +223,13 @@ class LogFile:
                 yield read
                 continue
             good += 1
-            yield from self.held(read, where, told)
+            yield from self.take_record(read, where, told)
         if where is not None:
             for name, state in self._states.items():
-                yield from self.held(ReadRecord(name, collected(state.end()), None, 0), where, told)
+                yield from self.take_record(ReadRecord(name, collected(state.end()), None, 0), where, told)
 
-    def read_raw(self, raw: RawRecord, where: Where, good: int, told: Told | None) -> ReadRecord | KvtoolError:
-        """What a record holds, or what is wrong with it, with its place in the file."""
+    def read_raw(self, raw: RawRecord, where: Where, good: int, told: ReadListener | None) -> ReadRecord | KvtoolError:
+        """Return the contents of a record, or what is wrong with it, with its place in the file."""
         read = read_raw(raw, where, self.format_, good, self._states)
         if isinstance(read, KvtoolError):
             return read
@@ -233,17 +239,17 @@ class LogFile:
                 told.found(self.path, ", ".join(self.formats))
         return read
 
-    def held(self, read: ReadRecord, where: Where, told: Told | None) -> Iterator[LogEntry]:
-        """The requests of a record that was read."""
+    def take_record(self, read: ReadRecord, where: Where, told: ReadListener | None) -> Iterator[LogEntry]:
+        """Yield the requests of a record that was read."""
         yield from self.calls_of(read)
         self.tell_left_out(read, where, told)
 
     def calls_of(self, read: ReadRecord) -> Iterator[LogEntry]:
-        """Each of its conversations."""
+        """Return each of its conversations."""
         return (entry for entry in self.entries_of(read) if entry is not None)
 
     def entries_of(self, read: ReadRecord) -> Iterator[LogEntry | None]:
-        """For all that it holds, the conversation; None where that is something else."""
+        """Yield the conversation of each item; None where it is something else."""
         several = len(read.items) > 1
         before = 0
         for item in read.items:
@@ -258,13 +264,15 @@ class LogFile:
             before += len(item.turns)
 
     @staticmethod
-    def tell_left_out(read: ReadRecord, where: Where, told: Told | None) -> None:
+    def tell_left_out(read: ReadRecord, where: Where, told: ReadListener | None) -> None:
         """Tell what else is in a record."""
         for item in read.items:
             if isinstance(item, LeftOut) and told is not None:
                 told.left_out(item, Place(where.path, where.line, where.column))
 
-    def _reordered(self, order: RecordsInOrder[LogEntry | None], told: Told | None) -> Iterator[LogEntry | KvtoolError]:
+    def _reordered(
+        self, order: RecordsInOrder[LogEntry | None], told: ReadListener | None
+    ) -> Iterator[LogEntry | KvtoolError]:
         good = 0
         for number, call in order.records():
             made = order.kept(number)
@@ -287,7 +295,7 @@ class LogFile:
 
 
 def _plain_trace(raw: RawRecord, path: str, name: str, group: str, block_size: int) -> Turn | None:
-    """The turn of a line of a trace that is like most of them, read in a tenth of the time; None: read it with care."""
+    """Return the turn of a line of a trace that is like most of them, read in a tenth of the time; None: read it with care."""
     if raw.problem is not None or raw.value is not None:
         return None
     try:
@@ -298,7 +306,7 @@ def _plain_trace(raw: RawRecord, path: str, name: str, group: str, block_size: i
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """What a record holds: the name of its format, all that is in it, its JSON value and its bytes."""
+    """Contents of a record: the name of its format, all that is in it, its JSON value and its bytes."""
 
     format: str
     items: Several
@@ -306,13 +314,14 @@ class ReadRecord:
     size: int
 
     def turns(self) -> Turns:
-        """The turns of all its conversations, one after another; those of the only one as they are."""
+        """Return the turns of all its conversations, one after another; those of the only one as they are."""
         found = [item.turns for item in self.items if isinstance(item, FoundCall)]
         return found[0] if len(found) == 1 else [turns[at] for turns in found for at in range(len(turns))]
 
 
 def records_of(reader: io.BufferedReader, file: str, path: str, *, parked: bool = False) -> Iterator[RawRecord]:
-    """The records of a file of any kind, which lies in `file`. Raises KvtoolError for what is no text and none of these kinds."""
+    """Return the records of a file of any kind, which lies in `file`. Raises KvtoolError for what is no text and none of these
+    kinds."""
     kind = kind_of(reader, path)
     if kind is not None:
         return kind.read(reader, file, path)
@@ -331,7 +340,7 @@ def read_raw(
     good: int,
     states: dict[str, FileState] | None = None,
 ) -> ReadRecord | KvtoolError:
-    """What is in a record, or what is wrong with it, with its place in the file."""
+    """Return the contents of a record, or what is wrong with it, with its place in the file."""
     # What is piped in has no name that says what it is, and a prompt is no log.
     hint = "--format text, if it is a prompt" if where.path == STDIN and not good else None
     so_far = f"{good} {'line' if raw.is_line else 'record'}{'' if good == 1 else 's'} ok"
@@ -356,7 +365,7 @@ def read_raw(
 
 
 def without_texts(excerpt: str) -> str:
-    """A piece of JSON whose texts, which may be of prompts, are dots; names of known fields stay, and every column."""
+    """Return a piece of JSON whose texts, which may be of prompts, are dots; names of known fields stay, and every column."""
 
     def shown(found: re.Match[str]) -> str:
         if found[2] and is_field_name(found[1]):

@@ -15,7 +15,8 @@ TEXT_FORMAT = "text"
 
 
 def read_prompt(file: str, path: str, group: str = PLAIN_GROUP) -> Turn:
-    """The prompt in a text file, to the character (only a byte order mark is left out). `path` is what the user calls `file`."""
+    """Return the prompt in a text file, to the character (only a byte order mark is left out). `path` is what the user calls
+    `file`."""
     with open_bytes(file, path) as reader:
         refuse_binary(reader, path, nul_ok=True)
         data = reader.read(MAX_RECORD + 1)

@@ -16,7 +16,8 @@ from kvtool.text.terminal.streams import STDIN
 
 
 def reads_once(path: str) -> bool:
-    """Whether what is named gives its bytes only once: standard input, a pipe, a device. Opening it again may wait forever."""
+    """Return whether what is named gives its bytes only once: standard input, a pipe, a device. Opening it again may wait
+    forever."""
     if path == STDIN:
         return True
     try:
@@ -33,7 +34,7 @@ class Spool:
         self._copies: dict[str, str] = {}
 
     def file(self, path: str) -> str:
-        """The path to read: for what can be read only once, a temporary file with all of it."""
+        """Return the path to read: for what can be read only once, a temporary file with all of it."""
         if path in self._copies:
             return self._copies[path]
         if not reads_once(path):
@@ -56,7 +57,7 @@ class Spool:
         return copy.name
 
     def read_from(self, path: str) -> str:
-        """Where its bytes lie by now: the copy, or the file itself."""
+        """Return the path of its bytes: the copy, or the file itself."""
         return self._copies.get(path, path)
 
 

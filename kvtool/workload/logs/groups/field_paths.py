@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
 
-_LONGEST = 500
-_MOST_STEPS = 16
+_LONGEST = 500  # characters of a path: a bound for hostile options
+_MOST_STEPS = 16  # deeper fields group nothing
 _NAME = r"""[^\s.,\[\]"'$]+"""
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*\'"""
 _STEP = re.compile(rf"""\.?(?P<name>{_NAME})|\[\s*(?P<index>\d{{1,9}})\s*\]|\[\s*(?P<quoted>{_QUOTED})\s*\]""")
@@ -17,7 +17,7 @@ _COMMA = re.compile(rf"""(?:{_QUOTED}|[^,"'])*""")
 _FORM = 'a path is written like service, metadata.service, $.metadata["service"] or tags[0]'
 _DEPTH = 4
 """To which fields are listed."""
-_MOST_LISTED = 200
+_MOST_LISTED = 200  # fields of a record that are listed for a hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class FieldPath:
     steps: tuple[str | int, ...]
 
     def value(self, record: object) -> object:
-        """What stands there; None where nothing does."""
+        """Return the value at the path; None where there is none."""
         if isinstance(record, dict) and self.text in record:
             return record[self.text]
         for step in self.steps:
@@ -42,7 +42,7 @@ class FieldPath:
 
 
 def parse_fields(text: str, flag: str) -> tuple[FieldPath, ...]:
-    """The paths in a text, between commas; KvtoolError, which names `flag`, for what is none."""
+    """Return the paths in a text, between commas; KvtoolError, which names `flag`, for what is none."""
     if len(text) > _LONGEST:
         raise KvtoolError(f"{flag} has more than {_LONGEST} characters", hint=_FORM)
     paths: list[FieldPath] = []
@@ -82,7 +82,7 @@ def _parsed(text: str, flag: str) -> FieldPath:
 
 
 def fields_of(record: object) -> Iterator[str]:
-    """The paths to the texts, numbers and truth values of a record, without those in lists."""
+    """Yield the paths to the texts, numbers and truth values of a record, without those in lists."""
     listed = 0
     waiting: list[tuple[str, object, int]] = [("", record, 0)]
     while waiting and listed < _MOST_LISTED:

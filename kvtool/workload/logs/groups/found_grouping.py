@@ -1,4 +1,4 @@
-"""Which grouping fits a log, found out from its first requests."""
+"""Choice of the grouping that fits a log, from its first requests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SAMPLE = 1_000
 """Records that are looked at."""
 SAMPLE_BYTES = 16 << 20
 """Of records, after which no more are."""
-_MOST_VALUES = 50
-_MOST_HINTED = 12
-_LONGEST = 80
+_MOST_VALUES = 50  # of a field that divides requests: more are ids
+_MOST_HINTED = 12  # fields that a hint names
+_LONGEST = 80  # characters of a value that is a name
 _LISTED = 100
 """Records whose fields are known for a hint."""
 _SERVICES = (
@@ -70,7 +70,7 @@ class GroupSample:
 
     @property
     def enough(self) -> bool:
-        """Whether no more are wanted."""
+        """Return whether no more are wanted."""
         return self.records >= SAMPLE or self._bytes >= SAMPLE_BYTES
 
     def add(self, entry: LogEntry) -> None:
@@ -98,8 +98,9 @@ class GroupSample:
             self._beginnings.append(_Beginning(entry.path, *beginning, entry.first.session))
 
     def grouping(self, *, files: int, by_file: ByFile = BY_FILE) -> Grouping:
-        """What was asked for; else what divides these requests: a service, a template, the system prompt or the model, in this
-        order; where none does, their `files`, as `by_file` does. KvtoolError where a field that was asked for stands in none."""
+        """Return the grouping that was asked for; else the one that divides these requests: a service, a template, the system
+        prompt or the model, in this order; where none does, their `files`, as `by_file` does. KvtoolError where a field that was
+        asked for stands in none."""
         if self._word == FILE:
             return by_file
         if self._word == SYSTEM:
@@ -133,7 +134,7 @@ class GroupSample:
         )
 
     def _by_field(self, names: Sequence[str]) -> Grouping | None:
-        """The first field of these names that most records have, with several values, each of them more than once."""
+        """Return the first field of these names that most records have, with several values, each of them more than once."""
         for name in names:
             for around in _AROUND:
                 path = (*around, name)
@@ -158,7 +159,7 @@ class GroupSample:
         return by_file if all(len(each) == 1 for each in of_file.values()) else found
 
     def _by_beginning(self, system: bool) -> ByPrompt | None:
-        """By forms that come again: of the whole beginning or, where it goes on with what differs, of a shorter one."""
+        """Group by forms that come again: of the whole beginning or, where it goes on with what differs, of a shorter one."""
         found = [each for each in self._beginnings if each.system or not system]
         conversations = _conversations(found, system=system)
         for window in (WHOLE, *HEADS):
@@ -177,7 +178,8 @@ class GroupSample:
 
 
 def _conversations(found: Sequence[_Beginning], *, system: bool) -> int:
-    """How many conversations these are the beginnings of: the turns of one repeat its own, which makes that no form of others.
+    """Return how many conversations these are the beginnings of: the turns of one repeat its own, which makes that no form of
+    others.
 
     Turns of one session are one. Without sessions, a prompt that an earlier one is the beginning of goes on with it, but for system
     prompts: these are the same in many conversations.

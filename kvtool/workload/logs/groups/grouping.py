@@ -5,53 +5,53 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Protocol
 
-from kvtool.errors import Place
+from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import plural
+from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.files.log_file import LogEntry
 from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP
-from kvtool.workload.logs.groups.field_paths import FieldPath
+from kvtool.workload.logs.groups.field_paths import FieldPath, fields_of
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.mapped_records import way_of
 from kvtool.workload.logs.records.prompt_forms import PromptForms, beginning_of
 
 MOST_GROUPS = 200
 """Groups that are told apart; requests of further ones are one group together."""
 OTHER = "(other)"
-_LONGEST_NAME = 64
-_KEPT_OF_LONG = 48
-_MOST_COUNTED = 100_000
+_LONGEST_NAME = 64  # characters of the name of a group
+_KEPT_OF_LONG = 48  # characters of a longer name, before its digest
+_MOST_COUNTED = 100_000  # values that are told apart to count them
 _MOST_PLACES = 4
 """Groups of prompts whose first record is told."""
 _PROMPT_FIELDS = frozenset(
     (
         *("messages", "prompt", "text", "text_input", "input", "inputs", "instructions", "system", "question"),
-        *(
-            "conversations",
-            "conversation",
-            "traj",
-            "trajectory",
-            "history",
-            "turns",
-            "response",
-            "completion",
-            "output",
-        ),
+        *("conversations", "conversation", "traj", "trajectory", "history", "turns", "response", "completion"),
+        "output",
     )
 )
 _CHANGE = "--group-by FIELD divides them otherwise"
+FLAG = "--tenant"
+_LISTED = 16
+"""Records whose fields are listed where none has the one that was named."""
+_MOST_HINTED = 12  # fields that a hint names
+_LONGEST = 60  # characters of a field that a message quotes
 
 
 class Division(Protocol):
     """One pass's division of requests into groups; it goes by what it has seen so far in this pass."""
 
     def group_of(self, entry: LogEntry) -> str:
-        """The name of the group of a record's requests."""
+        """Return the name of the group of a record's requests."""
         ...
 
     def notes(self) -> list[str]:
-        """How groups were made, and what did not fit, for the head of a report."""
+        """Return how groups were made, and what did not fit, for the head of a report."""
         ...
 
 
@@ -60,7 +60,7 @@ class Grouping(Protocol):
 
     @property
     def values(self) -> bool:
-        """Whether it looks at the JSON values of records."""
+        """Return whether it looks at the JSON values of records."""
         ...
 
     def begin(self) -> Division: ...
@@ -252,7 +252,7 @@ class _PromptDivision:
 
 
 def name_of_value(text: str) -> str:
-    """A value as the name of a group: on one line, without characters that nobody sees, and not too long.
+    """Return a value as the name of a group: on one line, without characters that nobody sees, and not too long.
 
     What is shortened ends with a hash of all of it, so that two values never have one name by that.
     """
@@ -275,9 +275,58 @@ def _shown(text: str) -> str:
 
 
 def _leads_to_prompt(path: FieldPath) -> bool:
-    """Whether a field is a part of prompts or answers."""
+    """Return whether a field is a part of prompts or answers."""
     return any(step in _PROMPT_FIELDS for step in path.steps)
 
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode(errors="replace"), digest_size=8).digest()
+
+
+class TenantField:
+    """Takes a tenant from each record of one pass; a record without the field has none, whatever else it names."""
+
+    def __init__(self, path: str) -> None:
+        """Raise KvtoolError for what is no path."""
+        self.path = path
+        self._way = way_of(path, FLAG)
+        self._fields: dict[str, None] = {}
+        self._there = self._without = 0
+
+    def tenant_of(self, value: object) -> str | None:
+        """Return the tenant of a record's JSON value."""
+        tenant = names_of([self._way.value(value)])
+        if tenant is not None:
+            self._there += 1
+        else:
+            if self._without < _LISTED:
+                self._fields |= dict.fromkeys(fields_of(value))
+            self._without += 1
+        return tenant
+
+    def check(self) -> None:
+        """Raise KvtoolError after a pass where no record had the field."""
+        if self._there or not self._without:
+            return
+        known = list(self._fields)
+        near = get_close_matches(self.path, known, n=1)
+        listed = fields_shown("field", known, _MOST_HINTED)
+        guess = f"did you mean `{_shown_field(near[0])}`? " if near else ""
+        raise KvtoolError(
+            f"{_none_of(self._without)} a field `{_shown_field(self.path)}` that names a tenant",
+            hint=f"{guess}{listed}" if known else "the records have no fields beside their prompts",
+        )
+
+    def notes(self) -> list[str]:
+        """Return notes on records without the field, for the head of a report."""
+        if not self._there or not self._without:
+            return []
+        return [f"{plural(self._without, 'record')} without `{_shown_field(self.path)}`: nobody's"]
+
+
+def _none_of(records: int) -> str:
+    return "the record does not have" if records == 1 else f"none of {records:,} records has"
+
+
+def _shown_field(name: str) -> str:
+    return sanitize(name)[:_LONGEST]

@@ -1,4 +1,4 @@
-"""What the conversation of a file is called where nothing in the file says it: as the file, in short."""
+"""Names of conversations that their file does not name: the short name of the file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _GENERIC = frozenset(
 
 
 def session_names(paths: Sequence[str]) -> dict[str, str]:
-    """By path: the file's name without its endings, or that of its folder where all files of its kind are called so; the whole
-    path where two would be called the same."""
+    """Return by path the file's name without its endings, or that of its folder where all files of its kind are called so; the
+    whole path where two would be called the same."""
     short = {path: _short(path) for path in paths}
     times = Counter(short.values())
     return {path: name if times[name] == 1 else path for path, name in short.items()}
 
 
 def session_of(name: str, path: str, label: str, number: int) -> str:
-    """The session of a record; `number` counts them from 1. A file of lines has a conversation in each."""
+    """Return the session of a record; `number` counts them from 1. A file of lines has a conversation in each."""
     return name if number == 1 and not uncompressed(path).endswith(_OF_LINES) else f"{name}:{label}"
 
 

@@ -1,4 +1,4 @@
-"""What formats have in common: a request made of messages, or a body of some API, and what its tool tells around it."""
+"""Readers that formats share: a request made of messages, or a body of an API, with the fields that a tool writes around it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, SupportsIndex
 
+from kvtool.text.message import Message
 from kvtool.workload.call import NO_CALL, Call, StoredContent, Usage
-from kvtool.workload.logs.records.chat_records import messages_of, requests_of
+from kvtool.workload.logs.records.call_fields import NO_SETTINGS
+from kvtool.workload.logs.records.chat_records import messages_of, requests_of, tools_of
+from kvtool.workload.logs.records.incomplete_prompts import parts_not_counted, texts_of, why_incomplete
 from kvtool.workload.logs.records.message_forms import as_messages, as_tools
-from kvtool.workload.logs.records.record import Record, parsed_text
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, Turns
+from kvtool.workload.logs.records.record import Record, kind, parsed_text
+from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, Reading, Several, Turns
 from kvtool.workload.turn import Turn
 
 _CONTENTS = frozenset(
@@ -22,7 +25,7 @@ _OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "stat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What stands around a request; None: nothing is said there, and what the request itself says counts.
+    """Fields around a request; None: not given, and the request's own field counts.
 
     Times are seconds since 1970. `identity` is the id of the call itself, such as that of its span or of its answer.
     """
@@ -46,14 +49,14 @@ class Around:
     stored: tuple[StoredContent, ...] | None = None
 
     def put_on(self, reading: Reading) -> Reading:
-        """The same with what is said around it. Times are of the first turn, counts of the only one."""
+        """Return the same with what is said around it. Times are of the first turn, counts of the only one."""
         if isinstance(reading, LeftOut | Several):
             return reading
         found = reading if isinstance(reading, FoundCall) else FoundCall(reading)
         if len(found.turns) == 1:
             self._put(found.turns[0], alone=True)
         else:
-            found.turns = _Said(found.turns, self)
+            found.turns = _TurnsAround(found.turns, self)
         found.identity = self.identity or found.identity
         found.weak = found.weak and self.identity is None
         found.value = self.value if self.value is not None else found.value
@@ -61,7 +64,7 @@ class Around:
 
     @property
     def call(self) -> Call:
-        """What it says of a call by itself."""
+        """Return the call of these fields alone."""
         return self._call(NO_CALL, alone=True)
 
     def _put(self, turn: Turn, *, alone: bool) -> Turn:
@@ -84,7 +87,7 @@ class Around:
         return replace(call, **said) if said else call
 
 
-class _Said:
+class _TurnsAround:
     """Turns with what is said around them, each made when it is asked for."""
 
     def __init__(self, turns: Turns, around: Around) -> None:
@@ -99,7 +102,7 @@ class _Said:
 
 
 def request(record: Record, fields: dict[str, Any], around: Around) -> FoundCall:
-    """The one request of what was made of a record: a body of the chat API, perhaps with its answer in `response`."""
+    """Return the one request of what was made of a record: a body of the chat API, perhaps with its answer in `response`."""
     made = Record(fields, record.where, record.pointer, record.around, in_text=True)
     turns = requests_of(made, messages_of(made, made.list_of("messages"), "messages"), single=True)
     found = around.put_on(turns)
@@ -108,7 +111,7 @@ def request(record: Record, fields: dict[str, Any], around: Around) -> FoundCall
 
 
 def prompt(record: Record, text: str, around: Around) -> FoundCall:
-    """The one request that is a text."""
+    """Return the one request that is a text."""
     made = Record({}, record.where, record.pointer, (), in_text=True)
     found = around.put_on([made.turn(text=made.text(text, part="prompt"))])
     assert isinstance(found, FoundCall)
@@ -116,7 +119,7 @@ def prompt(record: Record, text: str, around: Around) -> FoundCall:
 
 
 def body(record: Record, around: Around) -> Reading | None:
-    """The request of an object that is the body of some API, or holds one; None where it is none."""
+    """Return the request of an object that is the body of some API, or holds one; None where it is none."""
     from kvtool.workload.logs.records.records import read_inner
 
     reading = read_inner(record)
@@ -126,7 +129,7 @@ def body(record: Record, around: Around) -> Reading | None:
 def call_from(
     record: Record, value: Any, around: Around, *, answer: Any = None, beside: dict[str, Any] | None = None
 ) -> FoundCall | None:
-    """The one request that a value is, in whatever form: a body of an API, messages, JSON of these in a text, or a text.
+    """Return the one request that a value is, in whatever form: a body of an API, messages, JSON of these in a text, or a text.
 
     `answer` is what came of it, `beside` what else a body of the chat API would say (`tools`, `tool_choice`). None: it holds none.
     """
@@ -152,7 +155,7 @@ def call_from(
 
 
 def _answered(fields: dict[str, Any], answer: Any) -> dict[str, Any]:
-    """With the answer where a body has it beside itself; a message becomes the choice that it was."""
+    """Add the answer where a body has it beside itself; a message becomes the choice that it was."""
     if isinstance(answer, str):
         answer = parsed_text(answer) or answer
     if isinstance(answer, dict) and not _OF_ANSWERS.isdisjoint(answer) and "role" not in answer:
@@ -163,3 +166,55 @@ def _answered(fields: dict[str, Any], answer: Any) -> dict[str, Any]:
         return {**fields, "response": {"choices": answer}}
     said = as_messages(answer)
     return {**fields, "response": {"choices": [{"message": said[-1]}]}} if said else fields
+
+
+def found_at(
+    record: Record, prompt: Any, *path: str | int, around: Around, tools: Any = None, answer: str | None = None
+) -> FoundCall:
+    """Return the call of a prompt at `path`: a text, or a list of messages, which may be JSON in a text."""
+    if isinstance(prompt, str):
+        parsed = parsed_text(prompt)
+        if isinstance(parsed, dict) and isinstance(parsed.get("messages"), list):
+            tools = tools or parsed.get("tools")
+            parsed = parsed["messages"]
+        if isinstance(parsed, list) and parsed and all(isinstance(each, dict) and "role" in each for each in parsed):
+            within = replace(
+                record, pointer=record.pointer if record.in_text else (*record.pointer, *path), in_text=True
+            )
+            return found_call(
+                record, messages_of(within, parsed, "messages"), around=around, tools=tools, answer=answer
+            )
+        text = record.text(prompt, *path, part="".join(str(each) for each in path[-1:]) or "prompt")
+        incomplete = why_incomplete([text], _prompt_tokens(around), uncounted=False)
+        turn = record.turn(call=Call(incomplete=incomplete), text=text, output_text=answer)
+        return _call_around(turn, around)
+    if not isinstance(prompt, list) or not prompt:
+        raise record.error(f"the prompt must be text or a list of messages, not {kind(prompt)}", *path)
+    return found_call(record, messages_of(record, prompt, *path), around=around, tools=tools, answer=answer)
+
+
+def found_call(
+    record: Record, messages: list[Message], *, around: Around, tools: Any = None, answer: str | None = None
+) -> FoundCall:
+    """Return the call of messages that were read."""
+    made = tools_of(replace(record, fields={"tools": tools})) if isinstance(tools, list) and tools else None
+    parts = parts_not_counted(messages)
+    texts = texts_of(messages)
+    if made:
+        texts.append(str(made))
+    incomplete = why_incomplete(texts, _prompt_tokens(around), uncounted=bool(parts))
+    settings = replace(NO_SETTINGS, images=parts["image"]) if parts["image"] else NO_SETTINGS
+    call = Call(uncounted=tuple(sorted(parts.items())), settings=settings, incomplete=incomplete)
+    return _call_around(record.turn(call=call, messages=messages, tools=made, output_text=answer), around)
+
+
+def _prompt_tokens(around: Around) -> int | None:
+    return None if around.usage is None else around.usage.prompt
+
+
+def _call_around(turn: Turn, around: Around) -> FoundCall:
+    if around.usage is not None and around.usage.output is not None:
+        turn.output_tokens = around.usage.output
+    found = around.put_on(FoundCall([turn]))
+    assert isinstance(found, FoundCall)
+    return found

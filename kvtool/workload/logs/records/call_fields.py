@@ -1,4 +1,4 @@
-"""What a record says of its call beside the prompt: model, for whom, how it was asked, what the server reported.
+"""The call of a record beside its prompt: model, tenant, settings, and what the server reported.
 
 The names are those of many loggers; the first one that is there counts, in the request itself, then around it, then in the answer.
 """
@@ -6,6 +6,7 @@ The names are those of many loggers; the first one that is there counts, in the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from hashlib import blake2b
@@ -16,6 +17,7 @@ import numpy as np
 from kvtool.text.bounded_number import exact_number, whole_number
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.logs.records.record import RESPONSES, Record, object_of, seconds
+from kvtool.workload.logs.records.record_format import LeftOut
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_in_answer, usage_of
 from kvtool.workload.turn import Ids
@@ -39,7 +41,7 @@ _COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
 _FLAT = ("prompt_tokens", "input_tokens", "cached_tokens")
 _STATUSES = ("status", "status_code", "statusCode", "response_status", "http_status")
-_MOST_STATUS = 1_000
+_MOST_STATUS = 1_000  # HTTP has three digits
 _METADATA = ("metadata", "meta", "labels", "attributes", "extra")
 _SETTINGS = frozenset(
     (
@@ -48,11 +50,11 @@ _SETTINGS = frozenset(
         *("service_tier", "speed", "cachedContent", "cached_content"),
     )
 )
-_LONGEST_SCHEMA = 200
-_MOST_ID = 1 << 31
+_LONGEST_SCHEMA = 200  # characters that are compared as they are; longer ones by their digest
+_MOST_ID = 1 << 31  # token ids are int32
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
-_TOLD = frozenset(
+_OF_CALL = frozenset(
     (
         *(
             *_MODELS,
@@ -69,6 +71,37 @@ _TOLD = frozenset(
         *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS, *_FIRST_ANSWERS, "costDetails"),
     )
 )
+FAILED = LeftOut("failed")
+CACHED = LeftOut("locally cached answer")
+PROMPTLESS = LeftOut(
+    "promptless call", hint="what was said before these answers is not in the file: give the whole session as one file"
+)
+_FAIL_STATUSES = ("status_code", "statusCode", "response_status", "http_status", "status")
+_FAILED_WORDS = frozenset(("error", "errored", "failed", "failure", "cancelled", "canceled", "expired", "timeout"))
+_ANSWERS = ("choices", "output", "content", "candidates")
+_FAILS = ("error", "exception", "error_str", "error_message", "exception_message")
+_PLACES = ("url", "endpoint", "path", "request_path", "api_path", "call_type", "operation", "request_type")
+_OTHER_ENDPOINT = re.compile(r"(embedding|moderation|rerank|image_generation|images/|transcription|speech)s?")
+_KINDS = {"image_generation": "image", "images/": "image"}
+_OTHER_MODEL = re.compile(r"(?:^|[-/])(?:text-)?(embedding|embed|moderation|rerank(?:er)?|whisper|tts|dall-e)(?:-|$)")
+_MODEL_KINDS = {
+    "embed": "embedding",
+    "reranker": "rerank",
+    "whisper": "transcription",
+    "tts": "speech",
+    "dall-e": "image",
+}
+_ANSWER_NAME = re.compile(
+    r"(?:(?:model|llm|ai|api|assistant|bot|server|raw|full|final|generated|predicted)[_-]?)?"
+    r"(?:answer|completion|generation|output|prediction|reply|response|result)s?(?:[_-]?(?:text|body|json|content|message))?"
+    r"|generated[_-]?text|res|resp",
+    re.IGNORECASE,
+)
+"""Names that loggers give to answers, beside those in RESPONSES."""
+_OF_ANSWERS = ('"choices"', '"candidates"')
+_LOOKED_AT = 4_096
+"""Characters of a text in which an answer of an API shows what it is."""
+_EITHER = frozenset((*_FAIL_STATUSES, *_FAILS, *_PLACES, *RESPONSES, "model", "object"))
 
 
 def call_of(
@@ -79,8 +112,8 @@ def call_of(
     incomplete: str | None = None,
     counts: bool = True,
 ) -> Call:
-    """The call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
-    said = _said(record)
+    """Return the call of a record that holds one; without `counts` nothing of its tokens. RecordError for counts that cannot be."""
+    said = _fields_of_call(record)
     blocks = isinstance(record.fields.get("system"), list)
     if not (said or uncounted or images or incomplete or blocks):
         return NO_CALL
@@ -106,11 +139,11 @@ def call_of(
     )
 
 
-def _said(record: Record) -> dict[str, Any]:
-    """What a record says of these things, the innermost first."""
+def _fields_of_call(record: Record) -> dict[str, Any]:
+    """Return the fields of a record on its call, the innermost first."""
     said: dict[str, Any] = {}
     for fields in (*reversed(record.around), record.fields):
-        for name in _TOLD.intersection(fields):
+        for name in _OF_CALL.intersection(fields):
             if (value := fields[name]) is not None:
                 said[name] = value
     return said
@@ -128,19 +161,19 @@ def _time(said: dict[str, Any], names: Sequence[str]) -> float | None:
 
 
 def sampled_of(record: Record) -> Ids | None:
-    """The token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
+    """Return the token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
     return sampled_in(_first_choice(answer_object(record)[0]))
 
 
 def sampled_in(choice: Mapping[str, Any]) -> Ids | None:
-    """The token ids of one answer."""
+    """Return the token ids of one answer."""
     ids = choice.get("token_ids")
     whole = isinstance(ids, list) and all(type(each) is int and 0 <= each < _MOST_ID for each in ids)
     return np.asarray(ids, dtype=np.int32) if ids and whole else None
 
 
 def choices_of(record: Record) -> dict[int, dict[str, Any]]:
-    """The answers beside a request by their `index`."""
+    """Return the answers beside a request by their `index`."""
     choices = answer_object(record)[0].get("choices")
     found: dict[int, dict[str, Any]] = {}
     for at, choice in enumerate(choices if isinstance(choices, list) else ()):
@@ -167,7 +200,7 @@ def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]]:
-    """The object of an API's answer beside the request, and the way to it; an empty one where there is none."""
+    """Return the object of an API's answer beside the request, and the way to it; an empty one where there is none."""
     value, at = record.found(*RESPONSES)
     for name in ("body", "response", "raw"):
         if isinstance(value, dict) and isinstance(inner := answer_in(value.get(name)), dict):
@@ -175,13 +208,42 @@ def answer_object(record: Record) -> tuple[dict[str, Any], tuple[str | int, ...]
     return (value, at) if isinstance(value, dict) else ({}, at)
 
 
+def unread_answer(record: Record) -> str | None:
+    """Return the key of a record, or of an object around it, that looks like an answer and is not read; None: there is none."""
+    if record.found(*RESPONSES)[0] is not None:
+        return None
+    for fields in (record.fields, *record.around):
+        for name, value in fields.items():
+            if not value or not isinstance(value, str | dict | list):
+                continue
+            if is_answer_name(name) or _is_answer(value):
+                return name
+    return None
+
+
+def is_answer_name(name: str) -> bool:
+    """Return whether a key is called as loggers call answers."""
+    return _ANSWER_NAME.fullmatch(name) is not None
+
+
+def _is_answer(value: str | dict[str, Any] | list[Any]) -> bool:
+    """Return whether a value is an answer of an API, also as JSON in a text."""
+    if isinstance(value, dict):
+        return "choices" in value or "candidates" in value
+    return (
+        isinstance(value, str)
+        and value[:64].lstrip()[:1] == "{"
+        and any(name in value[:_LOOKED_AT] for name in _OF_ANSWERS)
+    )
+
+
 def _named_cache(value: Any) -> str | None:
-    """The name of an explicit cache, by itself or in the object of it."""
+    """Return the name of an explicit cache, by itself or in the object of it."""
     return _word(value.get("name")) if isinstance(value, dict) else _word(value)
 
 
 def _tenant_in(record: Record) -> str | None:
-    """For whom a call was made, where only its metadata say."""
+    """Return the tenant of a call, where only its metadata name it."""
     for fields in (record.fields, *record.around):
         for name in _METADATA:
             inner = fields.get(name)
@@ -193,7 +255,7 @@ def _tenant_in(record: Record) -> str | None:
 
 
 def usage_in(answer: tuple[dict[str, Any], tuple[str | int, ...]]) -> Usage | None:
-    """What the object of an answer says of its tokens, with the way to it."""
+    """Return the tokens in the object of an answer, with their path."""
     return usage_in_answer(*answer)
 
 
@@ -225,7 +287,7 @@ def _header(record: Record, wanted: str) -> str | None:
 
 
 def http_status(value: object) -> int | None:
-    """A status of HTTP; None for a value that is none."""
+    """Return a status of HTTP; None for a value that is none."""
     return whole_number(value, most=_MOST_STATUS - 1)
 
 
@@ -267,12 +329,12 @@ def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:
 
 
 def decimal_of(value: object) -> Decimal | None:
-    """An amount of dollars, as it is written."""
+    """Return an amount of dollars, as it is written."""
     return exact_number(value, in_text=True)
 
 
 def _compared(value: object) -> str | None:
-    """JSON with sorted keys, or a digest of it."""
+    """Return JSON with sorted keys, or a digest of it."""
     if value is None or value == {}:
         return None
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -282,12 +344,57 @@ def _compared(value: object) -> str | None:
 
 
 def _word(value: object) -> str | None:
-    """A name: a text or a whole number."""
+    """Return a name: a text or a whole number."""
     if isinstance(value, str):
         return str.__str__(value) if value.strip() else None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def names_of(values: Sequence[object]) -> str | None:
-    """The first of some values that is a name."""
+    """Return the first of some values that is a name."""
     return next((word for value in values if (word := _word(value)) is not None), None)
+
+
+def left_out_of(record: Record) -> LeftOut | None:
+    """Return why a request is no traffic; None: it is."""
+    if _EITHER.isdisjoint(record.fields) and all(_EITHER.isdisjoint(each) for each in record.around):
+        return None
+    if has_failed(record):
+        return FAILED
+    kind = _other_kind(record)
+    return None if kind is None else LeftOut(kind)
+
+
+def has_failed(record: Record) -> bool:
+    """Return whether the server refused the request, or never answered it."""
+    answer = record.found(*RESPONSES)[0]
+    answer = answer if isinstance(answer, dict) else {}
+    if any(_refused(record.first(name)) for name in _FAIL_STATUSES) or any(
+        _refused(answer.get(name)) for name in _FAIL_STATUSES
+    ):
+        return True
+    body = inner if isinstance(inner := answer_in(answer.get("body")), dict) else answer
+    if any(body.get(name) for name in _ANSWERS):
+        return False
+    if any(record.first(name) for name in _FAILS) or body.get("error") or body.get("type") == "error":
+        return True
+    words = (record.first("status"), body.get("status"))
+    return any(isinstance(word, str) and word.lower() in _FAILED_WORDS for word in words)
+
+
+def _refused(status: Any) -> bool:
+    """Return whether it is a status of HTTP that says so."""
+    return whole_number(status, least=400, most=599, in_text=True) is not None
+
+
+def _other_kind(record: Record) -> str | None:
+    for name in _PLACES:
+        value = record.first(name)
+        if isinstance(value, str) and (found := _OTHER_ENDPOINT.search(value.lower())):
+            return _KINDS.get(found[1], found[1])
+    if "messages" in record.fields:
+        return None
+    model = record.fields.get("model")
+    if isinstance(model, str) and (found := _OTHER_MODEL.search(model.lower())):
+        return _MODEL_KINDS.get(found[1], found[1])
+    return None

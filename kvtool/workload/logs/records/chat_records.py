@@ -14,30 +14,18 @@ from kvtool.workload.logs.records.call_fields import call_of, choices_of, sample
 from kvtool.workload.logs.records.incomplete_prompts import parts_not_counted, texts_of, why_incomplete
 from kvtool.workload.logs.records.record import (
     RESPONSES,
-    Dialogue,
     Record,
     RecordError,
     Transcript,
     kind,
-    parsed_text,
     text_of,
     time_of,
-    whole,
 )
-from kvtool.workload.logs.records.record_readings import Turns
+from kvtool.workload.logs.records.record_format import Turns
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
 from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, request_fields
 from kvtool.workload.turn import Sampled
-
-_SPEAKERS = {
-    "human": "user", "user": "user", "prompter": "user",
-    "gpt": "assistant", "assistant": "assistant", "model": "assistant", "chatgpt": "assistant", "bot": "assistant",
-    "bing": "assistant", "bard": "assistant", "function_call": "assistant",
-    "system": "system",
-    "tool": "tool", "observation": "tool", "function_response": "tool",
-}  # fmt: skip
-
 
 _BODIES = frozenset(("body", "params", "request", "request_body", "full_request", "payload"))
 """Fields that hold what a client sends."""
@@ -52,89 +40,6 @@ _ARGUMENTS = ("kwargs", "model_parameters", "modelParameters", "parameters", "op
 """Where loggers keep what a request says beside its messages."""
 
 
-def chat(record: Record) -> Turns:
-    """A body of the OpenAI or Anthropic chat API, alone or beside its response; or a conversation of a data set."""
-    return chat_at(record, "messages")
-
-
-def chat_at(record: Record, name: str) -> Turns:
-    """A chat body whose list of messages has another name."""
-    value = record.fields.get(name)
-    if isinstance(value, str) and (parsed := parsed_text(value)) is not None:
-        record = replace(record.holding({**record.fields, name: parsed}, name), in_text=True)
-    messages = [*_system(record), *messages_of(record, record.list_of(name), name)]
-    return requests_of(record, messages, transcript="trajectory_format" in record.fields)
-
-
-def trajectory(record: Record) -> Turns:
-    """What an agent did, as one list of messages; it need not end with an answer."""
-    name = record.required("traj", "history", "trajectory", "messages")[0]
-    return requests_of(record, messages_of(record, record.list_of(name), name), transcript=True)
-
-
-def bare_list(record: Record, items: list[Any]) -> Turns:
-    """A conversation that is nothing but a list of messages."""
-    return requests_of(record, _spoken(record, items), transcript=True)
-
-
-def sharegpt(record: Record) -> Turns:
-    """ShareGPT: who speaks is `from`, and what they say is `value`."""
-    name = record.required("conversations", "conversation")[0]
-    return requests_of(record, _spoken(record, record.list_of(name), name), transcript=True)
-
-
-def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
-    messages: list[Message] = []
-    label = "".join(path)
-    for i, item in enumerate(items):
-        if not isinstance(item, dict) or "from" not in item:
-            messages += messages_of(record, [item], *path, first=i)
-            continue
-        speaker = item["from"]
-        role = _SPEAKERS.get(speaker.lower()) if isinstance(speaker, str) else None
-        if role is None:
-            known = ", ".join(sorted(_SPEAKERS))
-            raise record.error(f"{label}[{i}] has an unknown speaker", *path, i, "from", hint=f"known are {known}")
-        if "value" not in item:
-            raise record.error(f"{label}[{i}] has no `value`", *path, i)
-        text = record.text(item["value"], *path, i, "value", part=f"{label}[{i}] ({role})")
-        messages.append({"role": role, "content": text})
-    return messages
-
-
-def bfcl(record: Record) -> Turns:
-    """The Berkeley function calling benchmark: `question` is a list of turns, each a list of messages."""
-    turns: list[list[Message]] = []
-    for i, turn in enumerate(record.list_of("question")):
-        if not isinstance(turn, list):
-            raise record.error(f"question[{i}] must be a list of messages, not {kind(turn)}", "question", i)
-        turns.append(messages_of(record, turn, "question", i))
-    return _dialogue(record, [turn for turn in turns if turn])
-
-
-def user_turns(record: Record) -> Turns:
-    """Turns of a user only, to be answered by the engine: AIPerf's multi_turn, or a list of questions."""
-    turns: list[list[Message]] = []
-    lengths: list[int | None] = []
-    for i, turn in enumerate(record.list_of("turns")):
-        part = f"turns[{i}] (user)"
-        if not isinstance(turn, dict):
-            turns.append([{"role": "user", "content": record.text(turn, "turns", i, part=part, name=f"turns[{i}]")}])
-            lengths.append(None)
-            continue
-        if "text" not in turn:
-            raise record.error(f"turns[{i}] has no `text`", "turns", i)
-        role = turn.get("role", "user")
-        text = record.text(turn["text"], "turns", i, "text", part=part)
-        turns.append([{"role": role if isinstance(role, str) else "user", "content": text}])
-        length = turn.get("output_length", turn.get("output_tokens"))
-        lengths.append(None if length is None else whole(record, length, "output_length", "turns", i))
-    result = _dialogue(record, turns)
-    for made, length in zip(result, lengths, strict=True):
-        made.output_tokens = length
-    return result
-
-
 def requests_of(
     record: Record,
     messages: list[Message],
@@ -144,9 +49,8 @@ def requests_of(
     uncounted: Counter[str] | None = None,
     incomplete: str | None = None,
 ) -> Turns:
-    """One request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
-    `single` one. `uncounted` are parts that did
-    not become messages, `incomplete` says why some are missing."""
+    """Return one request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
+    `single` one. `uncounted` are parts that did not become messages, `incomplete` says why some are missing."""
     if not messages:
         raise record.error("the list of messages is empty")
     tools = tools_of(record)
@@ -161,7 +65,7 @@ def requests_of(
             return Transcript(
                 record, messages, answers, {"tools": tools}, _AnswerCalls(record, messages, answers, tools, incomplete)
             )
-    call = told_call(record, messages, tools, uncounted, incomplete)
+    call = reported_call(record, messages, tools, uncounted, incomplete)
     return [
         record.turn(
             call=call,
@@ -177,13 +81,14 @@ def requests_of(
 
 
 def _is_unanswered(record: Record) -> bool:
-    """Whether a record is a request without its answer: then its messages are the prompt, even if the assistant's comes last."""
+    """Return whether a record is a request without its answer: then its messages are the prompt, even if the assistant's comes
+    last."""
     asks = not _ASKS.isdisjoint(record.fields) or (bool(record.pointer) and record.pointer[-1] in _BODIES)
     return asks and call_of(record).usage is None
 
 
 class _AnswerCalls:
-    """What the record of a conversation says of the call behind each answer; counts for the whole of it are of none of them."""
+    """Calls of each answer in the record of a conversation; counts for the whole of it are of none of them."""
 
     def __init__(
         self,
@@ -194,9 +99,9 @@ class _AnswerCalls:
         incomplete: str | None,
     ) -> None:
         self._messages = messages
-        common = told_call(record, messages, tools, incomplete=incomplete, counts=False)
+        common = reported_call(record, messages, tools, incomplete=incomplete, counts=False)
         self._common = replace(common, usage=None, cost=None, end=None)
-        self._told = {at: told for at in answers if (told := _told_in(record, messages[at])) is not None}
+        self._told = {at: told for at in answers if (told := _reported_in(record, messages[at])) is not None}
 
     def __call__(self, at: int) -> tuple[Call, float | None]:
         message = self._messages[at]
@@ -208,8 +113,8 @@ class _AnswerCalls:
         return call, asked if asked is not None and (answered is None or asked <= answered) else answered
 
 
-def _told_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:
-    """Usage and model that a message of a conversation says, itself or in what its program keeps in `extra`."""
+def _reported_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:
+    """Return usage and model that a message of a conversation says, itself or in what its program keeps in `extra`."""
     extra = message.get("extra")
     response = extra.get("response") if isinstance(extra, dict) else None
     usage, model = None, None
@@ -225,7 +130,7 @@ def _told_in(record: Record, message: Message) -> tuple[Usage | None, str | None
 
 
 def _way_to(record: Record, fields: dict[str, Any]) -> tuple[str | int, ...]:
-    """The way to the message of a list of the record that holds the usage of these fields."""
+    """Return the way to the message of a list of the record that holds the usage of these fields."""
     for name, value in record.fields.items():
         for at, item in enumerate(value if isinstance(value, list) else []):
             extra = item.get("extra") if isinstance(item, dict) else None
@@ -235,7 +140,7 @@ def _way_to(record: Record, fields: dict[str, Any]) -> tuple[str | int, ...]:
     return ()
 
 
-def told_call(
+def reported_call(
     record: Record,
     messages: list[Message],
     tools: list[Any] | None,
@@ -244,7 +149,7 @@ def told_call(
     *,
     counts: bool = True,
 ) -> Call:
-    """What the record says of its call, with what of the prompt is not text and whether some of it is missing."""
+    """Return the call of a record, with the parts of the prompt that are not text and the reason why some are missing."""
     parts = parts_not_counted(messages)
     if uncounted:
         parts.update(uncounted)
@@ -258,25 +163,8 @@ def told_call(
     return call if incomplete is None else replace(call, incomplete=incomplete)
 
 
-def _dialogue(record: Record, turns: list[list[Message]]) -> Dialogue:
-    if not turns:
-        raise record.error("there are no turns in it")
-    tools = tools_of(record)
-    return Dialogue(
-        record.turn(index=i, turns=len(turns), messages=messages, tools=tools) for i, messages in enumerate(turns)
-    )
-
-
-def _system(record: Record) -> list[Message]:
-    """Anthropic's `system`, which stands beside the messages."""
-    value = record.fields.get("system")
-    if value is None:
-        return []
-    return [{"role": "system", "content": content_of(record, value, ("system",), "system")}]
-
-
 def messages_of(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:
-    """The list of messages at `path`, with its texts traced; `items` are those from number `first` on."""
+    """Return the list of messages at `path`, with its texts traced; `items` are those from number `first` on."""
     label = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
     return [
         message
@@ -286,7 +174,7 @@ def messages_of(record: Record, items: list[Any], *path: str | int, first: int =
 
 
 def message_at(record: Record, item: Any, label: str, *path: str | int) -> list[Message]:
-    """The message at `path`, with its texts traced; several where it also holds what tools gave."""
+    """Return the message at `path`, with its texts traced; several where it also holds what tools gave."""
     if not isinstance(item, dict):
         raise record.error(f"{label} must be a message object, not {kind(item)}", *path)
     role = item.get("role")
@@ -300,7 +188,7 @@ def message_at(record: Record, item: Any, label: str, *path: str | int) -> list[
 
 
 def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: str) -> Any:
-    """The content of a message: text, or a list of parts whose texts are traced, or None."""
+    """Return the content of a message: text, or a list of parts whose texts are traced, or None."""
     if value is None:
         return None
     if not isinstance(value, list):
@@ -326,7 +214,8 @@ def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: st
 
 
 def without_anthropic_blocks(message: Message) -> list[Message]:
-    """The message with Anthropic's tool blocks in the form that chat templates know: `tool_calls`, and messages of a tool."""
+    """Return the message with Anthropic's tool blocks in the form that chat templates know: `tool_calls`, and messages of a
+    tool."""
     kinds = {part.get("type") for part in message["content"]}
     if not kinds & {"tool_use", "tool_result", "thinking", "redacted_thinking"}:
         return [message]
@@ -353,7 +242,7 @@ def without_anthropic_blocks(message: Message) -> list[Message]:
 
 
 def tools_of(record: Record) -> list[Any] | None:
-    """The tools in the form of OpenAI's chat API, which chat templates expect."""
+    """Return the tools in the form of OpenAI's chat API, which chat templates expect."""
     name = next((name for name in ("tools", "functions", "function") if record.fields.get(name) is not None), None)
     if name is None:
         return _tools_beside(record)
@@ -377,12 +266,12 @@ def tools_of(record: Record) -> list[Any] | None:
 
 
 def _mark_of(block: dict[str, Any]) -> dict[str, Any]:
-    """The mark for a provider's cache that a block of Anthropic's carries."""
+    """Return the mark for a provider's cache that a block of Anthropic's carries."""
     return {"cache_control": block["cache_control"]} if block.get("cache_control") else {}
 
 
 def _tools_beside(record: Record) -> list[Any] | None:
-    """Tools that stand among the other arguments of a call, as loggers of client libraries write them."""
+    """Return tools that stand among the other arguments of a call, as loggers of client libraries write them."""
     for name in _ARGUMENTS:
         if isinstance(record.fields.get(name), dict | str):
             beside = record.inner(name)
@@ -392,7 +281,7 @@ def _tools_beside(record: Record) -> list[Any] | None:
 
 
 def answer_of(value: Any) -> tuple[str | None, int | None]:
-    """Text and length in tokens of a response of any of the chat APIs; None where it does not tell."""
+    """Return text and length in tokens of a response of any of the chat APIs; None where it does not tell."""
     if isinstance(value, str):
         return value, None
     if not isinstance(value, dict):
@@ -407,7 +296,7 @@ def answer_of(value: Any) -> tuple[str | None, int | None]:
 
 
 def answers_of(record: Record, count: int, echoed: str | None = "") -> list[Sampled]:
-    """The answers beside a request, one for each of the `count` requests that an engine makes of it.
+    """Return the answers beside a request, one for each of the `count` requests that an engine makes of it.
 
     `echoed` is what each text repeats of its prompt; None where that is not known.
     """

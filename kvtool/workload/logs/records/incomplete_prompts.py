@@ -18,13 +18,13 @@ _MARK = re.compile(
     r"(?:\.\.\.|…) ?[\[(<]?truncated\b[^\n]{0,40}$|[\[(<]truncated\b[^\n\])>]{0,40}[\])>]$", re.IGNORECASE
 )
 _ELLIPSIS = re.compile(r"\w…$")
-_LEAST_CUT = 8
+_LEAST_CUT = 8  # characters: shorter texts are not checked
 _LEAST_OF_LOGGERS = 48
 """Characters of a text that a logger ends with an ellipsis and nothing else: people end shorter ones so, too."""
-_TAIL = 64
+_TAIL = 64  # characters in which a mark of a cut is looked for
 _TOKENS_OF_ASCII, _TOKENS_OF_OTHER = 0.4, 1.5
 """More tokens a character than any prompt of some length has."""
-_FAR, _MORE = 1.3, 200
+_FAR, _MORE = 1.3, 200  # times, and tokens beyond, that a server counts more than the text can have
 _TEXT_PARTS = frozenset(
     (
         *(
@@ -45,7 +45,7 @@ _PLAIN_KINDS = {"image_url": "image", "input_image": "image", "input_file": "fil
 
 
 def parts_not_counted(messages: Iterable[Message]) -> Counter[str]:
-    """The parts of messages that are no text, by kind."""
+    """Return the parts of messages that are no text, by kind."""
     counts: Counter[str] = Counter()
     for message in messages:
         content = message.get("content")
@@ -66,13 +66,14 @@ def _count(parts: list[Any], counts: Counter[str]) -> None:
 
 
 def kind_of_part(kind: str) -> str:
-    """One word for a part of a prompt, whatever an API calls it; it stands in outputs, so it is short and plain."""
+    """Return one word for a part of a prompt, whatever an API calls it; it stands in outputs, so it is short and plain."""
     found = _PLAIN_KINDS.get(kind, kind)
     return found if re.fullmatch(r"[a-z0-9_.-]{1,40}", found) else "other"
 
 
 def why_incomplete(texts: Sequence[str], prompt_tokens: int | None, *, uncounted: bool) -> str | None:
-    """Why these texts cannot be the whole prompt; None where nothing says so. Beside parts without text tokens tell nothing."""
+    """Return why these texts cannot be the whole prompt; None where nothing says so. Beside parts without text tokens tell
+    nothing."""
     longest = max(map(len, texts), default=0)
     if any(is_cut(text, longest=len(text) == longest) for text in texts):
         return CUT
@@ -87,7 +88,8 @@ def why_incomplete(texts: Sequence[str], prompt_tokens: int | None, *, uncounted
 
 
 def is_cut(text: str, *, longest: bool = True) -> bool:
-    """Whether a text ends as loggers end what they cut; `longest` of a prompt's, as what is cut at some length is no shorter."""
+    """Return whether a text ends as loggers end what they cut; `longest` of a prompt's, as what is cut at some length is no
+    shorter."""
     if len(text) < _LEAST_CUT:
         return False
     tail = str.__str__(text)[-_TAIL:].rstrip()
@@ -97,7 +99,7 @@ def is_cut(text: str, *, longest: bool = True) -> bool:
 
 
 def texts_of(messages: Iterable[Message]) -> list[str]:
-    """All texts of messages, tool calls as they are written."""
+    """Return all texts of messages, tool calls as they are written."""
     texts: list[str] = []
     for message in messages:
         content = message.get("content")

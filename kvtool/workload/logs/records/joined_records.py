@@ -1,4 +1,4 @@
-"""What several records say of one call, found by the ids that they share; of each record only its place is kept."""
+"""Records of one call, found by the ids that they share; of each record only its place is kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kvtool.workload.logs.records.record import Record
 
-_KEPT = 256
+_KEPT = 256  # records, and
 _KEPT_BYTES = 32 << 20
 """Of records that were asked for last; they are asked for again soon."""
 
@@ -32,7 +32,7 @@ class Joins:
         return bool(self._places)
 
     def note(self, key: Key, place: Place) -> None:
-        """A record answers to this key, as others may do."""
+        """Note that a record answers to this key, as others may do."""
         number = hash(key)
         before = self._places.get(number)
         if before is None:
@@ -43,11 +43,11 @@ class Joins:
             self._places[number] = [before, place]
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether any record answers to it."""
+        """Return whether any record answers to it."""
         return hash((kind, key)) in self._places
 
     def find(self, kind: str, key: str) -> list[Record]:
-        """The records that answer to it, in the order of the files, each as the object that holds its request."""
+        """Return the records that answer to it, in the order of the files, each as the object that holds its request."""
         places = self._places.get(hash((kind, key)), [])
         return [self._record(place, (kind, key)) for place in (places if isinstance(places, list) else [places])]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvtool.errors import KvtoolError
+from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
+from kvtool.workload.logs.formats.known_formats import format_named
 from kvtool.workload.logs.groups.field_paths import FieldPath, parse_fields
 from kvtool.workload.logs.records.call_context import Around, call_from
-from kvtool.workload.logs.records.call_fields import decimal_of, names_of
-from kvtool.workload.logs.records.failed_calls import FAILED, has_failed
+from kvtool.workload.logs.records.call_fields import FAILED, decimal_of, has_failed, names_of
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
-from kvtool.workload.logs.records.record_format import RecordFormat
-from kvtool.workload.logs.records.record_readings import Reading
+from kvtool.workload.logs.records.record_format import Reading, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of
 
 FLAG = "--map"
@@ -33,7 +33,7 @@ class Way:
     """Between the `[]`; None: nothing stands there."""
 
     def value(self, record: object) -> Any:
-        """What stands there; None where nothing does."""
+        """Return the value at the path; None where there is none."""
         found: Any = record
         for at, part in enumerate(self.parts):
             if at:
@@ -49,8 +49,18 @@ class Way:
         return Way((None, *self.parts[1:])).value(found) if len(self.parts) > 1 else found
 
 
+def asked_format(text: str | None) -> RecordFormat | None:
+    """Return the format that a user asked for, by its name or as a map; None: each record has its own, or files are prompts.
+
+    KvtoolError where it is neither.
+    """
+    if text is None or text == TEXT_FORMAT:
+        return None
+    return mapped_format(text) if "=" in text else format_named(text)
+
+
 def mapped_format(text: str) -> RecordFormat:
-    """The format that a map describes; KvtoolError for what is none."""
+    """Return the format that a map describes; KvtoolError for what is none."""
     ways: dict[str, Way] = {}
     for piece in text.split(","):
         name, sign, path = (part.strip() for part in piece.partition("="))
@@ -74,7 +84,7 @@ def mapped_format(text: str) -> RecordFormat:
 
 
 def way_of(path: str, flag: str = FLAG) -> Way:
-    """The way that a path describes; KvtoolError, which names `flag`, for what is none."""
+    """Return the way that a path describes; KvtoolError, which names `flag`, for what is none."""
     if not path.replace("[]", "").strip("."):
         raise KvtoolError(f"{flag} names no field: `{path}`", hint="a path is written like meta.customer or tags[0]")
     parts = [part.strip(".") for part in path.split("[]")]
@@ -82,7 +92,7 @@ def way_of(path: str, flag: str = FLAG) -> Way:
 
 
 def _read(record: Record, ways: Mapping[str, Way]) -> Reading:
-    """The request of a record."""
+    """Return the request of a record."""
 
     def at(name: str) -> Any:
         return ways[name].value(record.fields) if name in ways else None
@@ -111,7 +121,7 @@ def _read(record: Record, ways: Mapping[str, Way]) -> Reading:
 
 
 def _stepped(path: FieldPath, value: object) -> Any:
-    """What stands at a path, through texts that are JSON, too."""
+    """Return the value at a path, also inside texts that are JSON."""
     if isinstance(value, dict) and path.text in value:
         return value[path.text]
     for step in path.steps:

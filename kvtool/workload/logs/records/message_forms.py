@@ -37,7 +37,7 @@ _DROPPED = frozenset(("reasoning", "thinking", "redacted_thinking"))
 
 
 def as_messages(value: object) -> list[Message] | None:
-    """The messages of a value in whatever form; None where it holds none."""
+    """Return the messages of a value in whatever form; None where it holds none."""
     if isinstance(value, str):
         parsed = parsed_text(value)
         return None if parsed is None else as_messages(parsed)
@@ -73,7 +73,7 @@ def _of_object(value: dict[str, Any]) -> list[Message] | None:
 
 
 def _system(value: object) -> list[Message]:
-    """Messages of what stands beside the others."""
+    """Return messages of what stands beside the others."""
     if value is None:
         return []
     if isinstance(value, dict) and "parts" in value:
@@ -86,12 +86,12 @@ def _system(value: object) -> list[Message]:
 
 
 def system_messages(value: object) -> list[Message]:
-    """Instructions that stand beside the messages: a text, or parts, or the JSON of these."""
+    """Return instructions that stand beside the messages: a text, or parts, or the JSON of these."""
     return _system(value)
 
 
 def _message(item: object) -> list[Message] | None:
-    """One message; several, where its parts are results of tools."""
+    """Return one message; several, where its parts are results of tools."""
     if isinstance(item, str):
         return [{"role": "user", "content": item}]
     if not isinstance(item, dict):
@@ -150,7 +150,7 @@ def _role(item: Mapping[str, Any]) -> str | None:
 
 
 def _of_parts(role: str, parts: list[Any], item: Mapping[str, Any] | None) -> list[Message]:
-    """A message of parts; results of tools come before what else it says, as messages of their own."""
+    """Return a message of parts; results of tools come before what else it says, as messages of their own."""
     kept: list[Any] = []
     calls: list[Any] = []
     results: list[Message] = []
@@ -188,7 +188,7 @@ def _of_parts(role: str, parts: list[Any], item: Mapping[str, Any] | None) -> li
 
 
 def _is_data(part: Mapping[str, Any]) -> bool:
-    """Whether the content of a part is something else than text."""
+    """Return whether the content of a part is something else than text."""
     return str(part.get("type")) in _DATA_PARTS or any(name in part for name in ("modality", "mime_type", "mimeType"))
 
 
@@ -207,7 +207,7 @@ def _kind_of_part(part: Mapping[str, Any]) -> str:
 
 
 def _call(value: Any) -> dict[str, Any] | None:
-    """A call of a tool in the form of the chat API."""
+    """Return a call of a tool in the form of the chat API."""
     if not isinstance(value, dict):
         return None
     if isinstance(value.get("tool_call"), dict):
@@ -224,7 +224,7 @@ def _call(value: Any) -> dict[str, Any] | None:
 
 
 def _result(part: Mapping[str, Any]) -> Message:
-    """What a tool gave, as a message of it."""
+    """Return the result of a tool as a message."""
     said: Any = next(
         (part[key] for key in ("response", "result", "content", "output", "text") if part.get(key) is not None), ""
     )
@@ -240,7 +240,7 @@ def _result(part: Mapping[str, Any]) -> Message:
 
 
 def as_tools(value: object) -> list[Any] | None:
-    """Tools in whatever form as a list of objects; None where there is none."""
+    """Return tools in whatever form as a list of objects; None where there is none."""
     made: list[Any] = []
     for item in _listed(value):
         tool = item

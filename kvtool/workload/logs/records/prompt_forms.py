@@ -1,4 +1,4 @@
-"""Which prompts begin the same: forms of text, told apart one prompt at a time, in bounded memory.
+"""Forms of prompts that begin the same, told apart one prompt at a time, in bounded memory.
 
 Two beginnings are of one form where they share at least half of their runs of three words (the cosine of the sets of runs). Digits
 count for nothing, so that a clock or an id in a prompt leaves it what it is; nor does how a letter is encoded.
@@ -16,8 +16,8 @@ WHOLE = 4_000
 """Characters of a beginning that are looked at."""
 HEADS = (1_000, 400, 120)
 """The same where what stands behind differs from request to request, as documents do."""
-_ALIKE = 0.5
-_RUN = 3
+_ALIKE = 0.5  # of the cosine, as above
+_RUN = 3  # words
 _MOST_KEPT = 1_024
 """Beginnings whose form is remembered."""
 _PROBES, _PROBE, _FOUND = 12, 32, 9
@@ -48,7 +48,7 @@ class PromptForms:
         return len(self._sizes)
 
     def form_of(self, text: str) -> int | None:
-        """The number of its form; None where it is another than the `most` that are known."""
+        """Return the number of its form; None where it is another than the `most` that are known."""
         start = str.__str__(text)[: self._window]
         if start in self._known:
             return self._known[start]
@@ -62,7 +62,7 @@ class PromptForms:
         return found
 
     def _probed(self, head: str) -> int | None:
-        """The first form of which it has nearly all pieces and about the length."""
+        """Return the first form of which it has nearly all pieces and about the length."""
         for form, (length, probes) in enumerate(self._probes):
             if not probes or length > 2 * len(head) or len(head) > 2 * length:
                 continue
@@ -104,7 +104,7 @@ def _runs(text: str) -> frozenset[Run]:
 
 
 def beginning_of(turn: Turn, window: int) -> tuple[bool, str] | None:
-    """How a request begins, and whether that is a system prompt; None for one without text."""
+    """Return how a request begins, and whether that is a system prompt; None for one without text."""
     if turn.text is not None:
         return False, str.__str__(turn.text)[:window]
     if not turn.messages:

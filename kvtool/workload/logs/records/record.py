@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import Any, Literal, Protocol, SupportsIndex
 
 import orjson
 
@@ -20,9 +20,6 @@ from kvtool.workload.logs.groups.session_names import session_of
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import RequestName, Turn
-
-if TYPE_CHECKING:
-    from kvtool.workload.logs.records.joined_records import Joins
 
 Unit = Literal["s", "ms", "us", "ns"]
 _SECONDS: dict[Unit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -42,31 +39,15 @@ _TIME_UNITS: tuple[tuple[str, Unit], ...] = (
     ("__REALTIME_TIMESTAMP", "us"),
 )
 _TIMES = (
-    "timestamp",
-    "arrival_time",
-    "arrived_at",
-    "start_time",
-    "startTime",
-    "request_created_at",
-    "created_at",
-    "created",
-    "logging_time",
-    "time",
-    "ts",
-    "@timestamp",
-    "date",
+    *("timestamp", "arrival_time", "arrived_at", "start_time", "startTime", "request_created_at", "created_at"),
+    *("created", "logging_time", "time", "ts", "@timestamp", "date"),
 )
 _IDS = ("id", "custom_id", "request_id")
 RESPONSES = ("response", "response_body", "full_response", "completion", "output")
 """Where the answer to a request stands."""
 _SESSIONS = ("session_id", "conversation_id", "thread_id", "sessionId")
 _OUTPUT_LENGTHS = (
-    "output_length",
-    "output_tokens",
-    "output_tokens_count",
-    "output_toks",
-    "output_len",
-    "completion_tokens",
+    *("output_length", "output_tokens", "output_tokens_count", "output_toks", "output_len", "completion_tokens"),
 )
 
 
@@ -78,6 +59,13 @@ class RecordError(Exception):
         self.message = message
         self.pointer = pointer
         self.hint = hint
+
+
+class RecordJoins(Protocol):
+    """Finds records of the source by the ids that they share."""
+
+    def has(self, kind: str, key: str) -> bool: ...
+    def find(self, kind: str, key: str) -> list[Record]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +84,19 @@ class Where:
     block_size: int = TRACE_BLOCK
     number: int = 1
     of_many: bool = False
-    joins: Joins | None = None
+    joins: RecordJoins | None = None
     """What other records of the source say of the same calls; None while these are still looked for."""
     file_name: str = ""
     """What the file is called among those of the source, in short."""
 
     @property
     def session(self) -> str:
-        """Names what the record holds as one conversation, where it does not itself."""
+        """Return the name of the record's conversation, where it names none."""
         return session_of(self.file_name or self.path, self.path, self.label, self.number)
 
     @property
     def name(self) -> str:
-        """Names the record within the source."""
+        """Return the record's name within the source."""
         return f"{self.path}:{self.label}" if self.of_many else self.label
 
 
@@ -124,7 +112,8 @@ class Record:
     """Whether it is JSON in a text of the record: then `pointer` leads to that text, and nothing to what is in it."""
 
     def inner(self, *path: str | int) -> Record | None:
-        """The object at this path, with all on the way around it; JSON in a text counts as what it says. None: there is none."""
+        """Return the object at this path, with all on the way around it; JSON in a text counts as what it says. None: there is
+        none."""
         pointer, in_text = self.pointer, self.in_text
         value: Any = self.fields
         around = [self.fields]
@@ -143,7 +132,7 @@ class Record:
         return Record(value, self.where, pointer, (*around[1:], *self.around), in_text)
 
     def holding(self, fields: dict[str, Any], *path: str | int) -> Record:
-        """The same record with other fields: those that it has at `path`, made into the form of a body of a chat API."""
+        """Return the same record with other fields: those that it has at `path`, made into the form of a body of a chat API."""
         pointer = self.pointer if self.in_text else (*self.pointer, *path)
         return Record(fields, self.where, pointer, self.around, self.in_text)
 
@@ -151,7 +140,7 @@ class Record:
         return RecordError(message, self.pointer if self.in_text else (*self.pointer, *path), hint)
 
     def found(self, *names: str) -> tuple[Any, tuple[str | int, ...]]:
-        """As `first`, with the way to it; JSON in a text counts as what it says, as do events of an answer."""
+        """Return the value of `first` with its path; JSON in a text counts as what it says, as do events of an answer."""
         for depth, fields in enumerate((self.fields, *self.around)):
             for name in names:
                 if name in fields and (value := fields[name]) is not None:
@@ -164,7 +153,7 @@ class Record:
         return None, self.pointer
 
     def first(self, *names: str) -> Any:
-        """The first of these fields that is there, in the object itself or else around it; None if none is."""
+        """Return the first of these fields that is there, in the object itself or else around it; None if none is."""
         for fields in (self.fields, *self.around) if self.around else (self.fields,):
             for name in names:
                 if name in fields and (value := fields[name]) is not None:
@@ -172,7 +161,7 @@ class Record:
         return None
 
     def required(self, *names: str) -> tuple[str, Any]:
-        """Name and value of the field that is there."""
+        """Return name and value of the field that is there."""
         for name in names:
             if self.fields.get(name) is not None:
                 return name, self.fields[name]
@@ -185,12 +174,12 @@ class Record:
         return value
 
     def count(self, *names: str, least: int = 0) -> int:
-        """A whole number that is not negative."""
+        """Return a whole number that is not negative."""
         name, value = self.required(*names)
         return whole(self, value, name, name, least=least)
 
     def text(self, value: object, *path: str | int, part: str, name: str = "") -> Traced:
-        """A string of the record that remembers where it stands."""
+        """Return a string of the record that remembers where it stands."""
         if not isinstance(value, str):
             raise self.error(f"{name or f'`{path[-1]}`'} must be text, not {kind(value)}", *path)
         where = self.where
@@ -217,11 +206,11 @@ class Record:
 
     @property
     def session(self) -> str:
-        """Names the record's turns as one session, whether or not the record itself does."""
+        """Return the session of the record's turns, whether or not the record names one."""
         return self.own_session or self.where.session
 
     def arrival(self, unit: Unit = "s") -> float | None:
-        """Seconds, on the clock of the log; `unit` is what the format counts small numbers in."""
+        """Return seconds, on the clock of the log; `unit` is what the format counts small numbers in."""
         for fields in (self.fields, *self.around):
             if (found := time_of(fields, unit)) is not None:
                 return found
@@ -232,7 +221,7 @@ class Record:
         return None
 
     def output_tokens(self) -> int | None:
-        """The length of the answer where the record gives it."""
+        """Return the length of the answer where the record gives it."""
         for name in _OUTPUT_LENGTHS:
             value = self.first(name)
             if value is not None:
@@ -240,7 +229,8 @@ class Record:
         return None
 
     def turn(self, *, index: int = 0, turns: int = 1, unit: Unit = "s", call: Call = NO_CALL, **content: Any) -> Turn:
-        """A request of this record: number `index` of `turns`. Only the first one has an arrival, the others follow answers."""
+        """Return a request of this record: number `index` of `turns`. Only the first one has an arrival, the others follow
+        answers."""
         own_id = self.own_id
         extra = self.first("chat_template_kwargs")
         salt = self.first("cache_salt")
@@ -307,7 +297,7 @@ class Dialogue(list[Turn]):
 
 
 def text_of(message: Message) -> str:
-    """What a model wrote to give this message: its text, then its tool calls as JSON."""
+    """Return the text that a model wrote for this message: its text, then its tool calls as JSON."""
     content = message.get("content")
     if isinstance(content, list):
         content = "".join(
@@ -319,12 +309,12 @@ def text_of(message: Message) -> str:
 
 
 def object_of(value: object) -> dict[str, Any]:
-    """The object that a value is; an empty one for anything else."""
+    """Return the object that a value is; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def parsed_text(text: str) -> dict[str, Any] | list[Any] | None:
-    """The object or the list that a text is the JSON of, or the JSON of a text of; None where it is something else."""
+    """Return the object or the list that a text is the JSON of, or the JSON of a text of; None where it is something else."""
     if text[:2] in ('"{', '"['):  # it was written as JSON twice
         try:
             text = str(orjson.loads(text))
@@ -342,7 +332,7 @@ def parsed_text(text: str) -> dict[str, Any] | list[Any] | None:
 
 
 def whole(record: Record, value: object, name: str, *path: str | int, least: int = 0) -> int:
-    """`value` as a whole number; logs also write them as 12.0."""
+    """Return `value` as a whole number; logs also write them as 12.0."""
     number = whole_number(value, least=least, most=(1 << 31) - 1)
     if number is None:
         raise record.error(
@@ -352,7 +342,7 @@ def whole(record: Record, value: object, name: str, *path: str | int, least: int
 
 
 def time_of(fields: dict[str, Any], unit: Unit = "s") -> float | None:
-    """When the fields say that something began."""
+    """Return when the fields say that something began."""
     for name, fixed in _TIME_UNITS:
         if name in fields:
             return seconds(fields[name], fixed, fixed=True)
@@ -363,8 +353,8 @@ def time_of(fields: dict[str, Any], unit: Unit = "s") -> float | None:
 
 
 def seconds(value: object, unit: Unit, *, fixed: bool = False) -> float | None:
-    """A time in seconds: an ISO 8601 text, or a number. A number in the range of today's clocks (since 1970, in s, ms, µs or
-    ns) is in that unit, unless `fixed`; any other is in `unit`. None for what is no time."""
+    """Return a time in seconds: an ISO 8601 text, or a number. A number in the range of today's clocks (since 1970, in s, ms, µs
+    or ns) is in that unit, unless `fixed`; any other is in `unit`. None for what is no time."""
     number = finite_number(value, least=-_LATEST, most=_LATEST, in_text=True)
     if number is None:
         return _iso_seconds(value) if isinstance(value, str) else None
@@ -375,7 +365,7 @@ def seconds(value: object, unit: Unit, *, fixed: bool = False) -> float | None:
 
 
 def _iso_seconds(text: str) -> float | None:
-    """Of a text of ISO 8601, also with slashes and with the name of the zone behind it; else of one as mails and HTTP have it."""
+    """Return the seconds of a text of ISO 8601, also with slashes and the name of a zone; else of a date as in mails and HTTP."""
     plain = _ZONE.sub("+00:00", text.strip())
     if plain[4:5] == plain[7:8] == "/":
         plain = plain.replace("/", "-", 2)
@@ -396,7 +386,7 @@ def _iso_seconds(text: str) -> float | None:
 
 
 def kind(value: object) -> str:
-    """What to call a JSON value in a message."""
+    """Return the words for a JSON value in a message."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,21 +1,27 @@
-"""What a record of a log holds: which format it has, the requests that are made of it, and what an order of them needs."""
+"""Contents of a record of a log: its format, its requests, and what an order of them needs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvtool.text.files.json_stream import is_message
-from kvtool.workload.logs.field_names import fields_shown
-from kvtool.workload.logs.records import agent_records as agent_shapes
-from kvtool.workload.logs.records import chat_records
-from kvtool.workload.logs.records.call_fields import answer_object
-from kvtool.workload.logs.records.failed_calls import left_out_of
+from kvtool.workload.logs.field_names import fields_shown, is_field_name
+from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_of, list_format
+from kvtool.workload.logs.records.call_fields import answer_object, is_answer_name, left_out_of, unread_answer
 from kvtool.workload.logs.records.joined_records import Key
-from kvtool.workload.logs.records.known_formats import FORMAT_NAMES, RECORD_FORMATS
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind
-from kvtool.workload.logs.records.record_format import Fields, FileState, RecordFormat, loaded
-from kvtool.workload.logs.records.record_readings import FoundCall, LeftOut, Reading, Several, collected
+from kvtool.workload.logs.records.record_format import (
+    Fields,
+    FileState,
+    FoundCall,
+    LeftOut,
+    Reading,
+    RecordFormat,
+    Several,
+    collected,
+)
+from kvtool.workload.turn import Turn
 
 WRAPPERS = (
     *("body", "request", "params", "payload", "request_body", "full_request", "kwargs"),
@@ -24,23 +30,14 @@ WRAPPERS = (
 """Fields that logs wrap a request in, or that collectors of logs put a line in; the rest of what is needed (ids, times, responses)
 may stand around them."""
 LISTS = (
-    "data",
-    "requests",
-    "records",
-    "items",
-    "logs",
-    "runs",
-    "calls",
-    "spans",
-    "results",
-    "samples",
-    "events",
+    *("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples", "events"),
     "logEvents",
 )
 """Fields that hold the records of a file that is one object."""
 
-_SHOWN_KEYS = 12
+_SHOWN_KEYS = 12  # that a message names
 _MAX_DEPTH = 4  # of wrappers in wrappers
+_NOWHERE = Where("")
 
 
 def read_record(
@@ -50,15 +47,15 @@ def read_record(
     states: dict[str, FileState] | None = None,
     around: Fields | None = None,
 ) -> tuple[str, Several]:
-    """The name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises RecordError."""
+    """Return the name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises
+    RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
-        if agent_shapes.is_cline_history(where.path):
-            return "cline", Several([FoundCall(loaded("cline.read_history")(Record({}, where), value))])
-        return "messages", Several([FoundCall(chat_records.bare_list(Record({}, where), value))])
+        name, reader = list_format(where.path)
+        return name, Several([FoundCall(reader(Record({}, where), value))])
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")
     name, items = "", Several()
-    for record, found in _held(_whole(value, where, around), format_):
+    for record, found in _prompt_objects(_whole(value, where, around), format_):
         name = found.name
         _add(items, record, found, states)
     return name, items
@@ -72,47 +69,61 @@ def _add(items: Several, record: Record, found: RecordFormat, states: dict[str, 
         if isinstance(item, FoundCall):
             if item.identity is None and len(made) == 1:
                 item.identity, item.weak = identity_of(record)
+            if found.unit is not None:
+                _note_unread(record, item)
             if item.value is None and record.pointer and isinstance(record.pointer[-1], int):
                 item.value = record.fields
         items.append(item)
 
 
+def _note_unread(record: Record, item: FoundCall) -> None:
+    """Note on a request without an answer which key of its record looks like one."""
+    if not isinstance(item.turns, list) or len(item.turns) != 1:
+        return
+    turn: Turn = item.turns[0]
+    if any(each is not None for each in (turn.output_text, turn.output_ids, turn.output_tokens)):
+        return
+    if (key := unread_answer(record)) is not None:
+        shown = f"`{key}`" if is_answer_name(key) or is_field_name(key) else "a key that no format knows"
+        turn.call = replace(turn.call, unread=shown)
+
+
 @dataclass(frozen=True, slots=True)
-class SeenCall:
+class DatedCall:
     """A call, before it is read: when it was made, and what it is called."""
 
     time: float | None
     identity: str | None
 
 
-Look = tuple[list[SeenCall | None], list[Key], bool]
+Look = tuple[list[DatedCall | None], list[Key], bool]
 
 
-def look_at(
+def outline(
     value: Any,
     where: Where,
     format_: RecordFormat | None,
     states: dict[str, FileState],
     around: Fields | None = None,
 ) -> Look:
-    """What a record holds, as far as an order needs it (None: no call); the ids that others may ask for it by; whether it must be
-    read in the order of its file. Raises RecordError."""
+    """Return the contents of a record, as far as an order needs them (None: no call); the ids that others may ask for it by;
+    whether it must be read in the order of its file. Raises RecordError."""
     if not isinstance(value, dict):
         _, items = read_record(value, where, format_, states, around)
-        return calls_seen(items), [], False
-    seen: list[SeenCall | None] = []
+        return dated_calls(items), [], False
+    seen: list[DatedCall | None] = []
     keys: list[Key] = []
     state = False
-    for record, found in _held(_whole(value, where, around), format_):
+    for record, found in _prompt_objects(_whole(value, where, around), format_):
         keys += found.keys_of(record)
         state = state or found.state
         if found.unit is not None:
             left = left_out_of(record) is not None
-            seen.append(None if left else SeenCall(record.arrival(found.unit), identity_of(record)[0]))
+            seen.append(None if left else DatedCall(record.arrival(found.unit), identity_of(record)[0]))
             continue
         items = Several()
         _add(items, record, found, states)
-        seen += calls_seen(items)
+        seen += dated_calls(items)
     return seen, keys, state
 
 
@@ -120,13 +131,13 @@ def _whole(value: Fields, where: Where, around: Fields | None) -> Record:
     return Record(value, where) if around is None else Record(value, where, (), (around,))
 
 
-def calls_seen(items: Several) -> list[SeenCall | None]:
-    """What an order needs of all that was found; None where that is no call."""
-    return [None if isinstance(item, LeftOut) else SeenCall(item.turns[0].arrival, item.identity) for item in items]
+def dated_calls(items: Several) -> list[DatedCall | None]:
+    """Return what an order needs of all items; None where one is no call."""
+    return [None if isinstance(item, LeftOut) else DatedCall(item.turns[0].arrival, item.identity) for item in items]
 
 
 def identity_of(record: Record) -> tuple[str | None, bool]:
-    """What a call is called wherever it is logged: the id of its answer; else one that may also be that of something else."""
+    """Return the id of a call wherever it is logged: the id of its answer; else one that may also be that of something else."""
     answer = answer_object(record)[0]
     own = answer.get("id") or answer.get("responseId")
     if isinstance(own, str) and own:
@@ -136,15 +147,15 @@ def identity_of(record: Record) -> tuple[str | None, bool]:
 
 
 def is_known(value: Any) -> bool:
-    """Whether some format has such records."""
+    """Return whether some format has such records."""
     return isinstance(value, dict) and _found(Record(value, _NOWHERE), None) is not None
 
 
 def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Record:
-    """The object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
+    """Return the object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
     whole = _whole(value if isinstance(value, dict) else {}, where, around)
     try:
-        held = _held(whole, None)
+        held = _prompt_objects(whole, None)
     except RecordError:
         return whole
     if len(held) == 1:
@@ -153,13 +164,13 @@ def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Reco
 
 
 def read_inner(record: Record) -> Reading | None:
-    """What an object inside a record holds, where it is a body of some API, or has one; None where it is none."""
+    """Return the contents of an object inside a record that is a body of an API, or has one; None where it is none."""
     found = _found(record, None)
     return None if found is None else found[1].read(found[0], {})
 
 
 def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
-    """Whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
+    """Return whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
     if path == ("log", "entries"):  # of a HAR
         return True
     [name, *inner] = path
@@ -168,8 +179,9 @@ def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
     return first is None or (isinstance(first, dict) and _found(Record(first, _NOWHERE), None) is not None)
 
 
-def _held(record: Record, format_: RecordFormat | None) -> list[tuple[Record, RecordFormat]]:
-    """The objects of a record that hold prompts, with their formats: the record itself, one inside it, or those of a list in it."""
+def _prompt_objects(record: Record, format_: RecordFormat | None) -> list[tuple[Record, RecordFormat]]:
+    """Return the objects of a record that hold prompts, with their formats: the record itself, one inside it, or those of a list
+    in it."""
     found = _found(record, format_)
     if found is not None:
         return [found]
@@ -190,18 +202,11 @@ def _held(record: Record, format_: RecordFormat | None) -> list[tuple[Record, Re
     raise _unknown(record)
 
 
-def _format_of(fields: Fields) -> RecordFormat | None:
-    for each in RECORD_FORMATS:
-        if each.fits(fields):
-            return each
-    return None
-
-
 def _found(record: Record, format_: RecordFormat | None) -> tuple[Record, RecordFormat] | None:
-    """The object that holds the prompt, the record itself or one inside it, and its format."""
+    """Return the object that holds the prompt, the record itself or one inside it, and its format."""
     inner = record
     for _ in range(_MAX_DEPTH):
-        found = _format_of(inner.fields) if format_ is None else format_ if format_.fits(inner.fields) else None
+        found = format_of(inner.fields) if format_ is None else format_ if format_.fits(inner.fields) else None
         if found is not None:
             return inner, found
         held = next((each for name in WRAPPERS if name in inner.fields and (each := inner.inner(name))), None)
@@ -225,6 +230,3 @@ def _unknown(record: Record) -> RecordError:
     return record.error(
         message, hint="say where it is: --map messages=a.b (or prompt=a.b); the formats stand in docs/inputs.md"
     )
-
-
-_NOWHERE = Where("")

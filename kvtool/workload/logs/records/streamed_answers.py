@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 _STARTS = ("data:", "event:", "id:", "retry:", ":")
-_HEAD = 1 << 12
+_HEAD = 1 << 12  # characters in which a stream shows what it is
 _LAST = frozenset(("response.completed", "response.incomplete", "response.failed", "response.done"))
 _ALONE = ("id", "model", "modelVersion", "responseId", "created", "service_tier", "provider", "system_fingerprint")
 _USAGES = ("usage", "usageMetadata", "usage_metadata")
@@ -18,8 +18,8 @@ Fields = dict[str, Any]
 
 
 def answer_in(value: Any) -> Any:
-    """An answer that is JSON in a text, a stream of events in a text or a list of them, as the object that it says; any other value
-    as it is."""
+    """Return an answer that is JSON in a text, a stream of events in a text or a list of them, as the object that it says; any
+    other value as it is."""
     if isinstance(value, str):
         parsed = _parsed(value)
         if parsed is None:
@@ -35,13 +35,13 @@ def answer_in(value: Any) -> Any:
 
 
 def is_event_stream(text: str) -> bool:
-    """Whether a text is a stream of server-sent events."""
+    """Return whether a text is a stream of server-sent events."""
     head = text[:_HEAD].lstrip()
     return head.startswith(_STARTS) and (head.startswith("data:") or "\ndata:" in head)
 
 
 def assembled(events: Iterable[Fields]) -> Fields:
-    """The answer of a stream of any of the chat APIs, in the form of a chat completion; of a Responses API as it ends."""
+    """Return the answer of a stream of any of the chat APIs, in the form of a chat completion; of a Responses API as it ends."""
     answer = _Answer()
     for event in events:
         kind = event.get("type")
@@ -62,7 +62,7 @@ def _parsed(text: str) -> Any:
 
 
 def _events_of(text: str) -> Iterator[Fields]:
-    """The objects of a stream of server-sent events; what is cut off or no JSON is passed over."""
+    """Yield the objects of a stream of server-sent events; what is cut off or no JSON is passed over."""
     data: list[str] = []
     for line in (*text.splitlines(), ""):
         if line.startswith("data:"):
@@ -91,7 +91,7 @@ def _is_event(value: Any) -> bool:
 
 
 class _Answer:
-    """What the events so far say together."""
+    """The answer of the events so far."""
 
     def __init__(self) -> None:
         self._fields: Fields = {}
@@ -99,10 +99,10 @@ class _Answer:
         self._calls: dict[Any, Fields] = {}
 
     def add(self, event: Fields) -> None:
-        """The next event, of whichever API."""
+        """Add the next event, of any API."""
         for inner in (event, event.get("message"), event.get("metadata"), event.get("response")):
             if isinstance(inner, dict):
-                self._told(inner)
+                self._add_fields(inner)
         if isinstance(event.get("error"), dict | str) or event.get("type") == "error":
             self._fields["error"] = event.get("error") or event
         for choice in _objects_in(event.get("choices")):
@@ -122,7 +122,7 @@ class _Answer:
             self._text(event.get("delta"))
 
     def whole(self) -> Fields:
-        """The answer."""
+        """Return the answer."""
         message: Fields = {"role": "assistant", "content": "".join(self._texts)}
         if self._calls:
             message["tool_calls"] = list(self._calls.values())
@@ -130,7 +130,7 @@ class _Answer:
             return self._fields
         return {**self._fields, "choices": [{"index": 0, "message": message}]}
 
-    def _told(self, fields: Fields) -> None:
+    def _add_fields(self, fields: Fields) -> None:
         for name in _ALONE:
             if isinstance(fields.get(name), str | int) and fields[name] != "":
                 self._fields.setdefault(name, fields[name])
@@ -152,7 +152,7 @@ class _Answer:
                 self._call(call.get("index", number), function.get("name"), function.get("arguments"))
 
     def _block(self, event: Fields) -> None:
-        """A block of Anthropic's or of Bedrock's Converse."""
+        """Add a block of Anthropic's or of Bedrock's Converse API."""
         delta = event.get("delta")
         if isinstance(converse := event.get("contentBlockDelta"), dict):
             delta, event = converse.get("delta"), {"index": converse.get("contentBlockIndex")}

@@ -9,7 +9,7 @@ from kvtool.text.bounded_number import whole_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.record import RecordError, kind
 
-_MOST = 1 << 40
+_MOST = 1 << 40  # tokens: a bound for hostile logs
 _Pointer = tuple[str | int, ...]
 
 # The names under which the APIs report these, the most telling first; a dot leads into an object.
@@ -51,7 +51,7 @@ _OLLAMA = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
 
 
 def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
-    """What an answer says of its tokens, wherever it says it; what one place leaves out is taken from the next.
+    """Return the tokens of an answer, from all places that report them; the next place fills what one leaves out.
 
     RecordError for counts that cannot be.
     """
@@ -67,13 +67,13 @@ def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
 
 
 def without_counts(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer without all that it says of its tokens."""
+    """Return the answer without all that it says of its tokens."""
     said = {*_USAGES, "timings", *_OLLAMA}
     return {name: value for name, value in answer.items() if name not in said}
 
 
 def _timings(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
-    """llama.cpp: `cache_n` tokens of a prompt were there, and `prompt_n` were computed."""
+    """Return the counts of llama.cpp: `cache_n` tokens of a prompt were there, and `prompt_n` were computed."""
     timings = answer.get("timings")
     if not isinstance(timings, dict):
         return None
@@ -96,7 +96,8 @@ def _ollama(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
 
 
 def usage_of(value: object, pointer: _Pointer) -> Usage | None:
-    """What a `usage` object at `pointer` of a record says; None for what is none. RecordError for counts that cannot be."""
+    """Return the tokens of a `usage` object at `pointer` of a record; None for anything else. RecordError for counts that cannot
+    be."""
     if not isinstance(value, dict) or not value:
         return None
     details_name = next((name for name in _DETAILS if isinstance(value.get(name), dict)), "")
@@ -133,7 +134,7 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
 
 
 def check_usage(usage: Usage, pointer: _Pointer) -> None:
-    """RecordError where more was read and written than was sent."""
+    """Raise RecordError where more was read and written than was sent."""
     cached, written = usage.cached or 0, usage.written or 0
     if usage.prompt is not None and cached + written > usage.prompt:
         raise RecordError(
@@ -144,12 +145,12 @@ def check_usage(usage: Usage, pointer: _Pointer) -> None:
 
 
 def count_of(value: object, name: str, pointer: _Pointer) -> int:
-    """A number of tokens; RecordError for what is none."""
+    """Return a number of tokens; RecordError for what is none."""
     return _count(value, name, (*pointer, name))
 
 
 def _first(fields: dict[str, Any], pointer: _Pointer, names: tuple[str, ...]) -> tuple[str, int | None]:
-    """The first of these counts that is said, and its name."""
+    """Return the first of these counts that is said, and its name."""
     for name in names:
         value = fields.get(name)
         if value is not None and not isinstance(value, dict):

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.logs.logs import LogOptions, LogSource
-from kvtool.workload.logs.records.request_rows import Row, row_of
+from kvtool.workload.logs.overview import Row, row_of
 
 
 def lines(path: Path, records: Sequence[object]) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvtool.workload.logs.formats import claude_code
+from kvtool.workload.logs.formats.agents import claude_code
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM
 from kvtool.workload.logs.records.record import Record, Where
 from tests.workload.logs.formats.agent_rows import lines, refusal, rows, said

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.workload.logs.formats.python_reprs import items_at, string_of
-from kvtool.workload.logs.formats.server_lines import LogClock
+from kvtool.workload.logs.formats.servers.python_reprs import items_at, string_of
+from kvtool.workload.logs.formats.servers.server_lines import LogClock
 from tests.workload.logs.reading_made import Read, lines, refusal
 
 NASTY = "it's \"q\" \\ \n Received request x: prompt: 'no', params: {, ' é \x1b[31m"

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.workload.logs.files.input_files import find_inputs
-from kvtool.workload.logs.formats.table_rows import record_of
+from kvtool.workload.logs.formats.tables import record_of
 from tests.workload.logs.reading_made import Read, refusal
 
 MESSAGES = [{"role": "system", "content": "S"}, {"role": "user", "content": 'a, "b"\nc;d'}]

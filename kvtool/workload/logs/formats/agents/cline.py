@@ -1,0 +1,150 @@
+"""Tasks of Cline: a list of messages in a file of its name, and beside it what was shown, which tells the tokens of requests."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import orjson
+
+from kvtool.text.bounded_number import finite_number, whole_number
+from kvtool.text.files.json_stream import MAX_RECORD
+from kvtool.text.message import Message
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.chat_records import messages_of, requests_of
+from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
+from kvtool.workload.logs.records.record import Record, parsed_text
+from kvtool.workload.logs.records.record_format import Fields, Reading, RecordFormat, Several, Turns
+from kvtool.workload.turn import Turn
+
+_SHOWN = "ui_messages.json"
+_CUT = "conversationHistoryDeletedRange"
+_COUNTS = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
+
+Told = dict[str, Any]
+
+
+def read_history(record: Record, items: list[Any]) -> Turns:
+    """Return the task as a conversation, with the tokens of those answers whose request is found."""
+    answers = [at for at, item in enumerate(items) if isinstance(item, dict) and item.get("role") == "assistant"]
+    told = dict(zip(answers, _of_answers([items[at] for at in answers], _requests(record.where.path)), strict=True))
+    cuts = [told[at].pop(_CUT, None) for at in answers if at]
+    messages: list[Message] = []
+    starts: list[int] = []
+    for at, item in enumerate(items):
+        starts.append(len(messages))
+        messages += messages_of(record, [{**item, **told[at]} if at in told else item], first=at)
+    turns = requests_of(record, messages, transcript=True, incomplete=NO_SYSTEM)
+    if not any(cuts) or len(cuts) != len(turns):
+        return turns
+    starts.append(len(messages))
+    return _Cut(turns, [cut and (starts[min(cut[0], len(items))], starts[min(cut[1] + 1, len(items))]) for cut in cuts])
+
+
+class _Cut:
+    """Turns without the messages that were no longer sent when the conversation grew too long."""
+
+    def __init__(self, turns: Turns, cuts: list[tuple[int, int] | None]) -> None:
+        self._turns = turns
+        self._cuts = cuts
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __getitem__(self, index: SupportsIndex, /) -> Turn:
+        turn, cut = self._turns[index], self._cuts[index.__index__()]
+        if cut is not None and turn.messages is not None:
+            turn.messages = turn.messages[: cut[0]] + turn.messages[cut[1] :]
+        return turn
+
+
+def read_shown(record: Record) -> Reading:
+    """Return nothing: what is shown belongs to the history beside it."""
+    del record
+    return Several()
+
+
+def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) -> list[Told]:
+    """Return the facts on each answer: by the times, or in their order where as many requests were answered."""
+    models: list[Told] = [{"model": name} if (name := _model(answer)) is not None else {} for answer in answers]
+    times = [finite_number(answer.get("ts")) for answer in answers]
+    known = [time for time, _ in requests if time is not None]
+    if answers and None not in times and len(known) == len(requests):
+        bounds: list[float] = [float("-inf"), *(time for time in times if time is not None)]
+        for model, (after, until) in zip(models, pairwise(bounds), strict=True):
+            within = [usage for time, usage in requests if time is not None and after < time <= until]
+            model |= _answer_fields(within[-1]) if within else {}
+    elif len(requests) == len(answers):
+        for model, (_, usage) in zip(models, requests, strict=True):
+            model |= _answer_fields(usage)
+    return models
+
+
+def _answer_fields(usage: Told) -> Told:
+    """Return the fields of an answer: its tokens, and what was left out of its request."""
+    cut = usage.get(_CUT)
+    return {"usage": {name: count for name, count in usage.items() if name != _CUT}, **({_CUT: cut} if cut else {})}
+
+
+def _requests(path: str) -> list[tuple[float | None, Told]]:
+    """Return when each answered request of a task was made, and its tokens; nothing where the file is not there or is no such
+    file."""
+    beside = Path(path).with_name(_SHOWN)
+    try:
+        if not beside.is_file() or beside.stat().st_size > MAX_RECORD:
+            return []
+        shown = orjson.loads(beside.read_bytes())
+    except (OSError, ValueError):
+        return []
+    found = []
+    for each in shown if isinstance(shown, list) else []:
+        if isinstance(each, dict) and each.get("say") == "api_req_started" and isinstance(each.get("text"), str):
+            told = parsed_text(each["text"])
+            if isinstance(told, dict) and (usage := _usage(told)) is not None:
+                found.append((finite_number(each.get("ts")), usage))
+        if found and (cut := _range(each.get(_CUT) if isinstance(each, dict) else None)) is not None:
+            found[-1][1][_CUT] = cut
+    return found
+
+
+def _range(value: Any) -> tuple[int, int] | None:
+    """Return the first and the last message that are left out of requests. What is shown from the request on has the range that is
+    in force: it may change while the request is made."""
+    if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
+        return None
+    return (value[0], value[1]) if 0 < value[0] <= value[1] else None
+
+
+def _usage(told: Told) -> Told | None:
+    """Return its tokens: those sent are without what was read or written. None where they are not told, or cannot be."""
+    counts = [whole_number(told.get(name, 0) or 0) for name in _COUNTS]
+    fresh, cached, written, output = counts
+    if fresh is None or cached is None or written is None or output is None:
+        return None
+    if not fresh + cached + written:
+        return None
+    return {
+        "prompt_tokens": fresh + cached + written,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written,
+        "completion_tokens": output,
+    }
+
+
+def _model(answer: Told) -> str | None:
+    info = answer.get("modelInfo")
+    return names_of([info.get("modelId")]) if isinstance(info, dict) else None
+
+
+def is_shown(fields: Fields) -> bool:
+    """Return whether a record is what Cline shows of a task, or notes on the task."""
+    if fields.get("type") in ("say", "ask"):
+        return "ts" in fields and fields["type"] in fields
+    return "files_in_context" in fields and "model_usage" in fields
+
+
+_EXAMPLE = r"""
+{"ts": 1, "type": "say", "say": "api_req_started", "text": "{\"tokensIn\": 8, \"tokensOut\": 2}"}
+"""
+FORMAT = RecordFormat("cline-shown", "ts + say", is_shown, read_shown, example=_EXAMPLE)

@@ -1,0 +1,1 @@
+"""Runs of evaluations of models and of load tests of servers."""

@@ -1,0 +1,1 @@
+"""Records of gateways and proxies between clients and providers."""

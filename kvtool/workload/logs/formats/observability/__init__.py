@@ -1,0 +1,1 @@
+"""Traces of tools that observe calls of models."""

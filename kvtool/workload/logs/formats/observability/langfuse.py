@@ -1,0 +1,160 @@
+"""Langfuse: observations as its API and its exports give them, alone or in their trace, and as SDKs send them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvtool.workload.call import Usage
+from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_fields import decimal_of, names_of
+from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
+from kvtool.workload.logs.records.usage import count_of
+
+_KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))
+_TYPES = frozenset(("GENERATION", "generation", *(kind.upper() for kind in _KINDS)))
+_OF_TRACES = frozenset(("projectId", "sessionId", "timestamp"))
+_MODELS = ("model", "providedModelName", "provided_model_name", "model_name", "internalModel")
+_READ = ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens", "input_cached")
+_WRITTEN = (
+    *("cache_creation_input_tokens", "input_cache_creation", "input_cache_write", "input_cache_creation_5m"),
+    "cache_write_tokens",
+)
+_WITHOUT = LeftOut(
+    "call without a prompt", hint="Langfuse has no input of it: it may be masked, or the export leaves it out"
+)
+
+
+def read(record: Record) -> FoundCall | LeftOut:
+    """Return an observation; a generation is a call."""
+    return _observation(record, record.fields, {})
+
+
+def read_trace(record: Record) -> Several:
+    """Return a trace with its observations."""
+    trace = record.fields
+    given = [each for each in trace["observations"] if isinstance(each, dict)]
+    return Several(_observation(record, each, trace) for each in given)
+
+
+def read_event(record: Record) -> FoundCall | LeftOut:
+    """Return an event of the API that takes in what SDKs send: `generation-create` has the whole call."""
+    kind = record.fields["type"]
+    if kind != "generation-create":
+        return LeftOut("trace event")
+    inner = record.inner("body")
+    return LeftOut("trace event") if inner is None else _observation(inner, {**inner.fields, "type": "GENERATION"}, {})
+
+
+def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) -> FoundCall | LeftOut:
+    def first(*names: str) -> Any:
+        return next((fields[name] for name in names if fields.get(name) is not None), None)
+
+    kind = str(first("type") or "").lower()
+    if kind != "generation":
+        return LeftOut(
+            "embedding" if kind == "embedding" else f"{kind} span" if kind in _KINDS - {"span"} else "other span"
+        )
+    answer = first("output")
+    if first("level") == "ERROR" and not answer:
+        return LeftOut("failed")
+    parameters = first("modelParameters", "model_parameters")
+    cost = first("costDetails", "cost_details")
+    around = Around(
+        session=names_of(
+            [first("sessionId", "session_id"), trace.get("sessionId"), first("traceId", "trace_id"), trace.get("id")]
+        ),
+        tenant=names_of([first("userId", "user_id"), trace.get("userId")]),
+        time=seconds(first("startTime", "start_time"), "s"),
+        end=seconds(first("endTime", "end_time"), "s"),
+        first_answer=seconds(first("completionStartTime", "completion_start_time"), "s"),
+        identity=names_of([first("id")]),
+        value=fields,
+        model=names_of([first(*_MODELS)]),
+        usage=_usage(record, first("usageDetails", "usage_details", "usage")),
+        cost=decimal_of(cost.get("total") if isinstance(cost, dict) else first("calculatedTotalCost", "totalPrice")),
+    )
+    beside = parameters if isinstance(parameters, dict) else None
+    return call_from(record, first("input"), around, answer=answer, beside=beside) or _WITHOUT
+
+
+def _usage(record: Record, value: Any) -> Usage | None:
+    """Return the tokens: Langfuse counts what was read from a cache or written to it beside `input` or as a part of it; the
+    total tells."""
+    if isinstance(value, str):
+        value = parsed_text(value)
+    if not isinstance(value, dict):
+        return None
+
+    def count(*names: str) -> int | None:
+        name = next((name for name in names if value.get(name) is not None), None)
+        return None if name is None else count_of(value[name], name, record.pointer)
+
+    sent, output, total = (
+        count("input", "promptTokens", "prompt_tokens", "input_tokens"),
+        count("output", "completionTokens", "completion_tokens", "output_tokens"),
+        count("total", "totalTokens"),
+    )
+    cached, written = count(*_READ), count(*_WRITTEN)
+    if sent is cached is written is output is None:
+        return None
+    kept = (cached or 0) + (written or 0)
+    if sent is not None and kept:
+        beside = total is not None and sent + (output or 0) + kept == total
+        if (
+            beside
+            or kept > sent
+            or (total is None and "cache_read_input_tokens" in value and "input_tokens" not in value)
+        ):
+            sent += kept
+    return Usage(sent, cached, written, output=output)
+
+
+def _is_observation(fields: Fields) -> bool:
+    kind = fields.get("type")
+    return ("traceId" in fields or "trace_id" in fields) and isinstance(kind, str) and kind in _TYPES
+
+
+def _is_trace(fields: Fields) -> bool:
+    return isinstance(fields.get("observations"), list) and not _OF_TRACES.isdisjoint(fields)
+
+
+def _is_event(fields: Fields) -> bool:
+    kind = fields.get("type")
+    return "body" in fields and isinstance(kind, str) and kind.endswith(("-create", "-update"))
+
+
+_LANGFUSE_EXAMPLE = """
+{"id": "o1", "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
+ "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
+ "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
+ "output": 2}}
+{"id": "o2", "traceId": "t1", "type": "SPAN", "input": "Is it open?"}
+"""
+_LANGFUSE_TRACES_EXAMPLE = """
+{"id": "t1", "sessionId": "s1", "timestamp": "2026-02-02T09:00:00Z", "observations": [{"id": "o1",
+ "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
+ "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
+ "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
+ "output": 2}}]}
+"""
+_LANGFUSE_EVENTS_EXAMPLE = """
+{"id": "e1", "type": "generation-create", "timestamp": "2026-02-02T09:00:00Z", "body": {"id": "o1",
+ "traceId": "t1", "type": "GENERATION", "startTime": "2026-02-02T09:00:00Z", "model": "gpt-5.5",
+ "input": [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "Is it open?"}],
+ "output": {"role": "assistant", "content": "Yes."}, "usageDetails": {"input": 8, "input_cached_tokens": 16,
+ "output": 2}}}
+"""
+FORMATS = (
+    RecordFormat("langfuse", "traceId + type: GENERATION", _is_observation, read, example=_LANGFUSE_EXAMPLE),
+    RecordFormat(
+        "langfuse-traces",
+        "observations + projectId, sessionId or timestamp",
+        _is_trace,
+        read_trace,
+        example=_LANGFUSE_TRACES_EXAMPLE,
+    ),
+    RecordFormat(
+        "langfuse-events", "type: generation-create + body", _is_event, read_event, example=_LANGFUSE_EVENTS_EXAMPLE
+    ),
+)

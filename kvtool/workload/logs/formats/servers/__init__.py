@@ -1,0 +1,1 @@
+"""Lines that servers and container platforms write."""
