@@ -13,8 +13,7 @@ from kvtool.diagnose.causes import CauseBook
 from kvtool.profiler.run.cause_sample import Looks
 from kvtool.profiler.run.run_books import Hits, hits_key
 from kvtool.results.choices import By
-from kvtool.workload.jobs import Job, JobMaker
-from kvtool.workload.prepared import TokensTurn
+from kvtool.workload.jobs import Job, JobMaker, TokensTurn
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.workload.ahead.ahead import read_ahead
 from kvtool.workload.ahead.divided import divided
 from kvtool.workload.drive import rewritten
-from kvtool.workload.jobs import Job
+from kvtool.workload.jobs import Job, Prepared
 from kvtool.workload.kept_requests import KeptRequests
-from kvtool.workload.prepared import Prepared
 from kvtool.workload.turn import Conversation, Source, Turn
 
 FAILED = 400
