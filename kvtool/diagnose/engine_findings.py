@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.codes.entry import CodeEntry
-from kvtool.diagnose.codes.kv203 import KV203
-from kvtool.diagnose.codes.kv204 import KV204
-from kvtool.diagnose.codes.kv301 import KV301
-from kvtool.diagnose.codes.kv303 import KV303
-from kvtool.diagnose.codes.kv331 import KV331
-from kvtool.diagnose.codes.kv332 import KV332
-from kvtool.diagnose.codes.kv333 import KV333
-from kvtool.diagnose.codes.kv334 import KV334
-from kvtool.diagnose.codes.kv335 import KV335
+from kvtool.diagnose.codes.layout.kv203 import KV203
+from kvtool.diagnose.codes.layout.kv204 import KV204
+from kvtool.diagnose.codes.run.kv301 import KV301
+from kvtool.diagnose.codes.run.kv303 import KV303
+from kvtool.diagnose.codes.run.kv331 import KV331
+from kvtool.diagnose.codes.run.kv332 import KV332
+from kvtool.diagnose.codes.run.kv333 import KV333
+from kvtool.diagnose.codes.run.kv334 import KV334
+from kvtool.diagnose.codes.run.kv335 import KV335
 from kvtool.diagnose.fate_finding import fate_finding
 from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.results.finding import Finding

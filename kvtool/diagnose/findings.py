@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv103 import KV103
-from kvtool.diagnose.codes.kv115 import KV115
-from kvtool.diagnose.codes.kv142 import KV142
-from kvtool.diagnose.codes.kv143 import KV143
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv115 import KV115
+from kvtool.diagnose.codes.structure.kv142 import KV142
+from kvtool.diagnose.codes.structure.kv143 import KV143
+from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.slots import content_part
 from kvtool.diagnose.visible_characters import NOTHING
 from kvtool.results.choices import Severity

@@ -9,21 +9,21 @@ from string import ascii_letters, digits
 from typing import NamedTuple, TypeGuard
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv106 import FILE
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
-from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
-from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
-from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
-from kvtool.diagnose.codes.kv122 import SEAM
-from kvtool.diagnose.codes.kv124 import GENERATED
-from kvtool.diagnose.codes.kv141 import WINDOW
-from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
-from kvtool.diagnose.codes.kv143 import CUT_SHORT
-from kvtool.diagnose.codes.kv201 import OTHER, TOOL_REDEFINED
+from kvtool.diagnose.codes.layout.kv201 import OTHER, TOOL_REDEFINED
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
+from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
+from kvtool.diagnose.codes.structure.kv122 import SEAM
+from kvtool.diagnose.codes.structure.kv124 import GENERATED
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv106 import FILE
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.history import history_start
 from kvtool.diagnose.compare.messages import goes_on

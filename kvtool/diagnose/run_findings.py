@@ -8,16 +8,16 @@ from kvtool.accounting.boundary import BoundaryBook, GroupBoundary, padding_sent
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.observable import ObservedTokens, by_pair
-from kvtool.diagnose.codes.kv202 import KV202
-from kvtool.diagnose.codes.kv203 import KV203
-from kvtool.diagnose.codes.kv204 import KV204
-from kvtool.diagnose.codes.kv301 import KV301
-from kvtool.diagnose.codes.kv302 import KV302
-from kvtool.diagnose.codes.kv303 import KV303
-from kvtool.diagnose.codes.kv304 import KV304
-from kvtool.diagnose.codes.kv305 import KV305
-from kvtool.diagnose.codes.kv306 import KV306
-from kvtool.diagnose.codes.kv307 import KV307
+from kvtool.diagnose.codes.layout.kv202 import KV202
+from kvtool.diagnose.codes.layout.kv203 import KV203
+from kvtool.diagnose.codes.layout.kv204 import KV204
+from kvtool.diagnose.codes.run.kv301 import KV301
+from kvtool.diagnose.codes.run.kv302 import KV302
+from kvtool.diagnose.codes.run.kv303 import KV303
+from kvtool.diagnose.codes.run.kv304 import KV304
+from kvtool.diagnose.codes.run.kv305 import KV305
+from kvtool.diagnose.codes.run.kv306 import KV306
+from kvtool.diagnose.codes.run.kv307 import KV307
 from kvtool.diagnose.fate_finding import fate_finding
 from kvtool.diagnose.findings import WORTH_TELLING, Locate, logged_place
 from kvtool.diagnose.severity import severity_in_run

@@ -6,19 +6,19 @@ and as a number. A run counts them; of a template they are its constant text beh
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.kv001 import KV001
-from kvtool.diagnose.codes.kv002 import KV002
-from kvtool.diagnose.codes.kv103 import KV103
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv107 import KV107
-from kvtool.diagnose.codes.kv112 import KV112
-from kvtool.diagnose.codes.kv123 import KV123
-from kvtool.diagnose.codes.kv131 import KV131
-from kvtool.diagnose.codes.kv132 import KV132
-from kvtool.diagnose.codes.kv133 import KV133
-from kvtool.diagnose.codes.kv201 import KV201
-from kvtool.diagnose.codes.kv302 import KV302
-from kvtool.diagnose.codes.kv306 import KV306
+from kvtool.diagnose.codes.ignores.kv001 import KV001
+from kvtool.diagnose.codes.ignores.kv002 import KV002
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.run.kv302 import KV302
+from kvtool.diagnose.codes.run.kv306 import KV306
+from kvtool.diagnose.codes.structure.kv112 import KV112
+from kvtool.diagnose.codes.structure.kv123 import KV123
+from kvtool.diagnose.codes.structure.kv131 import KV131
+from kvtool.diagnose.codes.structure.kv132 import KV132
+from kvtool.diagnose.codes.structure.kv133 import KV133
+from kvtool.diagnose.codes.values.kv103 import KV103
+from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.results.choices import Severity
 
 ERROR_SHARE = 0.05

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.values.ascii_digits import plain_signs
 from kvtool.diagnose.values.classify import DETECTORS, classify, value_span

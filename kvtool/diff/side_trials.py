@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.diagnose.codes.kv114 import KV114
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv113 import KV113
+from kvtool.diagnose.codes.structure.kv114 import KV114
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, normalized
 from kvtool.diff.diff_texts import DiffTexts, Unit

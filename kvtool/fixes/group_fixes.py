@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.codes.kv321 import KV321
-from kvtool.diagnose.codes.kv322 import KV322
-from kvtool.diagnose.codes.kv323 import KV323
-from kvtool.diagnose.codes.kv324 import KV324
-from kvtool.diagnose.codes.kv326 import KV326
+from kvtool.diagnose.codes.run.kv321 import KV321
+from kvtool.diagnose.codes.run.kv322 import KV322
+from kvtool.diagnose.codes.run.kv323 import KV323
+from kvtool.diagnose.codes.run.kv324 import KV324
+from kvtool.diagnose.codes.run.kv326 import KV326
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.fixes.fix import Fix

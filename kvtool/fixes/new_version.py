@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
+from kvtool.diagnose.codes.layout.kv201 import NUMBER, OTHER
+from kvtool.diagnose.codes.structure.kv121 import KV121
+from kvtool.diagnose.codes.values.kv101 import KV101
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.values.labels import MODEL
 from kvtool.diagnose.values.slot_values import VERSION
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv111 import KV111
-from kvtool.diagnose.codes.kv112 import KV112
-from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.diagnose.codes.kv114 import KV114
-from kvtool.diagnose.codes.kv115 import KV115
-from kvtool.diagnose.codes.kv116 import KV116
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.codes.kv141 import KV141
+from kvtool.diagnose.codes.structure.kv111 import KV111
+from kvtool.diagnose.codes.structure.kv112 import KV112
+from kvtool.diagnose.codes.structure.kv113 import KV113
+from kvtool.diagnose.codes.structure.kv114 import KV114
+from kvtool.diagnose.codes.structure.kv115 import KV115
+from kvtool.diagnose.codes.structure.kv116 import KV116
+from kvtool.diagnose.codes.structure.kv121 import KV121
+from kvtool.diagnose.codes.structure.kv141 import KV141
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.compare.tools import is_tool, tool_name
 from kvtool.diagnose.compare.units import common_prefix

@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv103 import KV103
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv111 import KV111
-from kvtool.diagnose.codes.kv112 import KV112
-from kvtool.diagnose.codes.kv113 import KV113, LIST_REORDERED
-from kvtool.diagnose.codes.kv114 import KV114
-from kvtool.diagnose.codes.kv115 import KV115
-from kvtool.diagnose.codes.kv116 import KV116
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.codes.kv122 import KV122
-from kvtool.diagnose.codes.kv124 import KV124
-from kvtool.diagnose.codes.kv141 import KV141
-from kvtool.diagnose.codes.kv142 import KV142
-from kvtool.diagnose.codes.kv143 import KV143
+from kvtool.diagnose.codes.structure.kv111 import KV111
+from kvtool.diagnose.codes.structure.kv112 import KV112
+from kvtool.diagnose.codes.structure.kv113 import KV113, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import KV114
+from kvtool.diagnose.codes.structure.kv115 import KV115
+from kvtool.diagnose.codes.structure.kv116 import KV116
+from kvtool.diagnose.codes.structure.kv121 import KV121
+from kvtool.diagnose.codes.structure.kv122 import KV122
+from kvtool.diagnose.codes.structure.kv124 import KV124
+from kvtool.diagnose.codes.structure.kv141 import KV141
+from kvtool.diagnose.codes.structure.kv142 import KV142
+from kvtool.diagnose.codes.structure.kv143 import KV143
+from kvtool.diagnose.codes.values.kv101 import KV101
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv103 import KV103
+from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.values.detectors import AGE_KEY, PART

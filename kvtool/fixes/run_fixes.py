@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.codes.kv301 import KV301
-from kvtool.diagnose.codes.kv303 import KV303
-from kvtool.diagnose.codes.kv304 import KV304
-from kvtool.diagnose.codes.kv305 import KV305
+from kvtool.diagnose.codes.run.kv301 import KV301
+from kvtool.diagnose.codes.run.kv303 import KV303
+from kvtool.diagnose.codes.run.kv304 import KV304
+from kvtool.diagnose.codes.run.kv305 import KV305
 from kvtool.diagnose.engine_findings import code_of
 from kvtool.diagnose.findings import WORTH_TELLING
 from kvtool.engine.kv_dtype import find_kv_dtype

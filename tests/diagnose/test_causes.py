@@ -21,7 +21,7 @@ from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import CauseBook, SlotCause
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.findings import is_candidate, is_declared_stable
 from kvtool.diagnose.slot_combinations import MOST_CHAINS, Chains
 from kvtool.diagnose.slots import Slot

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv104 import KV104
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv104 import KV104
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.values.classify import DETECTORS, classify_in
 from kvtool.diagnose.values.labels import kind_of_label, label_before

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.compare.history import NEVER, history_start
 from kvtool.diagnose.compare.message_values import messages_differ_in_values
 from kvtool.diagnose.compare.units import common_prefix, common_suffix

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
-from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.compare.example_words import heads_of_examples
 from kvtool.diagnose.compare.multiset import parted
 from kvtool.diagnose.compare.tools import is_tool

@@ -6,14 +6,14 @@ import re
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
-from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
-from kvtool.diagnose.codes.kv143 import CUT_SHORT, is_cut_short
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT, is_cut_short
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.grown_value import Value, value_around
 from kvtool.diagnose.compare.inline_items import LONGEST_LINE, reordered
 from kvtool.diagnose.compare.order import is_short_list, order_kind, shuffled

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
-from kvtool.diagnose.codes.kv201 import TOOL_REDEFINED
+from kvtool.diagnose.codes.layout.kv201 import TOOL_REDEFINED
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.json_forms import canonical, ordered
 from kvtool.diagnose.compare.multiset import parted

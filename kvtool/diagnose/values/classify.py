@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.dates.date_form import DateForm
 from kvtool.diagnose.dates.written import may_hold
 from kvtool.diagnose.difference_kind import DifferenceKind

@@ -7,13 +7,13 @@ import re
 import unicodedata
 from functools import cache
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER, KV105
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT
-from kvtool.diagnose.codes.kv107 import FLAG
-from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv105 import COUNTER, KV105
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
+from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.dates.calendar_words import WORD
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.values.forms_of_address import addresses

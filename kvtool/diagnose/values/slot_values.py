@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER, KV105
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT, FILE
-from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
-from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
+from kvtool.diagnose.codes.layout.kv201 import NUMBER, OTHER
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv105 import COUNTER, KV105
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, FILE
+from kvtool.diagnose.codes.values.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before
 from kvtool.diagnose.values.url_values import kind_in_urls

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.compare.units import common_prefix
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.values.classify import classify

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv106 import KV106
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv106 import KV106
 from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.values.labels import MODEL
 

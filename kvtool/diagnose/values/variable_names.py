@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT
-from kvtool.diagnose.codes.kv107 import FLAG
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv105 import COUNTER
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
+from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.difference_kind import DifferenceKind
 
 _LONGEST_NAME = 200

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kvtool.diagnose.codes.kv132 import KV132
+from kvtool.diagnose.codes.structure.kv132 import KV132
 from kvtool.fixes.chat.chat_probe import (
     AGAIN,
     ANSWERED,

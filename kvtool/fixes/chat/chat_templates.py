@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from kvtool.diagnose.codes.kv123 import KV123
-from kvtool.diagnose.codes.kv131 import KV131
-from kvtool.diagnose.codes.kv133 import KV133
+from kvtool.diagnose.codes.structure.kv123 import KV123
+from kvtool.diagnose.codes.structure.kv131 import KV131
+from kvtool.diagnose.codes.structure.kv133 import KV133
 from kvtool.errors import KvtoolError
 from kvtool.fixes.chat.chat_probe import AGAIN, ANSWERED, ASKED, Checked, finding, ids_of, opening, place_of, rendered
 from kvtool.fixes.chat.chat_reasoning import dropped_reasoning

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 from unicodedata import decimal
 
-from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.values.ascii_digits import plain_signs
 from kvtool.diagnose.values.classify import DETECTORS, value_span
 from kvtool.fixes.moves.move_target import MoveTarget, places_at

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
 from kvtool.fixes.turn_texts import edited, map_texts, texts_of
 from kvtool.text.structure.sentences import words_in

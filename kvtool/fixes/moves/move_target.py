@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv106 import KV106
-from kvtool.diagnose.codes.kv107 import KV107, OPTIONAL
+from kvtool.diagnose.codes.values.kv106 import KV106
+from kvtool.diagnose.codes.values.kv107 import KV107, OPTIONAL
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place
 from kvtool.fixes.moves.unit_memo import HeldUnits
 from kvtool.fixes.turn_texts import role_of_part, texts_of

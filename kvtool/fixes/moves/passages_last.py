@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.structure.kv113 import KV113
+from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
 from kvtool.fixes.moves.question_text import nearly_all_differ
 from kvtool.fixes.moves.split_text import parted_at, units_last

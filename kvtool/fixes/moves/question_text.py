@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.structure.sentences import words_in

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import xxhash
 
-from kvtool.diagnose.codes.kv301 import KV301
+from kvtool.diagnose.codes.run.kv301 import KV301
 from kvtool.diagnose.compare.json_forms import ordered
 from kvtool.fixes.fix import Fix
 from kvtool.text.message import role_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.lint.evidence.placeholders import words_of
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, leaves
 

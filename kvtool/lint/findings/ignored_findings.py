@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kvtool.diagnose.codes.kv001 import KV001
-from kvtool.diagnose.codes.kv002 import KV002
+from kvtool.diagnose.codes.ignores.kv001 import KV001
+from kvtool.diagnose.codes.ignores.kv002 import KV002
 from kvtool.lint.findings.ignore_comments import HOW, MARK, Ignore, IgnoredLines, between, parse_ignore
 from kvtool.results.finding import Finding, Snippet
 

@@ -10,8 +10,8 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.codes.kv107 import KV107
-from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.findings import (
     CLAIM,
     WORTH_TELLING,
