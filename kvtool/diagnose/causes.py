@@ -6,17 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.codes.values.kv101 import TIME
-from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.example_pair import LineExcerpt, SeenPair, seen_pair
+from kvtool.diagnose.differing_ranges import LineExcerpt, SeenPair, seen_pair
 from kvtool.diagnose.gap_names import Named, Namer
-from kvtool.diagnose.slot_combinations import Chain, Chains
-from kvtool.diagnose.slots import Slot, content_part
+from kvtool.diagnose.slots import Chain, Chains, Slot, content_part
 from kvtool.diagnose.values.log_slots import KnownPlaces
 from kvtool.diagnose.values.slot_values import Resolved, SlotValues
 from kvtool.diagnose.visible_characters import spelled

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv115 import KV115
 from kvtool.diagnose.codes.structure.kv142 import KV142
 from kvtool.diagnose.codes.structure.kv143 import KV143
 from kvtool.diagnose.codes.values.kv103 import KV103
+from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.slots import content_part
 from kvtool.diagnose.visible_characters import NOTHING
 from kvtool.results.choices import Severity
@@ -193,3 +195,24 @@ def logged_place(record: RequestName, origin: Origin | None, offset: int, part: 
         return LoggedPlace(record=record.record, part=part, content=None, line=0)
     line = origin.lines.number(offset)
     return LoggedPlace(record=record.record, part=origin.part or part, content=content_part(origin), line=line)
+
+
+def fate_finding(
+    entry: CodeEntry,
+    tokens: int,
+    group: GroupTotals,
+    told: tuple[str, str],
+    *,
+    path: str,
+    severity: Severity | None = None,
+) -> Finding | None:
+    """`told` are message and fix; None where the group lost too few tokens to be worth a word. `severity` None: as they cost."""
+    points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
+    if points < WORTH_TELLING:
+        return None
+    message, fix = told
+    if severity is None:
+        severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
+    return Finding.of(
+        entry.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=entry.tier
+    )

@@ -9,6 +9,7 @@ from string import ascii_letters, digits
 from typing import NamedTuple, TypeGuard
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER, TOOL_REDEFINED
 from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
@@ -26,18 +27,24 @@ from kvtool.diagnose.codes.values.kv106 import FILE
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.history import history_start
-from kvtool.diagnose.compare.messages import goes_on
+from kvtool.diagnose.compare.messages import compare_structure, goes_on
 from kvtool.diagnose.compare.only_values import differ_in_values
-from kvtool.diagnose.compare.turns import compare_structure
-from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.differing_ranges import PromptSide, Sources, VariableAt, by_line, char_span, is_whole, trimmed
-from kvtool.diagnose.example_pair import widened
+from kvtool.diagnose.differing_ranges import (
+    PromptSide,
+    Sources,
+    VariableAt,
+    by_line,
+    char_span,
+    is_whole,
+    trimmed,
+    widened,
+)
 from kvtool.diagnose.invisible_differences import cosmetic, first_word
 from kvtool.diagnose.prompt_layout import Layout
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_before, words_beside
 from kvtool.diagnose.values.classify import classify, classify_in
-from kvtool.diagnose.values.file_lists import in_file_list, lists_files
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, label_before, shared_label
+from kvtool.diagnose.values.value_shapes import in_file_list, lists_files
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import Turn

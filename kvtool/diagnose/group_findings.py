@@ -14,7 +14,7 @@ from kvtool.diagnose.codes.run.kv324 import KV324
 from kvtool.diagnose.codes.run.kv325 import KV325
 from kvtool.diagnose.codes.run.kv326 import KV326
 from kvtool.diagnose.codes.run.kv327 import KV327
-from kvtool.diagnose.fate_finding import fate_finding
+from kvtool.diagnose.findings import fate_finding
 from kvtool.engine.config import EngineConfig
 from kvtool.results.finding import Finding
 

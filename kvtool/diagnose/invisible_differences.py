@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.structure.kv121 import KV121
-from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.invisible_characters import FORMAT, JOINERS, KINDS_OF_SPACE
 from kvtool.text.look_alike import as_latin, ascii_signs, compatible
 

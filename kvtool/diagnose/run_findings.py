@@ -8,6 +8,7 @@ from kvtool.accounting.boundary import BoundaryBook, GroupBoundary, padding_sent
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.observable import ObservedTokens, by_pair
+from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.diagnose.codes.layout.kv202 import KV202
 from kvtool.diagnose.codes.layout.kv203 import KV203
 from kvtool.diagnose.codes.layout.kv204 import KV204
@@ -18,13 +19,27 @@ from kvtool.diagnose.codes.run.kv304 import KV304
 from kvtool.diagnose.codes.run.kv305 import KV305
 from kvtool.diagnose.codes.run.kv306 import KV306
 from kvtool.diagnose.codes.run.kv307 import KV307
-from kvtool.diagnose.fate_finding import fate_finding
-from kvtool.diagnose.findings import WORTH_TELLING, Locate, logged_place
+from kvtool.diagnose.codes.run.kv331 import KV331
+from kvtool.diagnose.codes.run.kv332 import KV332
+from kvtool.diagnose.codes.run.kv333 import KV333
+from kvtool.diagnose.codes.run.kv334 import KV334
+from kvtool.diagnose.codes.run.kv335 import KV335
+from kvtool.diagnose.findings import WORTH_TELLING, Locate, fate_finding, logged_place
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.shared_secrets import Sensitive
+from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding
 
+_MESSAGES = {
+    "evicted": "evicted before reuse: {engine} had no room for it",
+    "slot_lost": "its slot took another prompt, and nothing that was saved could stand in for it",
+    "host_list_full": "saved in host memory, and thrown away for what was saved later",
+    "window": "layers with a sliding window no longer had what the prefix needs",
+    "taken_over": "another prompt took over the last block in which it stood",
+    "partial_block": "shared prefixes end inside of pages of {unit:,} tokens",
+}
+_CODES: dict[str, CodeEntry] = {fate: code for code in (KV301, KV303, KV331, KV332, KV333, KV334) for fate in code.wins}
 _OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
 """Codes whose findings are told from the fates that they win alone."""
 _OFF_PREFIX = 0.1
@@ -48,8 +63,6 @@ def run_findings(
     """
     found: list[Finding] = []
     if rules is not None and rules.engine is not None:
-        from kvtool.diagnose.engine_findings import engine_findings
-
         groups = list(groups)
         found += engine_findings(groups, rules.engine, path=path, tenants=tenants)
     for group in groups:
@@ -223,4 +236,36 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
                 logged=logged,
             )
         )
+    return found
+
+
+def code_of(fate: str, group: GroupTotals) -> CodeEntry | None:
+    """Which code tells of a fate under another engine's rules; of parts of pages that depends on whether any hit at all."""
+    if fate == "partial_block":
+        return KV204 if group.hit_tokens else KV203
+    return _CODES.get(fate)
+
+
+def engine_findings(groups: Iterable[GroupTotals], choice: RuleChoice, *, path: str, tenants: int) -> list[Finding]:
+    """What each group lost to the engine's rules; `tenants` is how many salts the run had, which some engines leave out."""
+    settings = choice.rules.remedies(choice.options)
+    found: list[Finding] = []
+    name = ""
+    for group in groups:
+        name = name or group.name
+        for fate, message in _MESSAGES.items():
+            code = code_of(fate, group)
+            if code is None:
+                continue
+            text = message.format(engine=choice.rules.engine, unit=choice.unit)
+            fix = next((each.what for each in settings if each.fate == fate), "no setting of the engine changes that")
+            finding = fate_finding(code, group.fates[fate], group, (text, fix), path=path)
+            found += [finding] if finding is not None else []
+    if tenants > 1 and not choice.rules.scopes:
+        text = (
+            f"{tenants:,} tenants share one cache: {choice.rules.engine} knows no salts; "
+            "who guesses a prompt can tell that it was sent"
+        )
+        fix = "run a server for each tenant, or an engine that knows salts"
+        found.append(Finding.of(KV335.code, "warning", name, path, 0, 0, text, 0, fix))
     return found

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.compare.units import common_prefix, common_suffix
 from kvtool.diagnose.values.ascii_digits import plain_signs
 from kvtool.diagnose.values.classify import DETECTORS, classify, value_span
 from kvtool.diagnose.values.detectors import Form
-from kvtool.diagnose.values.value_frames import Frame
 from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.text.traced import Origin, Traced
 
+MOST_CHAINS = 4096
+_KEEP = MOST_CHAINS // 2
+_SIDE = 80
+"""Characters of either side that are kept."""
+_LONGEST_VALUE = 512
+_WIDER = 24
+"""Characters by which one value may begin before, or end behind, another one of the same line: `Ms. Ada` and `Ada`."""
 WHOLE_LINE = "line"
 """The `kind` of a slot on a logged line whose value no detector can find again."""
 
@@ -230,3 +239,122 @@ def nth_line(text: str, start: int, stop: int, number: int) -> tuple[int, int] |
         return None
     end = text.find("\n", start, stop)
     return start, stop if end < 0 else end
+
+
+class Frame(NamedTuple):
+    """The text before and behind a value on its line; a line end in it is where the line begins or ends."""
+
+    before: str
+    after: str
+
+    @classmethod
+    def around(cls, text: str, low: int, high: int, start: int, stop: int) -> Frame:
+        """The frame of `text[low:high]` in a message that is `text[start:stop]`."""
+        plain = str.__str__(text)
+        first = plain.rfind("\n", max(low - _SIDE, start), low) + 1
+        before = f"\n{plain[first:low]}" if first else plain[max(low - _SIDE, start) : low]
+        if not first and low - _SIDE <= start:
+            before = f"\n{before}"
+        end = plain.find("\n", high, min(high + _SIDE, stop))
+        after = f"{plain[high:end]}\n" if end >= 0 else plain[high : min(high + _SIDE, stop)]
+        if end < 0 and high + _SIDE >= stop:
+            after += "\n"
+        return cls(before, after)
+
+    def narrowed(self, other: Frame) -> Frame:
+        """What two values of a slot have beside them alike."""
+        if other.before.endswith(self.before) and other.after.startswith(self.after):
+            return self
+        return Frame(_before_both(self.before, other.before), _behind_both(self.after, other.after))
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it says where a value begins and ends, and not of every line."""
+        if not self.before or not self.after or not f"{self.before}{self.after}".strip():
+            return False
+        return all(side.strip() or "\n" in side for side in self)
+
+    def value_in(self, line: str) -> tuple[int, int] | None:
+        """Where the value stands in a line that has the frame; the line has a line end before and behind it where it is whole."""
+        if not self.is_telling:
+            return None
+        start = line.find(self.before)
+        if start < 0:
+            return None
+        start += len(self.before)
+        stop = line.find(self.after, start)
+        return (start, stop) if start < stop <= start + _LONGEST_VALUE else None
+
+
+def _before_both(one: str, other: str) -> str:
+    """What stands before two values: from the beginning of the line to the one that begins first, else what they end with alike."""
+    short, long = sorted((one, other), key=len)
+    if short.startswith("\n") and len(short) > 1 and long.startswith(short) and len(long) - len(short) <= _WIDER:
+        return short
+    return short[len(short) - common_suffix(short, long, len(short)) :]
+
+
+def _behind_both(one: str, other: str) -> str:
+    """The same behind two values."""
+    short, long = sorted((one, other), key=len)
+    if short.endswith("\n") and len(short) > 1 and long.endswith(short) and len(long) - len(short) <= _WIDER:
+        return short
+    return short[: common_prefix(short, long)]
+
+
+Chain = tuple[Slot, ...]
+
+
+class Chains:
+    """Tokens by the distinct slots that stand before them, in the order in which they stand there; bounded.
+
+    `tokens` are those that are blocked, `hits` those that a cache would give in whole blocks if the slots were closed.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: Counter[Chain] = Counter()
+        self.hits: Counter[Chain] = Counter()
+
+    def add(self, chain: Chain, tokens: int) -> None:
+        """Count tokens behind these slots."""
+        self.tokens[chain] += tokens
+        if len(self.tokens) > MOST_CHAINS:
+            self._merge()
+
+    def promise(self, chain: Chain, hits: int) -> None:
+        """Count what closing these slots would add to the hits of a request in which all but the last of them are closed."""
+        self.hits[chain] += hits
+        if len(self.hits) > MOST_CHAINS:
+            self._merge()
+
+    def scale(self, weight: float) -> None:
+        """Count every token as so many."""
+        for counts in (self.tokens, self.hits):
+            for chain in counts:
+                counts[chain] = round(counts[chain] * weight)
+
+    def predicted(self, slots: Collection[Slot]) -> int:
+        """Hits behind nothing but these slots."""
+        closed = frozenset(slots)
+        return sum(hits for chain, hits in self.hits.items() if closed.issuperset(chain))
+
+    def behind(self, slot: Slot) -> int:
+        """Tokens before which a slot stands, whichever others stand there, too."""
+        return sum(tokens for chain, tokens in self.tokens.items() if slot in chain)
+
+    def _merge(self) -> None:
+        """Keep the weightiest half; what was behind another chain counts behind the longest kept one that it begins with.
+
+        A chain without such a beginning goes to the slot that it begins with, so no token is lost.
+        """
+        kept = {chain for chain, _ in self.tokens.most_common(_KEEP)}
+        self.tokens = _merged(self.tokens, kept)
+        self.hits = _merged(self.hits, kept)
+
+
+def _merged(counts: Counter[Chain], kept: Collection[Chain]) -> Counter[Chain]:
+    merged: Counter[Chain] = Counter()
+    for chain, count in counts.items():
+        length = next((n for n in range(len(chain), 0, -1) if chain[:n] in kept), 1)
+        merged[chain[:length]] += count
+    return merged

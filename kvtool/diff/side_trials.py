@@ -16,7 +16,7 @@ from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, normali
 from kvtool.diff.diff_texts import DiffTexts, Unit
 from kvtool.diff.moved_units import MovedPair, moved_last, moved_units, taken_out
 from kvtool.diff.prompts import PromptDiff, reusable
-from kvtool.fixes.forms.canonical import sort_keys, sort_tools
+from kvtool.fixes.forms.json_form import sort_keys, sort_tools
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, OneForm
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.orders.permute import ExampleMessages, ItemOrder

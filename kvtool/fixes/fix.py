@@ -13,7 +13,7 @@ from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
     from kvtool.accounting.plan import Plan
-    from kvtool.fixes.moves.unit_memo import HeldUnits
+    from kvtool.fixes.moves.move_target import HeldUnits
     from kvtool.workload.render import Renderer
 
 Tier = Literal["P0", "P1", "P2", "P3"]

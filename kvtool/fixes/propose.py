@@ -27,32 +27,29 @@ from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.values.detectors import AGE_KEY, PART
 from kvtool.fixes.fix import Fix, Tier, Transform
-from kvtool.fixes.forms.absolute_ages import TELL_WHEN, with_steady_ages
-from kvtool.fixes.forms.canonical import sort_keys, sort_tools
-from kvtool.fixes.forms.coarsen import coarsen_times, drop_values
-from kvtool.fixes.forms.json_form import WRITE_JSON, on_one_line
-from kvtool.fixes.forms.json_layout import OneLayout
-from kvtool.fixes.forms.stable_delimiter import DELIMITER, IT_IS_KNOWN, ONE_DELIMITER, OneDelimiter
-from kvtool.fixes.forms.stable_role import OneRole
+from kvtool.fixes.forms.coarsen import TELL_WHEN, coarsen_times, drop_values, with_steady_ages
+from kvtool.fixes.forms.json_form import WRITE_JSON, OneLayout, on_one_line, sort_keys, sort_tools
+from kvtool.fixes.forms.stable_delimiter import (
+    DELIMITER,
+    IT_IS_KNOWN,
+    ONE_DELIMITER,
+    TOOLS_PART,
+    FirstDefinitions,
+    OneDelimiter,
+    OneRole,
+)
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, OneForm
-from kvtool.fixes.forms.tool_definitions import TOOLS_PART, FirstDefinitions
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
-from kvtool.fixes.moves.movable_unit import AMONG_RULES
-from kvtool.fixes.moves.move import destination, move_targets
-from kvtool.fixes.moves.move_target import MoveTarget, places_at, target_of, value_in
-from kvtool.fixes.moves.move_words import moved_noun
+from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
+from kvtool.fixes.moves.move import destination, move_targets, moved_noun
+from kvtool.fixes.moves.move_target import HeldUnits, MoveTarget, places_at, target_of, value_in
 from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_asked
-from kvtool.fixes.moves.repeated_value import TRIED_WITHOUT, cut_values
-from kvtool.fixes.moves.rule_variants import are_other_rules
-from kvtool.fixes.moves.unit_memo import HeldUnits
+from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.orders.block_order import BlockOrder
-from kvtool.fixes.orders.inline_order import InlineOrder
-from kvtool.fixes.orders.part_order import PARTS_LAST, parts_last
-from kvtool.fixes.orders.permute import ExampleMessages, ItemOrder
-from kvtool.fixes.orders.ranked_lists import AS_MEANT, is_meant
-from kvtool.fixes.orders.tool_order import FirstSeenTools
+from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_meant
+from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, FirstSeenTools, ItemOrder, parts_last
 from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow

@@ -16,7 +16,7 @@ import pytest
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.cli.app import run
 from kvtool.diagnose.codes import CodeEntry, CodeRemedy, codes, entries, find_entry, varies, wins
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
 
 KVTOOL = Path(__file__).resolve().parents[2] / "kvtool"
 FILES = KVTOOL / "diagnose" / "codes"

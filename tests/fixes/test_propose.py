@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
@@ -19,7 +20,6 @@ from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.codes.structure.kv141 import WINDOW
 from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
-from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.slots import Slot, structural_slot
 from kvtool.fixes.fix import Fix, Tier

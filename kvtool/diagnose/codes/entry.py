@@ -55,3 +55,12 @@ class CodeEntry:
         """The proof that every way out carries; None where they differ, or carry none."""
         first, *others = {remedy.tier for remedy in self.remedies}
         return None if others else first
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceKind:
+    """What a volatile value is: a stable `key`, a `name` for people, and the diagnostic `code` it leads to."""
+
+    key: str
+    name: str
+    code: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
@@ -32,7 +33,6 @@ from kvtool.diagnose.compare.units import (
     same_end,
     units,
 )
-from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic
 from kvtool.text.align import EqualRun
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED
@@ -18,14 +19,14 @@ from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT, is_cut_short
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.change import Change, RequestPart, in_full
 from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
-from kvtool.diagnose.compare.history import NEVER
+from kvtool.diagnose.compare.history import NEVER, history_start
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
-from kvtool.diagnose.compare.tools import MAX_EXCERPT
+from kvtool.diagnose.compare.tools import MAX_EXCERPT, compare_tools
 from kvtool.diagnose.compare.units import aligned, plain, same_end
-from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, first_word
 from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
+from kvtool.workload.turn import Turn
 
 _FIELDS = ("reasoning_content", "tool_calls", "function_call", "name", "tool_call_id")
 """What a message has beside its role and content that a chat template may write."""
@@ -319,3 +320,35 @@ def _excerpt(messages: Sequence[Any]) -> str:
         pieces.append(text[:left])
         left -= len(text) + 1
     return "\n".join(pieces)[:MAX_EXCERPT]
+
+
+def compare_turns(before: Turn, after: Turn) -> list[Change]:
+    """The differences of two requests in order of position: tools, then messages or text.
+
+    There are none where the later one only goes on from the earlier one or is its beginning, and none behind the last text that
+    they share: another last question is the request's own. Requests that are not of one form have none that can be told.
+    """
+    return compare_requests(before, after, None)
+
+
+def compare_structure(before: Turn, after: Turn) -> list[Change]:
+    """`compare_turns`, but a text that differs in nothing but values has one change for all of them (see `in_full`)."""
+    return compare_requests(before, after, None, later=True)
+
+
+def compare_requests(before: Turn, after: Turn, history: int | None, *, later: bool = False) -> list[Change]:
+    """`compare_turns`, told at which character of a request's text its conversation begins to grow (None: look for marks).
+
+    `later` leaves open which values differ where nothing else does.
+    """
+    found = compare_tools(before.tools, after.tools)
+    if before.messages is not None and after.messages is not None:
+        return found + compare_messages(before.messages, after.messages, later=later)
+    if before.text is None or after.text is None:
+        return found
+    a, b = str.__str__(before.text), str.__str__(after.text)
+    if b.startswith(a) or a.startswith(b):
+        return found
+    start = history_start(a) if history is None else history
+    where = TextWhere(RequestPart("text"), history=start, tail=True, conversation=True, later=later)
+    return found + compare_texts(a, b, where)

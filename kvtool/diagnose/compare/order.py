@@ -8,16 +8,40 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
 from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
-from kvtool.diagnose.compare.example_words import heads_of_examples
-from kvtool.diagnose.compare.multiset import parted
-from kvtool.diagnose.compare.tools import is_tool
+from kvtool.diagnose.compare.tools import is_tool, parted
 from kvtool.diagnose.compare.units import Unit
-from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.text.structure.tag_name import TAG_NAME, TAG_START
 
+_WORDS = (
+    *("example", "sample", "beispiel", "exemple", "ejemplo", "exemplo", "esempio", "voorbeeld", "exempel", "eksempel"),
+    *("esimerkki", "näide", "piemērs", "pavyzdys", "przykład", "příklad", "príklad", "primer", "primjer", "пример"),
+    *(
+        "приклад",
+        "прыклад",
+        "παράδειγμα",
+        "exemplu",
+        "adibidea?",
+        "példa",
+        "örnek",
+        "misal",
+        "nümunə",
+        "misol",
+        "мысал",
+    ),
+    *("жишээ", "ví dụ", "contoh", "halimbawa", "mfano", "shembull", "dæmi", "sampla", "enghraifft", "მაგალითი"),
+    *("օրինակ", "مثال", "نمونه", "דוגמה", "דוגמא", "उदाहरण", "উদাহরণ", "எடுத்துக்காட்டு", "ఉదాహరణ", "ಉದಾಹರಣೆ"),
+    *("ഉദാഹരണം", "ઉદાહરણ", "ਉਦਾਹਰਨ", "ตัวอย่าง(?:ที่)?", "ຕົວຢ່າງ", "ឧទាហរណ៍", "ဥပမာ", "උදාහරණය", "ምሳሌ"),
+    *("示例", "例子", "例", "样例", "樣例", "范例", "範例", "用例", "예시", "예제", "보기"),
+)
+_HEAD = re.compile(
+    rf"^\W{{0,8}}(?:\d{{1,4}}[.)]?[ \t]{{1,2}})?(?:{'|'.join(_WORDS)})"
+    r"[ \t]{0,2}(?:(?:n[ro]?[.º°]?|№|#)[ \t]?)?[(\[]?\d{0,4}(?:[)\]]?[ \t]{0,2}[:.)>\uff1a\u2014\u2013-]|\W{0,6}$)",
+    re.IGNORECASE | re.MULTILINE,
+)
 _EXAMPLE = re.compile(
     r"^\W{0,6}(?:(?:q|a|question|answer|input|output|user|assistant|human|ai|example|sample|shot|demonstration|label|class|sentiment|intent"
     r"|verdict|reply|response|translation|correction|rewrite|prediction|expected|frage|antwort|eingabe|ausgabe|pregunta|respuesta|entrada|salida"
@@ -253,3 +277,8 @@ def _items(text: str) -> Iterator[list[str]]:
     yield [item.strip() for item in _LIST.split(text)]
     yield _SENTENCE_END.split(text)
     yield [item for line in text.split("\n") if (item := line.strip())]
+
+
+def heads_of_examples(text: str) -> int:
+    """How many lines of a text are nothing but the head of an example, or begin with it as with a label."""
+    return sum(1 for _ in _HEAD.finditer(text))

@@ -6,22 +6,26 @@ import re
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT, is_cut_short
-from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv102 import KV102, REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import KV104, USER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
-from kvtool.diagnose.compare.grown_value import Value, value_around
 from kvtool.diagnose.compare.inline_items import LONGEST_LINE, reordered
 from kvtool.diagnose.compare.order import is_short_list, order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.values.classify import DETECTORS, classify_in
+from kvtool.diagnose.values.labels import kind_of_label, label_before
 from kvtool.text.align import EqualRun, align_items
 from kvtool.text.traced import line_around
 
+_RANK = {key: rank for rank, key in enumerate(dict.fromkeys(kind.key for kind, _ in DETECTORS))}
+_WHOSE = (KV102.code, KV104.code)
+"""What a label may say of a bare number: that it is somebody's id."""
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_PASSAGE = 200_000
 _MOST_CHUNKS = 48
@@ -216,3 +220,60 @@ def _is_one_sided(passage: Passage, value: Value) -> bool:
 
 def _one_sided(passage: Passage, values: list[Value]) -> DifferenceKind | None:
     return OPTIONAL if all(_is_one_sided(passage, value) for value in values) else None
+
+
+class Value(NamedTuple):
+    """Ranges in both texts that hold one value each, and what kind of value it is."""
+
+    kind: DifferenceKind
+    a: Range
+    b: Range
+
+
+def value_around(a: str, range_a: Range, b: str, range_b: Range) -> Value:
+    """The value that differs, where `a[range_a]` became `b[range_b]`; either range may be empty."""
+    found = _named_value(a, range_a, b, range_b)
+    if found.kind is OTHER:
+        trimmed = _trimmed_ranges(a, range_a, b, range_b)
+        if trimmed != (range_a, range_b):
+            inner = _named_value(a, trimmed[0], b, trimmed[1])
+            if inner.kind is not OTHER:
+                return inner
+    return found
+
+
+def _named_value(a: str, range_a: Range, b: str, range_b: Range) -> Value:
+    kind_a, low_a, high_a = _grown(a, range_a)
+    kind_b, low_b, high_b = _grown(b, range_b)
+    # A value that merely touches the place where the other text has more is no part of the difference.
+    if kind_a.code != kind_b.code:
+        if range_a[0] == range_a[1]:
+            kind_a, low_a, high_a = OTHER, *range_a
+        if range_b[0] == range_b[1]:
+            kind_b, low_b, high_b = OTHER, *range_b
+    return Value(min(kind_b, kind_a, key=_rank), (low_a, high_a), (low_b, high_b))
+
+
+def _rank(kind: DifferenceKind) -> int:
+    """The specific kinds first: detectors in their order, then what only a label said, then nothing."""
+    return _RANK.get(kind.key, len(_RANK)) if kind is not OTHER else len(_RANK) + 1
+
+
+def _grown(text: str, part: Range) -> tuple[DifferenceKind, int, int]:
+    kind, low, high = classify_in(text, *part)
+    if low < high and (kind is OTHER or kind.key == "number"):
+        label = label_before(text, low)
+        told = kind_of_label(label) if label else None
+        if told is not None and (kind is OTHER or told.code in _WHOSE):
+            kind = told
+    return kind, low, high
+
+
+def _trimmed_ranges(a: str, range_a: Range, b: str, range_b: Range) -> tuple[Range, Range]:
+    """The ranges without the characters that both begin and end with."""
+    (start_a, stop_a), (start_b, stop_b) = range_a, range_b
+    while start_a < stop_a and start_b < stop_b and a[start_a] == b[start_b]:
+        start_a, start_b = start_a + 1, start_b + 1
+    while start_a < stop_a and start_b < stop_b and a[stop_a - 1] == b[stop_b - 1]:
+        stop_a, stop_b = stop_a - 1, stop_b - 1
+    return (start_a, stop_a), (start_b, stop_b)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from kvtool.diagnose.codes.layout.kv201 import TOOL_REDEFINED
 from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
@@ -12,8 +12,8 @@ from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.json_forms import canonical, ordered
-from kvtool.diagnose.compare.multiset import parted
 
+Key = TypeVar("Key", bound=Hashable)
 MAX_EXCERPT = 4096
 _PART = RequestPart("tools")
 
@@ -82,3 +82,17 @@ def _excerpt(tools: list[Any]) -> str:
 
 def _joined(pieces: Counter[bytes]) -> str:
     return b"\n".join(pieces.elements()).decode(errors="replace")[:MAX_EXCERPT]
+
+
+def parted(keys: Sequence[Key], both: Counter[Key]) -> tuple[list[int], list[int]]:
+    """The places of keys that are in `both`, each as often as there, and those of the others."""
+    left = Counter(both)
+    kept: list[int] = []
+    others: list[int] = []
+    for at, key in enumerate(keys):
+        if left[key] > 0:
+            left[key] -= 1
+            kept.append(at)
+        else:
+            others.append(at)
+    return kept, others

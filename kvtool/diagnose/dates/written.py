@@ -8,13 +8,16 @@ letters is a word of many languages, too, and counts only where more of the row 
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from kvtool.diagnose.dates.calendar_words import HALVES, WORD, WordClass, calendar_words, longest_by_sign, telling_words
 
+_ALL = re.compile(".*", re.DOTALL)
 Written = Literal["timestamp", "date", "clock", "weekday"]
 
 _TOKEN = re.compile(rf"\d++|{WORD.pattern}")
@@ -309,3 +312,33 @@ def _is_hour(unit: Token, behind: Token | None) -> bool:
     if behind is not None and behind.sort == "number" and behind.value < 60:
         return True
     return unit.word not in _SCORE and (len(unit.word) > 2 or unicodedata.category(unit.word[0]) == "Lo")
+
+
+class DateForm:
+    """Dates, times, or weekdays without a date, in any language; texts have plain signs (`plain_signs`)."""
+
+    def __init__(self, sort: Written) -> None:
+        self.sort = sort
+        self.pattern = rf"\s{sort}"
+
+    def finditer(self, string: str, pos: int = 0, endpos: int = sys.maxsize, /) -> Iterator[re.Match[str]]:
+        """Its matches in `string[pos:endpos]`, in order."""
+        for sort, low, high in _written(str.__getitem__(string, slice(pos, endpos))):
+            if sort == self.sort:
+                match = _ALL.match(string, pos + low, pos + high)
+                assert match is not None
+                yield match
+
+    def search(self, string: str, /) -> re.Match[str] | None:
+        """The first match."""
+        return next(self.finditer(string), None)
+
+    def fullmatch(self, string: str, /) -> re.Match[str] | None:
+        """The match that is all of the text."""
+        return next((match for match in self.finditer(string) if match.span() == (0, len(string))), None)
+
+
+@lru_cache(maxsize=64)
+def _written(text: str) -> list[WrittenAt]:
+    """Asked for one line by each sort."""
+    return written_in(text)

@@ -10,10 +10,9 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
-from kvtool.diagnose.dates.date_form import DateForm
-from kvtool.diagnose.dates.written import may_hold
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.dates.written import DateForm, may_hold
 from kvtool.diagnose.values.ascii_digits import plain_signs
 from kvtool.diagnose.values.detectors import DETECTORS, YEAR, Form
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
@@ -15,8 +17,6 @@ from kvtool.diagnose.codes.values.kv105 import COUNTER, KV105
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.dates.calendar_words import WORD
-from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.values.forms_of_address import addresses
 from kvtool.diagnose.values.variable_names import kind_of_name
 
 MODEL = DifferenceKind("model", "model version", KV105.code)
@@ -253,3 +253,35 @@ def _kinds() -> dict[str, DifferenceKind]:
         for row in rows
         for word in row.split(" ")
     }
+
+
+def _words(*rows: str) -> frozenset[str]:
+    return frozenset(word for row in rows for word in row.split(" "))
+
+
+_TITLES = _words(
+    "mr mrs ms mx miss dr prof sir madam herr herrn frau señor señora señorita sr sra srta don doña monsieur madame",
+    "mademoiselle mme mlle signor signora signorina sig dott senhor senhora dona meneer mevrouw dhr mevr pan pani",
+    "pana panią господин госпожа господином госпожой",
+)
+_TALKING = _words(
+    "writing write corresponding schreibst schreiben schreibt écris écrivez escribes escribe escribiendo escreve escrevendo scrivi",
+    "talking talk speaking speak chatting chat sprichst sprechen redest chattest parles parlez parle discutes hablas",
+    "habla hablando conversas parlando parli fala falando conversando praat spreekt rozmawiasz говоришь говорите",
+    "общаешься разговариваешь konuşuyorsun taler talar snakker",
+)
+_WITH = _words("to with mit avec con com met med")
+
+
+def addresses(words: Sequence[str]) -> bool:
+    """Whether words directly before a value say that somebody is spoken to: `sprichst gerade mit`."""
+    said = [_plain(word) for word in words]
+    if not said:
+        return False
+    if said[-1] in _TITLES:
+        return True
+    return not _TALKING.isdisjoint(said) and (said[-1] in _WITH or said[-1] in _TALKING - {"chat", "talk", "speak"})
+
+
+def _plain(word: str) -> str:
+    return word.rstrip(".").casefold()

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.layout.kv201 import NUMBER, OTHER
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import KV201, NUMBER, OTHER
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv104 import USER
 from kvtool.diagnose.codes.values.kv105 import COUNTER, KV105
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, FILE
 from kvtool.diagnose.codes.values.kv107 import FLAG, OPTIONAL
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.compare.units import common_prefix
+from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before
-from kvtool.diagnose.values.url_values import kind_in_urls
 from kvtool.diagnose.values.value_shapes import EXPLAINED, shape_of
 from kvtool.diagnose.values.variable_names import says_time_alone
 
+_ENDS = "/?&=#;,:@."
+"""What parts a URL."""
+_NAME = re.compile(r"(?:[?&#;]|\A|/)([A-Za-z][\w.-]{0,40})[=/]\Z")
 VERSION = DifferenceKind("version", "version", KV105.code)
 MOST_VALUES = 100_000
 MOST_EXAMPLES = 32
@@ -319,3 +324,30 @@ class SlotValues:
         if words is None or not (detected is OTHER or detected.key in _LEFT_OPEN or detected.code == _ANY_ID):
             return None
         return kind_of_label(words) or kind_beside(words)
+
+
+def kind_in_urls(urls: Sequence[str]) -> DifferenceKind | None:
+    """The kind of the one part in which URLs differ: by the parameter or the folder before it, else by its form; None where
+    neither says it, or they are of several hosts."""
+    texts = [url for url in urls if url]
+    if len(texts) < 2:
+        return None
+    low, high = min(texts), max(texts)
+    begin = low[: common_prefix(low, high)]
+    begin = begin[: max(begin.rfind(end) for end in _ENDS) + 1]
+    if "://" not in begin or "/" not in begin.partition("://")[2]:
+        return None
+    rests = [text[len(begin) :] for text in texts]
+    low, high = (pick(rest[::-1] for rest in rests) for pick in (min, max))
+    end = low[: common_prefix(low, high)][::-1]
+    at = min((place for sign in _ENDS if (place := end.find(sign)) >= 0), default=len(end))
+    parts = [rest[: len(rest) - (len(end) - at)] for rest in rests]
+    named = _NAME.search(begin)
+    said = None if named is None else kind_of_label(named[1]) or kind_of_label(named[1].removesuffix("s"))
+    if said is not None:
+        return said
+    shape = shape_of(parts)
+    if shape is not None:
+        return shape[0]
+    kinds = [kind for part in parts if (kind := classify(part)).code != KV201.code and kind.key != "number"]
+    return max(kinds, key=kinds.count) if kinds and len(kinds) >= _MAJORITY * len(parts) else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv104 import USER
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.diagnose.codes.values.kv107 import FLAG
-from kvtool.diagnose.difference_kind import DifferenceKind
 
 _LONGEST_NAME = 200
 _WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")

@@ -8,12 +8,16 @@ from unicodedata import decimal
 
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.values.ascii_digits import plain_signs
-from kvtool.diagnose.values.classify import DETECTORS, value_span
+from kvtool.diagnose.values.classify import value_span
+from kvtool.diagnose.values.detectors import AGE_KEY, DETECTORS
 from kvtool.fixes.moves.move_target import MoveTarget, places_at
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
 
+TELL_WHEN = "tell when it was in place of how long ago that is: it then stays the same in all later requests"
+_AGE = next(pattern for kind, pattern in DETECTORS if kind.key == AGE_KEY)
+_STEADY = "0 min ago"
 Step = Literal["minute", "hour", "day"]
 
 _LONGEST_PLACE = 4096
@@ -110,6 +114,16 @@ def drop_values(turn: Turn, target: MoveTarget) -> Turn:
                 low = edits[-1][1]
             if low < high:
                 edits.append((low, high, ""))
+        return edited(text, edits) if edits else text
+
+    return map_texts(turn, change)
+
+
+def with_steady_ages(turn: Turn) -> Turn:
+    """The turn with one age in place of all: as steady as when it was, and about as long."""
+
+    def change(text: str) -> str:
+        edits = [(*found.span(), _STEADY) for found in _AGE.finditer(plain_signs(str.__str__(text)))]
         return edited(text, edits) if edits else text
 
     return map_texts(turn, change)

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
+from os.path import commonprefix
 from typing import NamedTuple
 
 from kvtool.fixes.moves.dangling_references import goes_with_previous
@@ -16,6 +17,7 @@ from kvtool.text.structure.sentences import has_label, is_sentence, words_in
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED, TextUnit, UnitKind
 
+_WORDS_OF_A_RULE = 4
 IN_A_RULE = "its sentence says more than the value"
 AMONG_RULES = "it stands among rules that would move with it"
 FIRST = "it stands in data that has to begin the text"
@@ -343,3 +345,17 @@ def merged(units: Sequence[Movable]) -> Iterator[Movable]:
 
 def _statements(children: Sequence[TextUnit], numbers: Iterable[int]) -> Iterator[TextUnit]:
     return (children[number] for number in numbers if children[number].kind == "statement")
+
+
+def are_other_rules(values: Sequence[str]) -> bool:
+    """Whether most values are whole sentences: other rules, not other values in one."""
+    said = [value for value in values if value.strip()]
+    if len(said) > 1 and 2 * _same_end(said) >= min(map(len, said)):
+        return False  # one sentence with another value at its beginning
+    whole = (is_sentence(value.rpartition(":")[2]) and words_in(value) >= _WORDS_OF_A_RULE for value in said)
+    return 2 * sum(whole) > len(said)
+
+
+def _same_end(texts: Sequence[str]) -> int:
+    """Characters in which all texts end alike."""
+    return len(commonprefix([text[::-1] for text in texts]))  # noqa: RUF071 - of texts, character by character

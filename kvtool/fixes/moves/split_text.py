@@ -9,18 +9,30 @@ from functools import partial
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot, content_part, is_found_again
-from kvtool.fixes.moves.movable_unit import Movable, merged, movable_unit
-from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
-from kvtool.fixes.moves.moved_blocks import grown_block, places_of_sections
-from kvtool.fixes.moves.repeated_value import stands_in_many
-from kvtool.fixes.turn_texts import role_of_part
+from kvtool.diagnose.values.classify import DETECTORS
+from kvtool.fixes.moves.movable_unit import IN_MANY, Movable, merged, movable_unit
+from kvtool.fixes.moves.move_target import BLOCK_CODES, MoveTarget, places_at, value_in
+from kvtool.fixes.turn_texts import edited, map_texts, role_of_part
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.masking import Span
+from kvtool.text.structure.prose import ROW
 from kvtool.text.structure.sentences import goes_on, introduces
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED
 from kvtool.text.traced import Traced, line_around, marks_of
+from kvtool.workload.turn import Turn
 
+_LONGEST_BLOCK = 500
+_HEADING = 80
+_MOST_PLACES = 200
+MANY = 4
+"""Lines or sentences in which a value has to stand for them not to be moved."""
+TRIED_WITHOUT = "the gain is that of prompts without the value"
+_LEAST = 3
+_LONGEST = 200
+_MOST = 10_000
+_ENDS = ".,;:!?\u3002\uff01\uff1f"
+_LETTER = re.compile(r"[^\W\d_]")
 _ORDERED = SEALED | {"numbered"}
 """Units that lines cannot be taken out of."""
 _LEADS_ON = re.compile(r"[ \t]*(?:[-*+•>|]|\d{1,9}[.)]|```|~~~|</?[\w.:-]+[^<>\n]*>[ \t\r]*\Z)|[ \t]{2}")
@@ -233,3 +245,111 @@ def _with_its_gap(text: str, start: int, stop: int, end: int) -> Span:
 
 
 _BLANK = re.compile(r"(?:[ \t\r]*\n)*")
+
+
+def stands_in_many(text: str, start: int, stop: int) -> str | None:
+    """The reason why a value is not moved that stands in many lines or sentences; None where it stands in few."""
+    value = _core(text[start:stop])
+    if not _LEAST <= len(value) <= _LONGEST or "\n" in value or not (_LETTER.search(value) or len(value) > _LEAST):
+        return None
+    if text.count(value) < MANY:
+        return None
+    last, count = -1, 0
+    for low, _ in _places(text, value):
+        line = text.find("\n", low)
+        count += line != last
+        last = line
+    return IN_MANY if count >= MANY else None
+
+
+def _core(value: str) -> str:
+    """A value without the sign that ends its sentence."""
+    return value.strip().rstrip(_ENDS) or value.strip()
+
+
+def _places(text: str, value: str) -> Iterator[tuple[int, int]]:
+    """Where a value stands that is no part of a longer word."""
+    before = r"(?<![A-Za-z0-9_])" if value[0].isalnum() and value[0].isascii() else ""
+    behind = r"(?![A-Za-z0-9_])" if value[-1].isalnum() and value[-1].isascii() else ""
+    for number, found in enumerate(re.finditer(f"{before}{re.escape(value)}{behind}", text)):
+        if number == _MOST:
+            return
+        yield found.span()
+
+
+def cut_values(turn: Turn, target: MoveTarget) -> Turn:
+    """The turn without the target's values, wherever they stand: what it would say if it named them at its end only."""
+
+    def change(text: str) -> str:
+        plain = str.__str__(text)
+        traced = Traced(text)
+        values = {_core(plain[slice(*value_in(traced, *place, target))]) for place in places_at(traced, target)}
+        edits: list[tuple[int, int, str]] = []
+        for place in sorted({place for value in values if value for place in _places(plain, value)}):
+            if not edits or place[0] >= edits[-1][1]:
+                edits.append((*place, ""))
+        return edited(text, edits) if edits else text
+
+    return map_texts(turn, change)
+
+
+def places_of_sections(text: str, sections: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where the sections stand as whole lines; longer ones come first and keep what is theirs."""
+    taken: list[tuple[int, int]] = []
+    for section in sections:
+        at = -1
+        while (at := text.find(section, at + 1)) >= 0:
+            stop = at + len(section)
+            whole = (not at or text[at - 1] == "\n") and (stop == len(text) or text[stop] == "\n")
+            if whole and all(stop <= low or high <= at for low, high in taken):
+                taken.append((at, stop))
+                yield _section_with_gap(text, at, stop)
+                at = stop - 1
+            if len(taken) >= _MOST_PLACES:
+                return
+
+
+def _section_with_gap(text: str, start: int, stop: int) -> tuple[int, int]:
+    """A section with what parts it from the rest, so that what is left is what requests without the section have."""
+    if not text[stop:].strip("\n"):
+        while start and text[start - 1] == "\n":
+            start -= 1
+        return start, len(text)
+    stop += 1
+    while (not start or text[max(start - 2, 0) : start] in ("\n", "\n\n")) and text[stop] == "\n":
+        stop += 1
+    return start, stop
+
+
+def grown_block(text: str, low: int, high: int, steady: frozenset[str]) -> tuple[int, int]:
+    """Whole lines `[low, high)` and those around them that other requests do not have, blank lines between them included.
+
+    What is no path, no commit and no row of a tree or a status varies for reasons of its own and is not of the block.
+    """
+    plain = str.__str__(text)
+    if line_around(plain, low)[0] != low or (plain[high - 1 : high] != "\n" and high < len(plain)):
+        return low, high  # a sentence of a long line
+    best = high
+    for _ in range(_LONGEST_BLOCK):
+        end = line_around(plain, high)[1]
+        line = plain[high:end].rstrip("\n")
+        if end == high or (line.strip() and (line in steady or not _is_of_a_block(line))):
+            break
+        high = end
+        best = high if line.strip() else best
+    first = low
+    for _ in range(_LONGEST_BLOCK):
+        begin = plain.rfind("\n", 0, max(low - 1, 0)) + 1
+        line = plain[begin : max(low - 1, 0)]
+        if not low or (line.strip() and (line in steady or not _is_of_a_block(line))):
+            break
+        low = begin
+        first = low if line.strip() else first
+    return first, best
+
+
+def _is_of_a_block(line: str) -> bool:
+    head = line[:_HEADING]
+    return ROW.match(head) is not None or any(
+        kind.code in BLOCK_CODES and pattern.search(head) for kind, pattern in DETECTORS
+    )

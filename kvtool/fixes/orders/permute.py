@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from kvtool.diagnose.compare.json_forms import canonical
+from kvtool.diagnose.compare.tools import tool_name
 from kvtool.fixes.orders.items import SPLITS, Item, Split
 from kvtool.fixes.turn_texts import map_texts, texts_of
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
 from kvtool.workload.turn import Turn
 
+_MOST_SESSIONS = 10_000
+_MOST_TOOLS = 10_000
+PARTS_LAST = "parts-last"
+"""How the key of a fix begins that puts images and files behind the text of their message."""
 _MOST_COMPARED = 64
 """Items of a text whose order is compared with that in others."""
 _MOST_TEXTS = 512
@@ -231,3 +237,46 @@ def _units(messages: Sequence[Message]) -> list[list[Message]]:
 
 def _said(unit: Sequence[Message]) -> str:
     return json.dumps(unit, sort_keys=True, default=repr)
+
+
+def parts_last(turn: Turn) -> Turn:
+    """The turn with images and files behind the text of each message that begins with them; the very turn where none does.
+
+    What stands between texts stays: a text beside an image may be what is said of that one.
+    """
+    messages = [_with_parts_last(message) for message in turn.messages or ()]
+    same = all(one is other for one, other in zip(messages, turn.messages or (), strict=True))
+    return turn if same else replace(turn, messages=messages)
+
+
+def _with_parts_last(message: Message) -> Message:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    texts = [isinstance(part, dict) and isinstance(part.get("text"), str) for part in content]
+    first = texts.index(True) if True in texts else 0
+    if not first or not all(texts[first:]):
+        return message
+    return {**message, "content": [*content[first:], *content[:first]]}
+
+
+class FirstSeenTools:
+    """Puts the tools of each turn in the order of their first appearance in the session; remembers their names."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str | None], dict[str, int]] = OrderedDict()
+
+    def __call__(self, turn: Turn) -> Turn:
+        if not isinstance(turn.tools, list) or not turn.tools:
+            return turn
+        key = (turn.group, turn.session)
+        places = self._seen.setdefault(key, {})
+        self._seen.move_to_end(key)
+        if len(self._seen) > _MOST_SESSIONS:
+            self._seen.popitem(last=False)
+        names = [tool_name(tool) or canonical(tool).decode(errors="replace") for tool in turn.tools]
+        for name in names:
+            if len(places) < _MOST_TOOLS:
+                places.setdefault(name, len(places))
+        order = sorted(range(len(names)), key=lambda index: places.get(names[index], len(places)))
+        return turn if order == sorted(order) else replace(turn, tools=[turn.tools[index] for index in order])

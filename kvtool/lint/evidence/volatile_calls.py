@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv111 import KV111
 from kvtool.diagnose.codes.structure.kv112 import KV112
@@ -17,7 +18,6 @@ from kvtool.diagnose.codes.values.kv104 import USER
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, KV106
 from kvtool.diagnose.codes.values.kv107 import FLAG
-from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.lint.skeleton import Hole, TemplatePlace
 

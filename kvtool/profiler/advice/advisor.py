@@ -11,8 +11,7 @@ from kvtool.diagnose.findings import WORTH_TELLING, is_to_be_told
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.moves.question_text import ASKED
 from kvtool.fixes.proofs import check_proof
-from kvtool.profiler.advice.combined_fixes import MOST_ROUNDS, Pile
-from kvtool.profiler.advice.lookahead import Lookahead
+from kvtool.profiler.advice.combined_fixes import MOST_ROUNDS, Lookahead, Pile
 from kvtool.profiler.advice.trials import Again, Chain, Trials, computed, steady_first
 from kvtool.profiler.passes import PassResult
 from kvtool.workload.turn import Turn

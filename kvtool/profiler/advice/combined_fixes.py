@@ -8,9 +8,11 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.findings import is_candidate
 from kvtool.fixes.fix import Fix, Tier
-from kvtool.profiler.advice.trials import Chain
+from kvtool.profiler.advice.trials import Again, Chain, Trials, steady_first
 from kvtool.profiler.passes import PassResult
 
+_WINS = 0.0025
+"""By how much a group's hit rate must rise in the part: half of what a fix must win in all to be asked of anybody."""
 MOST_ROUNDS = 6
 _MOST_FIXES = 4
 _NEXT_FIX = 0.01
@@ -87,3 +89,35 @@ class Pile:
         fix = self._left[key].pop(0)
         self.tried.add(fix.tier)
         return fix
+
+
+class Lookahead:
+    """Runs a part of the workload, and says whether chains of fixes may win more with what would be added to them.
+
+    What it says decides only whether all of it is run with more fixes; every figure comes from runs of all.
+    """
+
+    def __init__(self, again: Again) -> None:
+        """`again` runs the part; its causes count for the whole workload."""
+        self._again = again
+
+    def may_win(self, pile: Pile, chains: Mapping[str, Chain], longer: Mapping[str, Chain], rounds: int) -> bool:
+        """Whether in up to so many rounds, of which `longer` is the first, any group hits more than with `chains`.
+
+        The pile stays as it is. Raises TrialInterruptedError.
+        """
+        pile = pile.copy()
+        now = dict(chains)
+        trials = Trials(self._again([fix for chain in now.values() for fix in steady_first(chain)], False), self._again)
+        before = {name: trials.rate(name, ()) for name in longer}
+        for left in reversed(range(rounds)):
+            now |= longer
+            result = trials.run(now, explain=left > 0 and any(map(pile.may_change, now.values())))
+            for name in longer:
+                rate, base = trials.rate(name, now[name]), before.get(name)
+                if rate is None or base is None or rate > base + _WINS:
+                    return True
+            longer = pile.longer(result, now)
+            if not longer:
+                break
+        return False

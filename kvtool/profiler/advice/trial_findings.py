@@ -27,8 +27,7 @@ from kvtool.fixes.fix import fix_name
 from kvtool.fixes.moves.passages_last import PASSAGES
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
-from kvtool.profiler.advice.run_trials import carried
-from kvtool.profiler.advice.trials import total_rate
+from kvtool.profiler.advice.trials import carried, total_rate
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.passes import PassResult
 from kvtool.results.choices import Severity

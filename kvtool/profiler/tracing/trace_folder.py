@@ -11,8 +11,7 @@ from pathlib import Path, PurePath
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError, Place
-from kvtool.profiler.tracing.log_print import options_print
-from kvtool.profiler.tracing.trace_file import LogToTrace, LogTracer, TraceAsked, TracedFile
+from kvtool.profiler.tracing.trace_file import LogToTrace, LogTracer, TraceAsked, TracedFile, options_print
 from kvtool.text.files.file_patterns import literal_start
 from kvtool.text.files.part_file import remove_left_over
 from kvtool.text.templates.chat import template_text

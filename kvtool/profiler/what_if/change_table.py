@@ -14,16 +14,15 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
-from kvtool.profiler.what_if.arrival_times import check_arrivals
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, CacheChanges
 from kvtool.profiler.what_if.fleet_rows import clock_fields
-from kvtool.profiler.what_if.host_tier import counted_with_tier, host_tier
-from kvtool.profiler.what_if.plan_document import plan_document
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
-from kvtool.profiler.what_if.planning_pass import block_trace
+from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
 from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
+from kvtool.profiler.what_if.sweeps import plan_document
 from kvtool.profiler.what_if.table_answer import answer, gpus_of
 from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
+from kvtool.profiler.what_if.tier_rows import counted_with_tier, host_tier
 from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from kvtool.engine.config import EngineConfig
@@ -17,14 +17,13 @@ from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
 from kvtool.engine.fleet.missed_slo import MissedSlo
 from kvtool.engine.fleet.replica import Replica
-from kvtool.engine.fleet.routers.asked_router import AskedRouter
+from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tiered_replica import TieredReplica
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError
 from kvtool.profiler.planned_run import PlannedRun
-from kvtool.profiler.what_if.arrival_times import check_arrivals
-from kvtool.profiler.what_if.named_router import made_router
+from kvtool.profiler.what_if.planning_pass import check_arrivals
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.workload.block_trace import BlockTrace
@@ -173,3 +172,19 @@ def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | Non
         "within_slo": figures.within_slo,
         "gpus": None if search is None else search.gpus(gpus_each),
     }
+
+
+def named_router(name: str, view: RouterView | None = None) -> AskedRouter:
+    """The router of a name, with its settings; `view`: None is what its program knows. KvtoolError where there is none."""
+    try:
+        router = asked_router(name)
+    except EngineError as error:
+        raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
+    return router if view is None else replace(router, kind=replace(router.kind, view=view))
+
+
+def made_router(router: AskedRouter, seed: int) -> FleetRouter:
+    """One that routes; KvtoolError for a bound. `seed` is that of everything random in it."""
+    if router.settings is None:
+        raise KvtoolError(f"--routing: {router.name} is a bound, and no router", hint="--sweep routing shows it")
+    return router.settings.router(seed)

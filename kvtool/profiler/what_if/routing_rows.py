@@ -17,8 +17,7 @@ from kvtool.engine.fleet.routers.asked_router import AskedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
-from kvtool.profiler.what_if.fleet_rows import FleetPlan
-from kvtool.profiler.what_if.named_router import made_router, named_router
+from kvtool.profiler.what_if.fleet_rows import FleetPlan, made_router, named_router
 from kvtool.profiler.what_if.planned_change import Flags
 from kvtool.profiler.what_if.sweep_tasks import WORTH_IT, results
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN

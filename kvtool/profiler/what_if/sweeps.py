@@ -15,10 +15,9 @@ from kvtool.config.options.sweep_options import Sweeping
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.what_if.arrival_times import check_arrivals
-from kvtool.profiler.what_if.plan_document import plan_document
+from kvtool.profiler.what_if.planning_pass import check_arrivals
 from kvtool.results.choices import Axis, Policy, Sure
-from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace
 
 POINTS = 12
@@ -223,3 +222,37 @@ def spread(distinct: int, points: int = POINTS) -> list[int]:
     """Capacities up to one that holds all, each twice the one before (four times, where there are few points)."""
     times = 2 if points > _FEW else 4
     return sorted({max(distinct // times**step, 1) for step in range(points)})
+
+
+def plan_document(
+    opened: Opened,
+    trace: BlockTrace,
+    blocks: AskedBlocks,
+    rows: list[SweepRow],
+    notes: list[str],
+    *,
+    bytes_per_block: int | None,
+    sampled: float = 1.0,
+    answer: Sequence[str] = (),
+    missing: Sequence[MissingRow] = (),
+) -> WhatIfDocument:
+    """Of the table, or of one axis; `blocks` are those that the trace's requests look up."""
+    plan, references, reachable = opened.planned.plan, blocks.references, blocks.reachable
+    return WhatIfDocument(
+        schema="kvtool.what-if/1",
+        input=opened.name,
+        rules=plan.rules,
+        block_size=trace.block_size,
+        requests=len(trace),
+        references=references,
+        distinct_blocks=trace.distinct,
+        reachable_blocks=reachable,
+        reachable_hit_rate=reachable / references if references else 0.0,
+        capacity=None if plan.engine.num_blocks is None else plan.engine.num_blocks - 1,
+        bytes_per_block=bytes_per_block,
+        sampled=sampled,
+        notes=notes,
+        answer=list(answer),
+        rows=rows,
+        missing=list(missing),
+    )

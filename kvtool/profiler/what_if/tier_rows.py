@@ -17,10 +17,16 @@ from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES, TierRules, TierTakes
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.errors import KvtoolError
-from kvtool.profiler.what_if.fleet_rows import FleetPlan
-from kvtool.results.documents.what_if import SweepRow
+from kvtool.profiler.what_if.cache_changes import NO_CAPACITY
+from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
+from kvtool.profiler.what_if.planned_change import Flags, PlannedChange
+from kvtool.results.documents.what_if import MissingRow, SweepRow
+from kvtool.text.terminal.numbers import per_second, size
 from kvtool.workload.block_trace import BlockTrace
 
+HOST_TIER = "host tier"
+_HOST_TIMES = 2
+"""Its size as a multiple of the GPU's blocks: SGLang's HiCache has it so (--hicache-ratio), and vLLM has no default."""
 _TIMES = (1, 2, 4)
 """Sizes of the host's tier that are tried, as multiples of the GPU's."""
 _APART = 1e5
@@ -162,3 +168,51 @@ def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:
         step=size,
         most=max(int(run.prompt_tokens.max()), size),
     )
+
+
+def host_tier(
+    today: PlannedChange, missing: list[MissingRow], flags: Flags | None, *, clock: bool = True
+) -> Iterator[PlannedChange]:
+    """The row, by vLLM's rules at the bandwidth that is taken where nobody says one; or in `missing` why there is none.
+
+    `flags` are those of the sweep that gives it again beside its own; None: no sweep does.
+    """
+    if today.capacity is None:
+        missing.append(MissingRow(change=HOST_TIER, why=NO_CAPACITY))
+        return
+    try:
+        blocks = gpu_blocks(today.plan.engine)
+    except KvtoolError as error:
+        missing.append(MissingRow(change=HOST_TIER, why=error.message))
+        return
+    tiers = TierPlan(block_bytes=today.plan.bytes_per_block, host_blocks=_HOST_TIMES * blocks)
+    memory = size(tiers.host_blocks * tiers.block_bytes)
+    at = f" at {per_second(tiers.host_bandwidth)}" if clock else ""
+    yield replace(
+        today,
+        kind="tier",
+        name=f"+ {HOST_TIER} {memory}{at}",
+        does=f"keep what leaves the GPU in {memory} of host memory for each replica{at}: {tiers.host_blocks:,} blocks "
+        f"below {blocks:,}",
+        tiers=tiers,
+        flags=None if flags is None else (("--sweep", "tier"), ("--host-memory", f"{_HOST_TIMES}x"), *flags),
+        more_hardware=True,
+    )
+
+
+def counted_with_tier(change: PlannedChange) -> dict[str, object]:
+    """The fields of its row without a clock: hits of the GPU, one request at a time, and what of the rest can be loaded."""
+    tiers, trace = change.tiers, change.trace
+    assert tiers is not None
+    requests = fleet_requests(one_at_a_time(trace))
+    row = counted_tier_row(FleetPlan(requests, change.plan.engine, change.plan.latency), tiers)
+    prompts = int(trace.prompt_tokens.sum())
+    return {
+        "hit_blocks": row.hit_blocks,
+        "references": row.references,
+        "hit_rate": row.hit_blocks * trace.block_size / prompts if prompts else 0.0,
+        "computed_tokens": row.computed_tokens,
+        "host_blocks": row.host_blocks,
+        "disk_blocks": row.disk_blocks,
+        "loaded_rate": row.loaded_rate,
+    }

@@ -6,8 +6,7 @@ Found where text varies and nothing tells more of it: no form (`kvtool.diagnose.
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV201 = CodeEntry(
     "KV201",

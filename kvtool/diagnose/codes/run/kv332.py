@@ -1,6 +1,6 @@
 """KV332: host list full.
 
-Found by `kvtool.diagnose.engine_findings.engine_findings`, from the fate of the tokens.
+Found by `kvtool.diagnose.run_findings.engine_findings`, from the fate of the tokens.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """KV335: no tenants in this engine.
 
-Found by `kvtool.diagnose.engine_findings.engine_findings`, from salts that the rules leave out.
+Found by `kvtool.diagnose.run_findings.engine_findings`, from salts that the rules leave out.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ Found where values are equal with their keys sorted (`kvtool.diagnose.compare.js
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV112 = CodeEntry(
     "KV112",

@@ -5,8 +5,7 @@ Found in the texts of two requests: the same units in another order (`kvtool.dia
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV113 = CodeEntry(
     "KV113",

@@ -7,8 +7,7 @@ Found in the texts and messages of two requests: the same units in another order
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV114 = CodeEntry(
     "KV114",

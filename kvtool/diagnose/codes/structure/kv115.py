@@ -5,8 +5,7 @@ Found in the tools of two requests (`kvtool.diagnose.compare.tools.compare_tools
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV115 = CodeEntry(
     "KV115",

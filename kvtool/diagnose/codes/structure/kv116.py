@@ -5,8 +5,7 @@ Found in the messages of two requests (`kvtool.diagnose.compare.messages.compare
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV116 = CodeEntry(
     "KV116",

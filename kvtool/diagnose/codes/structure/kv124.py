@@ -5,8 +5,7 @@ Found by `kvtool.diagnose.gap_names.Namer`, in a gap whose characters are the sa
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV124 = CodeEntry(
     "KV124",

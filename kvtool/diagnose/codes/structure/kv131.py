@@ -6,8 +6,7 @@ Found by `kvtool.fixes.chat.chat_templates.check_chat_template`, which renders a
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV131 = CodeEntry(
     "KV131",

@@ -1,6 +1,6 @@
 """KV132: chat template drops earlier reasoning.
 
-Found by `kvtool.fixes.chat.chat_reasoning.dropped_reasoning`, which renders an answer and the turn behind it.
+Found by `kvtool.fixes.chat.chat_templates.dropped_reasoning`, which renders an answer and the turn behind it.
 """
 
 from __future__ import annotations

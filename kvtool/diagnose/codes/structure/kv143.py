@@ -6,8 +6,7 @@ Found in the messages (`kvtool.diagnose.compare.messages.compare_messages`) or t
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV143 = CodeEntry(
     "KV143",

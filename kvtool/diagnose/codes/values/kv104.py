@@ -7,8 +7,7 @@ Found by its form (`kvtool.diagnose.values.detectors.DETECTORS`), by the name of
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV104 = CodeEntry(
     "KV104",

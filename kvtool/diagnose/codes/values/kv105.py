@@ -6,8 +6,7 @@ Found by values that go up in even steps (`kvtool.diagnose.values.slot_values.Se
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV105 = CodeEntry(
     "KV105",

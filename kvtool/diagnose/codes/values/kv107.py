@@ -1,13 +1,12 @@
 """KV107: A/B flag or conditional section.
 
-Found where one of two requests has text that the other lacks (`kvtool.diagnose.compare.turns.compare_turns`), or by
+Found where one of two requests has text that the other lacks (`kvtool.diagnose.compare.messages.compare_turns`), or by
 the name of a variable (`kvtool.diagnose.values.variable_names.kind_of_name`).
 """
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV107 = CodeEntry(
     "KV107",
