@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -14,59 +15,12 @@ from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REOR
 from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.compare.tools import is_tool, parted
 from kvtool.diagnose.compare.units import Unit
+from kvtool.diagnose.word_lists import read_words, word_pattern
 from kvtool.text.structure.tag_name import TAG_NAME, TAG_START
 
-_WORDS = (
-    *("example", "sample", "beispiel", "exemple", "ejemplo", "exemplo", "esempio", "voorbeeld", "exempel", "eksempel"),
-    *("esimerkki", "näide", "piemērs", "pavyzdys", "przykład", "příklad", "príklad", "primer", "primjer", "пример"),
-    *(
-        "приклад",
-        "прыклад",
-        "παράδειγμα",
-        "exemplu",
-        "adibidea?",
-        "példa",
-        "örnek",
-        "misal",
-        "nümunə",
-        "misol",
-        "мысал",
-    ),
-    *("жишээ", "ví dụ", "contoh", "halimbawa", "mfano", "shembull", "dæmi", "sampla", "enghraifft", "მაგალითი"),
-    *("օրինակ", "مثال", "نمونه", "דוגמה", "דוגמא", "उदाहरण", "উদাহরণ", "எடுத்துக்காட்டு", "ఉదాహరణ", "ಉದಾಹರಣೆ"),
-    *("ഉദാഹരണം", "ઉદાહરણ", "ਉਦਾਹਰਨ", "ตัวอย่าง(?:ที่)?", "ຕົວຢ່າງ", "ឧទាហរណ៍", "ဥပမာ", "උදාහරණය", "ምሳሌ"),
-    *("示例", "例子", "例", "样例", "樣例", "范例", "範例", "用例", "예시", "예제", "보기"),
-)
-_HEAD = re.compile(
-    rf"^\W{{0,8}}(?:\d{{1,4}}[.)]?[ \t]{{1,2}})?(?:{'|'.join(_WORDS)})"
-    r"[ \t]{0,2}(?:(?:n[ro]?[.º°]?|№|#)[ \t]?)?[(\[]?\d{0,4}(?:[)\]]?[ \t]{0,2}[:.)>\uff1a\u2014\u2013-]|\W{0,6}$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_EXAMPLE = re.compile(
-    r"^\W{0,6}(?:(?:q|a|question|answer|input|output|user|assistant|human|ai|example|sample|shot|demonstration|label|class|sentiment|intent"
-    r"|verdict|reply|response|translation|correction|rewrite|prediction|expected|frage|antwort|eingabe|ausgabe|pregunta|respuesta|entrada|salida"
-    r"|pergunta|resposta|domanda|risposta|réponse|entrée|sortie|вопрос|ответ|soru|cevap|yan\u0131t)\b"
-    r"|问题?|答案?|質問|回答|入力|出力|질문|답변|سؤال|جواب|प्रश्न|उत्तर|คำถาม|คำตอบ)"
-    r"[ \t#\[(]{0,3}\d{0,4}(?:[\])]?[ \t]{0,2}[:.)>]|\W{0,6}$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_EXAMPLES = re.compile(
-    r"\b(?:examples?|samples?|shots?|demonstrations?"
-    r"|beispiele?n?|exemples?|ejemplos?|exemplos?|esempi|voorbeelden|exempel|примеры|przykłady|příklady|örnekler|ví dụ|contoh)\b"
-    r"|\u4f8b|\uc608\uc2dc|\u0909\u0926\u093e\u0939\u0930\u0923|\u0623\u0645\u062b\u0644\u0629",
-    re.IGNORECASE,
-)
-_TOOLS = re.compile(
-    r"\b(?:tools?|functions?|actions?|commands?|plugins?|skills?|capabilit(?:y|ies)|api|apis|werkzeuge?|funktionen|outils?"
-    r"|fonctions?|herramientas?|funciones|ferramentas?)\b|\u0438\u043d\u0441\u0442\u0440\u0443\u043c\u0435\u043d\u0442|\u30c4\u30fc\u30eb|\u5de5\u5177|\ub3c4\uad6c"
-    r"|\b(?:can|may) (?:use|call|invoke|run)\b|\b(?:use|using|call|invoke|run)\W{0,3}$",
-    re.IGNORECASE,
-)
-"""Words by which a list is one of tools."""
-_DOCUMENTS = re.compile(
-    r"\b(?:documents?|docs|passages?|sources?|context|results?|memor(?:y|ies)|snippets?|articles?|files?)\b",
-    re.IGNORECASE,
-)
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
+
 _CALL = re.compile(
     r"^(?:\W{0,3}\d{1,3})?\W{0,6}(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,200}\)|<(?:tool|function|action|command)\b)",
     re.MULTILINE,
@@ -74,10 +28,6 @@ _CALL = re.compile(
 _NAMED = re.compile(r"[^\w.:`'\"-]+")
 _DOTTED = re.compile(r"[`'\"]?[A-Za-z]\w{0,40}(?:[.:]\w{1,40}){1,4}[`'\"]?")
 _IDENTIFIER = re.compile(r"[`'\"]?(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+)(?:\(\))?[`'\"]?")
-_FIELDS = re.compile(
-    r"\b(?:columns?|fields?|keys?|tables?|labels?|flags?|tags?|variables?|properties|metrics|categor(?:y|ies)|settings?|parameters?|topics?)\b",
-    re.IGNORECASE,
-)
 _AND = frozenset({"and", "or", "und", "oder", "et", "ou", "y", "o", "e"})
 _FILE = re.compile(
     r"\.(?:py|md|txt|pdf|json|csv|html?|ya?ml|toml|xml|log|[jt]sx?|docx?|xlsx?|png|jpe?g|com|org|net|io)\W?$",
@@ -169,9 +119,9 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     stop = min(stop, start + _MAX_HULL)
     hull = text[line:stop]
     lead = introduction_of(text, start)
-    if _EXAMPLES.search(lead) and not _DOCUMENTS.search(lead):
+    if _pattern("examples").search(lead) and not _pattern("documents").search(lead):
         return EXAMPLES_REORDERED
-    found = _EXAMPLE.findall(hull)
+    found = _pattern("example_line").findall(hull)
     lines = sum(1 for each in hull.split("\n") if each.strip())
     heads = heads_of_examples(hull)
     if heads >= 2 and _LINES_OF_AN_EXAMPLE * heads >= lines:
@@ -181,13 +131,17 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     if is_short_list(text, start, stop):
         return LIST_REORDERED
     above = _heading_above(text, start)
-    return EXAMPLES_REORDERED if _EXAMPLES.search(above) and not _DOCUMENTS.search(above) else DOCUMENTS_REORDERED
+    return (
+        EXAMPLES_REORDERED
+        if _pattern("examples").search(above) and not _pattern("documents").search(above)
+        else DOCUMENTS_REORDERED
+    )
 
 
 def is_short_list(text: str, start: int, stop: int) -> bool:
     """Whether a list stands on one line, of few words each, and nothing before it says that they are documents."""
     line = text[start:stop]
-    if "\n" in line or _DOCUMENTS.search(text[max(text.rfind("\n", 0, start) + 1, start - _LEAD) : start]):
+    if "\n" in line or _pattern("documents").search(text[max(text.rfind("\n", 0, start) + 1, start - _LEAD) : start]):
         return False
     items = [item for item in _LIST.split(line) if item.strip()]
     return len(items) > 1 and sum(len(item.split()) for item in items) <= _SHORT_ITEM * len(items)
@@ -246,9 +200,9 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
     Where nothing does, items that all look like calls or are elements of such a name, or names such as `fs.read` on one line.
     """
     lead = introduction_of(text, start)
-    if _DOCUMENTS.search(lead):
+    if _pattern("documents").search(lead):
         return False
-    if (said := list(_TOOLS.finditer(lead))) and _EXAMPLES.search(lead, said[-1].end()) is None:
+    if (said := list(_pattern("tools").finditer(lead))) and _pattern("examples").search(lead, said[-1].end()) is None:
         return True  # no `tool for rosters. Examples of its labels:`
     items = [line for line in text[start : min(stop, start + _MAX_HULL)].split("\n") if line.strip()]
     if len(items) == 1:
@@ -256,7 +210,7 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
         begin = next((at for at, name in enumerate(names) if _IDENTIFIER.fullmatch(name)), len(names))
         before, called = f"{lead} {' '.join(names[:begin])}", names[begin:]
         if called and all(map(_IDENTIFIER.fullmatch, called)) and len(called) + len(_IDENTIFIER.findall(lead)) > 2:
-            return not _FIELDS.search(before)
+            return not _pattern("fields").search(before)
         return len(names) > 2 and all(_DOTTED.fullmatch(name) and not _FILE.search(name) for name in names)
     return len(items) > 1 and all(map(_CALL.match, items))
 
@@ -281,4 +235,15 @@ def _items(text: str) -> Iterator[list[str]]:
 
 def heads_of_examples(text: str) -> int:
     """How many lines of a text are nothing but the head of an example, or begin with it as with a label."""
-    return sum(1 for _ in _HEAD.finditer(text))
+    return sum(1 for _ in _example_head().finditer(text))
+
+
+@cache
+def _example_head() -> re.Pattern[str]:
+    """Compile the pattern of a line that is the head of an example, with or without a number."""
+    words = "|".join(read_words(__file__)["example_words"])
+    return re.compile(
+        rf"^\W{{0,8}}(?:\d{{1,4}}[.)]?[ \t]{{1,2}})?(?:{words})"
+        r"[ \t]{0,2}(?:(?:n[ro]?[.º°]?|№|#)[ \t]?)?[(\[]?\d{0,4}(?:[)\]]?[ \t]{0,2}[:.)>\uff1a\u2014\u2013-]|\W{0,6}$)",
+        re.IGNORECASE | re.MULTILINE,
+    )

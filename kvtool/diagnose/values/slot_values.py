@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from kvtool.diagnose.codes.entry import DifferenceKind
@@ -21,6 +22,10 @@ from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before
 from kvtool.diagnose.values.value_shapes import EXPLAINED, shape_of
 from kvtool.diagnose.values.variable_names import says_time_alone
+from kvtool.diagnose.word_lists import word_pattern
+
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
 
 _ENDS = "/?&=#;,:@."
 """What parts a URL."""
@@ -38,13 +43,6 @@ _LEFT_OPEN = ("number", "ip")
 """Forms that do not say whose a value is."""
 _AT = re.compile(r"(?i:(?:^|[\W_])(?:at|since|until|epoch|unix|stamp|iat|exp|nbf|seen)$)")
 _PLACE = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ '\u2019-][^\W\d_]+){0,4}")
-_RECORD = re.compile(
-    r"(?i:(?:^|[\W_])(?:incident|ticket|case|order|booking|reservation|invoice|reference|ref|docket|claim|shipment|parcel|batch|lot"
-    r"|vorgang|auftrag|rechnung|buchung|aktenzeichen|dossier|facture|commande|réservation|factura|pedido|reserva|expediente|caso"
-    r"|fattura|ordine|prenotazione|pratica|zaak|bestelling|ärende|sag|sprawa|zamówienie|заявка|заказ|дело|номер|訂單|订单|案件|工单|주문"
-    r"|사건|注文)(?:$|[\W_]))"
-)
-"""What is told from others by a number."""
 _LETTERED = re.compile(r"(?:^|[^A-Za-z0-9-])[A-Z]{2,10}[-_#]$")
 """The letters that numbers of one register begin with: `HELP-48058`."""
 _DISTINCT = 0.8
@@ -284,7 +282,7 @@ class SlotValues:
         return (
             not even
             and len(self.distinct) >= _DISTINCT * self.seen
-            and (_RECORD.search(words) is not None or _LETTERED.search(before) is not None)
+            and (_pattern("record").search(words) is not None or _LETTERED.search(before) is not None)
         )
 
     def _is_dotted(self, kind: DifferenceKind) -> bool:

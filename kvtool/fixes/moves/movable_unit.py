@@ -6,16 +6,21 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import takewhile
 from os.path import commonprefix
 from typing import NamedTuple
 
+from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.moves.dangling_references import goes_with_previous
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.numbered_lines import RULE
 from kvtool.text.structure.sentences import has_label, is_sentence, words_in
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED, TextUnit, UnitKind
+
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
 
 _WORDS_OF_A_RULE = 4
 IN_A_RULE = "its sentence says more than the value"
@@ -33,19 +38,6 @@ _DUTY = re.compile(r"\byou\b[^.!?]{0,200}\b(?:must|never|always|shall|may not|do
 _MOST_RULES = 3
 _MOST_LISTED_RULES = 1
 """Sentences without a value that may go along with it, and items of a list that are such."""
-_ROLE = re.compile(
-    r"\s*(?:(?i:you are|you're) (?:a|an|the|[A-Z])"
-    r"|(?i:act as|your (?:role|task|job|name)|du heißt|ihr name ist|dein name ist|te llamas|tu nombre es|su nombre es"
-    r"|usted se llama|tu t'appelles|vous vous appelez|ton nom est|votre nom est|você se chama|seu nome é|ti chiami|si chiama"
-    r"|il tuo nome è|nazywasz się|twoje imię to|jmenuješ se|jmenujete se|je heet|u heet|je naam is|du heter|du hedder|nimesi on"
-    r"|adın|adınız|tên bạn là|nama(?: anda|mu)|jina lako ni|te numești|numele tău|тебя зовут|вас зовут|твоё имя|ваше имя"
-    r"|тебе звати|вас звати|с(?:и|е) казваш|σε λένε|ονομάζεσαι"
-    r"|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|tu sei|lei è"
-    r"|ty jesteś|jesteś|jsi|jste|je bent|jij bent|u bent|du är|du er|olet|te egy|ön egy|ești|sunteți|είσαι|είστε"
-    r"|ты|вы|ти|ви|sen|siz|bạn là|anda adalah|kamu adalah)\b"
-    r"|あなたは|あなたの名前は|你是|您是|你叫|您叫|당신은|너는|당신의 이름은|أنت|اسمك|אתה|שמך|شما|आप|तुम|तुम्हारा नाम|आपका नाम"
-    r"|আপনি|তোমার নাম|আপনার নাম|คุณ(?:เป็น|คือ))"
-)
 _LEAST_LINES = 2
 _LINES_OF_A_RULE = 4
 """Lines with a value or a fragment for each sentence without one, in an element that is data as a whole."""
@@ -199,11 +191,11 @@ class _Climb:
         if not is_sentence(shown):
             return None
         if not known:  # some of its words are the value
-            return IN_A_RULE if words_in(shown) >= 2 * _MOST_ROLE_WORDS and _ROLE.match(shown) else None
+            return IN_A_RULE if words_in(shown) >= 2 * _MOST_ROLE_WORDS and _pattern("role").match(shown) else None
         words = words_in(self._without_values(unit.start, unit.stop))
         if words >= _LEAST_DUTY_WORDS and _DUTY.search(shown):
             return IN_A_RULE
-        if words > _MOST_WORDS or (words >= _MOST_ROLE_WORDS and _ROLE.match(shown)):
+        if words > _MOST_WORDS or (words >= _MOST_ROLE_WORDS and _pattern("role").match(shown)):
             return IN_A_RULE
         return None
 

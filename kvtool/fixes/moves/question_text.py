@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - letters of other alphabets are meant
 """What a prompt asks: text that differs in nearly every request, with no more than a few fixed words behind it."""
 
 from __future__ import annotations
@@ -6,15 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.structure.sentences import words_in
 from kvtool.text.structure.tag_name import TAG_NAME
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
+
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
 
 ASKED = "asked"
 """The kind of the advice for a question."""
@@ -32,17 +36,6 @@ _WORDS_OF_A_QUESTION = 3
 _LONGEST_CUE = 40
 _HEADS = re.compile(rf"#{{1,6}}[ \t]+[^\n]*[^\W_]\W*|<{TAG_NAME}>|<\|[\w-]+\|>|\[/INST\]")
 """A heading, an opening tag or a mark of a chat template that nothing stands behind."""
-_QUESTION = re.compile(
-    r"^[\W_]{0,6}(?:(?:user(?:'s)?|customer(?:'s)?|my|the|new)[ _-])?"
-    r"(?:question|query|ask(?:ed)?|search|frage|anfrage|requête|pregunta|consulta|pergunta|domanda|richiesta|vraag|fråga|spørgsmål"
-    r"|spørsmål|kysymys|küsimus|pytanie|zapytanie|otázka|dotaz|vprašanje|pitanje|питање|вопрос|питання|запит|въпрос|ερώτηση"
-    r"|întrebare|kérdés|soru|sual|câu hỏi|pertanyaan|soalan|swali|سؤال|السؤال|پرسش|שאלה|प्रश्न|सवाल|প্রশ্ন|கேள்வி|ప్రశ్న"
-    r"|คำถาม|问题|問題|提问|質問|질문)"
-    r"[^\W_]{0,4}(?:[ _-]\w{1,16})?[ \t*_]{0,3}[:\uff1a]"
-    r"|[?\uff1f\u061f\u037e][\s\"'»”’)]*$",
-    re.IGNORECASE,
-)
-"""A line that is called a question, or ends as one."""
 
 
 def cue_begin(text: str) -> int:
@@ -80,7 +73,7 @@ def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> b
             start, stop = value_in(text, *place, target)
             values.append(text[start:stop])
             low, high = line_around(text, start)
-            questions += _QUESTION.search(str.__getitem__(text, slice(low, high))) is not None
+            questions += _pattern("question").search(str.__getitem__(text, slice(low, high))) is not None
             found.append((*_behind(text, stop), words))
     if not nearly_all_differ(values):
         return False
