@@ -33,7 +33,7 @@ class PromptSide(NamedTuple):
 
 
 class VariableAt(NamedTuple):
-    """What a template variable produced: its characters `[start, stop)`, from `offset` of the origin's text on."""
+    """The text of a template variable: its characters `[start, stop)`, from `offset` of the origin's text on."""
 
     origin: Origin
     start: int
@@ -52,7 +52,9 @@ class Sources:
         self.has_variables = any(mark.origin is not None and mark.origin.variable is not None for mark in self._marks)
 
     def origin(self, char: int) -> tuple[Origin | None, int]:
-        """The origin of a character, or of the last one, and the offset in the origin's text; None for what is no source text."""
+        """Return the origin of a character, or of the last one, and the offset in the origin's text; None for what is no source
+        text.
+        """
         at = min(bisect_right(self._starts, char), len(self._marks)) - 1
         if at < 0:
             return None, 0
@@ -62,7 +64,9 @@ class Sources:
         return origin, offset + min(char - self._starts[at], length)
 
     def said(self, start: int, stop: int) -> tuple[Origin | None, int]:
-        """The origin of the first character in `[start, stop)` that no chat template wrote; of `start` where there is none."""
+        """Return the origin of the first character in `[start, stop)` that no chat template wrote; of `start` where there is
+        none.
+        """
         at = max(bisect_right(self._starts, start) - 1, 0)
         while at < len(self._marks) and self._starts[at] < stop:
             origin = self._marks[at].origin
@@ -72,7 +76,7 @@ class Sources:
         return self.origin(start)
 
     def variables(self, start: int, stop: int) -> Iterator[VariableAt]:
-        """The values of template variables that overlap `[start, stop)`."""
+        """Yield the values of template variables that overlap `[start, stop)`."""
         at = max(bisect_right(self._starts, start) - 1, 0)
         while at < len(self._marks) and self._starts[at] < stop:
             length, origin, offset = self._marks[at]
@@ -88,7 +92,7 @@ class Sources:
 
 
 def char_span(prompt: Prompt, start: int, stop: int) -> tuple[int, int]:
-    """The characters of tokens `[start, stop)` of a prompt with text; where there are none, the place between characters."""
+    """Return the characters of tokens `[start, stop)` of a prompt with text; where there are none, the place between characters."""
     if start >= len(prompt):
         end = len(prompt.text or "")
         return end, end
@@ -99,7 +103,7 @@ def char_span(prompt: Prompt, start: int, stop: int) -> tuple[int, int]:
 
 
 def trimmed(own: PromptSide, theirs: PromptSide | None) -> tuple[PromptSide, PromptSide | None]:
-    """Both sides without the characters that they begin and end with alike: their outer tokens may share some."""
+    """Return both sides without the characters that they begin and end with alike: their outer tokens may share some."""
     if theirs is None:
         return own, None
     most = min(own.stop - own.start, theirs.stop - theirs.start)
@@ -128,7 +132,9 @@ def by_line(own: PromptSide, theirs: PromptSide | None) -> Iterator[tuple[Prompt
 
 
 def is_whole(empty: PromptSide, full: PromptSide) -> bool:
-    """Whether one side lacks what the other has, whole words of it: no part of a longer word or of a longer row of one sign."""
+    """Return whether one side lacks what the other has, whole words of it: no part of a longer word or of a longer row of one
+    sign.
+    """
     if empty.stop > empty.start or full.start == full.stop:
         return False
     text = full.text
@@ -149,7 +155,7 @@ class LineExcerpt(NamedTuple):
 
     @classmethod
     def around(cls, text: str, low: int, high: int) -> LineExcerpt:
-        """The line that `text[low:high]` begins in."""
+        """Return the line that `text[low:high]` begins in."""
         start, stop = line_around(text, low)
         start = max(start, low - _EXCERPT // 2)
         stop = min(stop, start + _EXCERPT)
@@ -167,7 +173,7 @@ class SeenPair:
 
 
 def seen_pair(earlier: RequestName, later: RequestName, was: PromptSide, now: PromptSide) -> SeenPair:
-    """The pair, with the lines in which the two sides begin."""
+    """Return the pair, with the lines in which the two sides begin."""
     return SeenPair(
         earlier,
         later,
@@ -177,7 +183,7 @@ def seen_pair(earlier: RequestName, later: RequestName, was: PromptSide, now: Pr
 
 
 def widened(side: PromptSide, other: PromptSide, low: int, high: int) -> PromptSide:
-    """The other side of a whole value: `side` is the part of `side.text[low:high]` that differs, `other` what stands there.
+    """Return the other side of a whole value: `side` is the part of `side.text[low:high]` that differs, `other` what is there.
 
     What is around both is the same; where it is not, `other` is as it was.
     """

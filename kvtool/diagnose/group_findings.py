@@ -1,4 +1,4 @@
-"""What the KV cache groups of a model explain: long blocks, boundaries that are not kept, states that are not there, drafts."""
+"""Findings of a model's KV cache groups: long blocks, boundaries that are not kept, missing states, drafts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAR_BELOW = 0.8
 def group_findings(
     groups: Iterable[GroupTotals], served: ServedCache, engine: EngineConfig, *, path: str
 ) -> list[Finding]:
-    """The findings of each group of requests; none is about a line of text."""
+    """Return the findings of each group of requests; none is about a line of text."""
     groups = list(groups)
     if not engine.enable_prefix_caching:
         return _caching_off(groups, served, path)
@@ -119,7 +119,7 @@ _TOLD: tuple[tuple[CodeEntry, Callable[[GroupTotals, ServedCache, EngineConfig],
 
 
 def _caching_off(groups: list[GroupTotals], served: ServedCache, path: str) -> list[Finding]:
-    """Of the model, not of a flag."""
+    """Return the finding for a model whose prefix caching is off, whatever the flags say."""
     why = served.planned.caching_off
     if why is None or not groups:
         return []

@@ -89,7 +89,7 @@ NORMALIZERS: list[Normalizer] = [  # the mildest first
 
 
 def cosmetic(a: str, b: str) -> list[Normalizer]:
-    """The mildest normalizers that together make two different texts equal; empty where none do."""
+    """Return the mildest normalizers that together make two different texts equal; empty where none do."""
     needed = list(NORMALIZERS)
     if a == b or normalized(a, needed) != normalized(b, needed):
         return []
@@ -101,7 +101,7 @@ def cosmetic(a: str, b: str) -> list[Normalizer]:
 
 
 def normalized(text: str, normalizers: Sequence[Normalizer]) -> str:
-    """The text with each normalizer applied in turn."""
+    """Return the text with each normalizer applied in turn."""
     text = str.__str__(text)
     for one in normalizers:
         text = one.apply(text)
@@ -109,7 +109,7 @@ def normalized(text: str, normalizers: Sequence[Normalizer]) -> str:
 
 
 def first_word(text: str) -> str:
-    """The first word that anybody sees, normalized; texts that look the same begin with the same one."""
+    """Return the first word that anybody sees, normalized; texts that look the same begin with the same one."""
     rest = text.split(None, 1)
     while rest:
         seen = rest[:1] if rest[0].isascii() else normalized(rest[0], NORMALIZERS).split()

@@ -1,4 +1,4 @@
-"""What the run explains, not a line: evictions, salts, cold starts, replicas, times to live, the order, too short prefixes."""
+"""Findings of the run, not of a line: evictions, salts, cold starts, replicas, times to live, the order, too short prefixes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CODES: dict[str, CodeEntry] = {fate: code for code in (KV301, KV303, KV331, KV3
 _OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
 """Codes whose findings are told from the fates that they win alone."""
 _OFF_PREFIX = 0.1
-"""Share of a group's prompt tokens that must stand elsewhere in earlier prompts: some lines are the same in any two texts."""
+"""Share of a group's prompt tokens that must be elsewhere in earlier prompts: some lines are the same in any two texts."""
 _MOST_SENSITIVE = 10
 _SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")
 
@@ -57,7 +57,7 @@ def run_findings(
     boundaries: BoundaryBook | None = None,
     tenants: int = 0,
 ) -> list[Finding]:
-    """The findings of each group; `path` stands for the workload, as none of them is about a line of text.
+    """Return the findings of each group; `path` is for the workload, as none of them is about a line of text.
 
     `tenants` is how many salts were left out, as the engine whose rules are followed knows none.
     """
@@ -85,7 +85,9 @@ def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> l
 
 
 def _off_prefix(group: GroupTotals, path: str) -> list[Finding]:
-    """Text that earlier prompts have too, and none of them at this place: no line is to blame for it, but the order of all."""
+    """Return text that earlier prompts have too, and none of them at this place: no line is to blame for it, but the order of
+    all.
+    """
     tokens = group.fates["displaced"]
     if tokens < max(_OFF_PREFIX * group.prompt_tokens, 1):
         return []
@@ -103,7 +105,7 @@ def _severity(tokens: int, group: GroupTotals) -> Severity:
 
 
 def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
-    """What a fate is told as: message and fix."""
+    """Return what a fate is told as: message and fix."""
     provider = rules.provider if rules is not None else None
     minimum = f"{provider.minimum:,} tokens that {provider.name} caches from" if provider is not None else "minimum"
     ttl = lifetime(rules.ttl) if rules is not None and rules.ttl is not None else "the time to live"
@@ -153,7 +155,7 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
 
 
 def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: GroupBoundary | None) -> list[Finding]:
-    """Where the shared prefix ends among the blocks."""
+    """Return where the shared prefix ends among the blocks."""
     shared = group.common_prefix()
     if group.requests < 2 or not group.prompt_tokens:
         return []
@@ -179,7 +181,7 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
 
 
 def _smaller_block(shape: GroupBoundary | None) -> str:
-    """What the largest smaller block that hits anything would hit."""
+    """Return what the largest smaller block that hits anything would hit."""
     if shape is None:
         return ""
     sizes = [size for size, totals in shape.sizes.items() if size < shape.block_size and totals.hit_tokens]
@@ -190,7 +192,9 @@ def _smaller_block(shape: GroupBoundary | None) -> str:
 
 
 def observable_findings(observed: Sequence[ObservedTokens], *, path: str, group: str) -> list[Finding]:
-    """What tenants can tell of each other by the cache, each pair with its tokens; one finding, as one change mends all of it."""
+    """Return what tenants can tell of each other by the cache, each pair with its tokens; one finding, as one change mends all of
+    it.
+    """
     pairs = by_pair(list(observed))
     if not pairs:
         return []
@@ -206,7 +210,7 @@ def observable_findings(observed: Sequence[ObservedTokens], *, path: str, group:
 
 
 def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate) -> list[Finding]:
-    """What looks sensitive in prefixes that several sessions or groups share. The text itself is never told."""
+    """Return what looks sensitive in prefixes that several sessions or groups share. The text itself is never told."""
     found = []
     for place in sorted(places, key=lambda place: (place.kind not in _SERIOUS, -place.requests))[:_MOST_SENSITIVE]:
         where, line, column = path, 0, 0
@@ -240,14 +244,14 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
 
 
 def code_of(fate: str, group: GroupTotals) -> CodeEntry | None:
-    """Which code tells of a fate under another engine's rules; of parts of pages that depends on whether any hit at all."""
+    """Return which code tells of a fate under another engine's rules; of parts of pages that depends on whether any hit at all."""
     if fate == "partial_block":
         return KV204 if group.hit_tokens else KV203
     return _CODES.get(fate)
 
 
 def engine_findings(groups: Iterable[GroupTotals], choice: RuleChoice, *, path: str, tenants: int) -> list[Finding]:
-    """What each group lost to the engine's rules; `tenants` is how many salts the run had, which some engines leave out."""
+    """Return what each group lost to the engine's rules; `tenants` is how many salts the run had, which some engines leave out."""
     settings = choice.rules.remedies(choice.options)
     found: list[Finding] = []
     name = ""

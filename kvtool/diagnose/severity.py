@@ -1,7 +1,7 @@
-"""How severe a finding is: one rule for what was measured and for what was only read in a file.
+"""The severity of a finding: one rule for what was measured and for what was only read in a file.
 
-What decides is what a request loses: the tokens behind the place that would be the same in other requests, as a part of the prompt
-and as a number. A run counts them; of a template they are its constant text behind the place, out of all of its constant text.
+What decides is what a request loses: the tokens after the place that would be the same in other requests, as a part of the prompt
+and as a number. A run counts them; of a template they are its constant text after the place, out of all of its constant text.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ WARNING_TOKENS = 16
 
 
 def severity_of(lost: float, prompt: float) -> Severity:
-    """The severity of losing `lost` tokens of each request, out of the `prompt` tokens that it has."""
+    """Return the severity of losing `lost` tokens of each request, out of the `prompt` tokens that it has."""
     if lost >= ERROR_TOKENS and lost >= ERROR_SHARE * prompt:
         return "error"
     return "warning" if lost >= WARNING_TOKENS and lost >= WARNING_SHARE * prompt else "info"
 
 
 def severity_in_run(lost: int, requests: int, prompt_tokens: int) -> Severity:
-    """The same of sums over a group: nothing can be lost by the first of its requests, for nobody came before."""
+    """Return the same of sums over a group: nothing can be lost by the first of its requests, for nobody came before."""
     return severity_of(lost / max(requests - 1, 1), prompt_tokens / max(requests, 1))
 
 
@@ -72,5 +72,5 @@ EXCEPTIONS: dict[str, str] = {
 
 
 def severity_told(code: str) -> str:
-    """How severe findings of a code are, in sentences; empty for those of gates, which have a level of their own."""
+    """Return how severe findings of a code are, in sentences; empty for those of gates, which have a level of their own."""
     return "" if code.startswith("KV4") else EXCEPTIONS.get(code, _BY_COST)

@@ -35,7 +35,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def changed_for_good(cause: SlotCause, samples: Sequence[Turn]) -> bool:
-    """Whether a text came, or went, in the midst of the samples, and no request after it is like those before."""
+    """Return whether a text came, or went, in the midst of the samples, and no request after it is like those before."""
     if cause.seen != 1 or cause.kind.code == KV121.code:
         return False
     role = role_of_part(cause.slot.part)
@@ -56,14 +56,14 @@ def _said_by(turn: Turn, role: str) -> list[str]:
 
 
 def _one_change(samples: Sequence[Turn], said: Callable[[Turn], object]) -> bool:
-    """Whether what is said of each sample changes once, well inside of them."""
+    """Return whether what is said of each sample changes once, well inside of them."""
     told = [said(turn) for turn in samples]
     changes = [at for at in range(1, len(told)) if told[at] != told[at - 1]]
     return len(changes) == 1 and _LEAST <= changes[0] <= len(told) - _LEAST
 
 
 def _written_anew(samples: Sequence[Turn], role: str) -> int:
-    """The sentences of which some words are others in the last sample than in the first, and most are the same ones."""
+    """Return the sentences of which some words are others in the last sample than in the first, and most are the same ones."""
     before, after = (Counter(_lines(_said_by(turn, role))) for turn in (samples[0], samples[-1]))
     gone, came = list((before - after).elements()), list((after - before).elements())
     return sum(any(_is_edited(line, other) for other in gone) for line in came)

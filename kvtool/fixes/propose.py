@@ -82,7 +82,7 @@ Proposer = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 
 def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> list[Fix]:
-    """The fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
+    """Return the fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
 
     Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
     Advice that cannot be tried comes last.
@@ -102,7 +102,7 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> li
 
 
 def _checked(fix: Fix, samples: Sequence[Turn]) -> Fix | None:
-    """The fix with its warnings; None where samples show that it changes nothing."""
+    """Return the fix with its warnings; None where samples show that it changes nothing."""
     if fix.make is None or not samples:
         return fix
     transform = fix.make()
@@ -133,7 +133,7 @@ def _fix(
     in_order: bool = False,
     memo: HeldUnits | None = None,
 ) -> Fix:
-    """A fix of one cause; `shared` stands for the slot in its key where several causes of a group have the same fix."""
+    """Return a fix of one cause; `shared` is for the slot in its key where several causes of a group have the same fix."""
     key = _key(cause, name, shared)
     return Fix(key, cause.kind.code, tier, cause.group, what, cause, warnings, make, in_order=in_order, memo=memo)
 
@@ -151,7 +151,7 @@ def _key(cause: SlotCause, name: str, shared: str | None) -> str:
 
 
 def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    """A value that varies: behind the shared text of its own message, which changes no role, or else of the last one."""
+    """Return a value that varies: after the shared text of its own message, which changes no role, or else of the last one."""
     if cause.kind.key == PART:
         what = "put the text of its message before the image or file, where the wording allows"
         return [_fix(cause, PARTS_LAST, "P2", what, lambda: parts_last, _PICTURE_FIRST, shared="parts")]
@@ -193,7 +193,7 @@ def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> 
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    """All blocks of the text that holds the slot in their best order: one move gains little where slots alternate."""
+    """Return all blocks of the text that holds the slot in their best order: one move gains little where slots alternate."""
     role = role_of_part(cause.slot.part)
     order = BlockOrder.learn(samples, role) if role in INSTRUCTIONS else None
     if order is None:
@@ -230,7 +230,9 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _stands_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
-    """Whether most samples say the value in another of their messages, too: then it has to be there, and both have to agree."""
+    """Return whether most samples say the value in another of their messages, too: then it has to be there, and both have to
+    agree.
+    """
     told = found = 0
     for turn in samples[:_LOOKED_AT]:
         texts = [Traced(at.text) for at in texts_of(turn)]
@@ -260,7 +262,9 @@ def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _definition(cause: SlotCause) -> list[Fix]:
-    """A value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool first."""
+    """Return a value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool
+    first.
+    """
     what = "define the tool alike in each request, and say what varies in a message behind the shared text"
     return [_fix(cause, STEADY_TOOLS, "P3", what, FirstDefinitions, TRIED_WITHOUT, shared="tools", in_order=True)]
 
@@ -324,7 +328,7 @@ def _examples(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str) -> list[Fix]:
-    """The orders of lists that stand below each other, and of those on one line."""
+    """Return the orders of lists that are below each other, and of those on one line."""
     role = role_of_part(cause.slot.part)
     if role == "assistant":
         return []

@@ -46,7 +46,7 @@ _LOSSY = "keys and values in fp8 change the logits a little: compare with `kvtoo
 
 
 def run_fixes(groups: Iterable[GroupTotals], plan: Plan, *, keyed: bool = True) -> list[Fix]:
-    """What may win back the tokens that groups lost to the run; each is for the whole workload, and can be tried.
+    """Return what may win back the tokens that groups lost to the run; each is for the whole workload, and can be tried.
 
     `keyed`: whether requests name sessions or tenants by which they could be routed.
     """
@@ -118,7 +118,7 @@ def _rules(rules: CacheRules, lost: set[str], *, keyed: bool) -> Iterator[Fix]:
 
 
 def _settings(choice: RuleChoice, groups: Sequence[GroupTotals]) -> Iterator[Fix]:
-    """What users of the engine can set against what its rules lost, for each code that tells of it."""
+    """Yield what users of the engine can set against what its rules lost, for each code that tells of it."""
     for number, other in enumerate(choice.rules.remedies(choice.options)):
         changed = replace(choice, options=other.options)
         codes = {
@@ -133,7 +133,7 @@ def _settings(choice: RuleChoice, groups: Sequence[GroupTotals]) -> Iterator[Fix
 
 
 def _with_rules(choice: RuleChoice) -> Callable[[Plan], Plan]:
-    """The plan by other options of the rules; pages of another size are another unit."""
+    """Return the plan by other options of the rules; pages of another size are another unit."""
     return lambda plan: replace(
         plan, cache=CacheRules(engine=choice), engine=replace(plan.engine, block_size=choice.unit)
     )
@@ -145,7 +145,7 @@ def _changed(rules: CacheRules, **changes: object) -> Callable[[Plan], Plan]:
 
 
 def group_fixes(lost: set[str], plan: Plan) -> Iterator[Fix]:
-    """What may win back tokens of these fates."""
+    """Yield what may win back tokens of these fates."""
     served = plan.served
     if served is None or served.plan is None:
         return
@@ -167,7 +167,7 @@ def group_fixes(lost: set[str], plan: Plan) -> Iterator[Fix]:
 
 
 def _retention(code: str, plan: Plan, served: ServedCache) -> Iterator[Fix]:
-    """All boundaries, and some of them."""
+    """Yield all boundaries, and some of them."""
     if plan.engine.prefix_cache_retention_interval is None:
         return
     block = served.planned.plan.scheduler_block_size
@@ -214,7 +214,7 @@ def _changed_cache(served: ServedCache, **changes: object) -> ServedCache | None
 
 
 def _served(key: str, code: str, what: str, served: ServedCache, *warnings: str, **changes: object) -> Iterator[Fix]:
-    """The model served otherwise, in the memory that it has; nothing where the server would not start so."""
+    """Yield the model served otherwise, in the memory that it has; nothing where the server would not start so."""
     changed = _changed_cache(served, **changes)
     if changed is None:
         return

@@ -1,4 +1,4 @@
-"""Whether two requests surely differ in nothing but values: told from a few lines, in a fraction of a whole comparison's time.
+"""A quick check that two requests differ in nothing but values: it reads a few lines, and not all of the texts.
 
 Most requests of an application are like the one before them but for a time or an id, and for the question at their end. That
 `compare_turns` has no change of structure to tell of them follows from little:
@@ -8,7 +8,7 @@ Most requests of an application are like the one before them but for a time or a
     lines that both have           long enough to count
     lines that are their own       the end, which may be anything
 
-The two lines in the middle may be missing. Where a line of one part stood in another part, too, the alignment might pair it, so
+The two lines in the middle may be missing. Where a line of one part was in another part, too, the alignment might pair it, so
 then (and wherever anything else is not plain) nothing is said here.
 """
 
@@ -34,11 +34,11 @@ _TAIL = 64
 _MOST_LINES = 4_096
 """Lines of a text, up to which they are aligned without being cut into chunks first."""
 _PROBE = 24
-"""Characters behind the first difference that are looked for further on: where they are found, the front may have been cut."""
+"""Characters after the first difference that are looked for further on: where they are found, the front may have been cut."""
 _END = 64
 """Characters of the earlier text's end that are looked for in the later one, where it has twice as many."""
 _LONG = 64
-"""Characters of shared lines behind a difference from which on they count, whatever follows them."""
+"""Characters of shared lines after a difference from which on they count, whatever follows them."""
 _LINE = 256
 """Characters of a line, all of which is looked at around any part of it."""
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -46,7 +46,9 @@ _PARTED = re.compile(r"[,;|\n]|[.!?]\s")
 
 
 def differ_in_values(before: Turn, after: Turn) -> bool:
-    """Whether `compare_turns` surely finds neither a change of structure nor a cosmetic one; False where that is not plain."""
+    """Return whether `compare_turns` surely finds neither a change of structure nor a cosmetic one; False where that is not
+    plain.
+    """
     if before.tools or after.tools:
         return False
     if before.messages is not None and after.messages is not None:
@@ -60,7 +62,7 @@ def differ_in_values(before: Turn, after: Turn) -> bool:
 
 
 def _is_plain(a: str, b: str) -> bool:
-    """The same of two texts neither of which begins with the other."""
+    """Return the same of two texts neither of which begins with the other."""
     if not (a.isascii() and b.isascii()) or may_hold_json(a) or may_hold_json(b):
         return False
     shared = common_prefix(a, b)
@@ -99,12 +101,12 @@ def _differ_in_one_line(a: list[str], b: list[str], at: int) -> bool:
 
 
 def _keys(lines: list[str]) -> list[str]:
-    """What the lines say, blank ones left out."""
+    """Return what the lines say, blank ones left out."""
     return [key for line in lines if (key := " ".join(line.split()))]
 
 
 def _is_value(a: str, b: str) -> bool:
-    """Whether two lines (with their line ends) differ in something that one detector finds whole, or in words none of which
+    """Return whether two lines (with their line ends) differ in something that one detector finds whole, or in words none of which
     both have.
     """
     if max(len(a), len(b)) > _LINE:
@@ -124,7 +126,9 @@ def _is_value(a: str, b: str) -> bool:
 
 
 def messages_differ_in_values(before: Sequence[Any], after: Sequence[Any]) -> bool:
-    """Whether `compare_messages` surely finds neither a change of structure nor a cosmetic one; False where that is not plain."""
+    """Return whether `compare_messages` surely finds neither a change of structure nor a cosmetic one; False where that is not
+    plain.
+    """
     most = len(before)
     if most != len(after) or most > MOST_PAIRS:
         return False
@@ -150,12 +154,12 @@ def messages_differ_in_values(before: Sequence[Any], after: Sequence[Any]) -> bo
 
 
 def _is_plain_message(message: Any) -> bool:
-    """Whether a message is a role and a text, and nothing else."""
+    """Return whether a message is a role and a text, and nothing else."""
     return isinstance(message, dict) and message.keys() <= _PLAIN and isinstance(message.get("content"), str)
 
 
 def _gaps(keys: Sequence[tuple[str, str]], equal: Sequence[bool]) -> Iterator[tuple[int, int, bool]]:
-    """Rows of messages that differ, from the last to the first, and of each whether little of what is behind it is shared."""
+    """Rows of messages that differ, from the last to the first, and of each whether little of what is after it is shared."""
     shared = every = 0
     stop = len(keys)
     while stop:
@@ -172,7 +176,7 @@ def _gaps(keys: Sequence[tuple[str, str]], equal: Sequence[bool]) -> Iterator[tu
 
 
 def _texts_differ_in_values(a: str, b: str, *, history: bool, tail: bool) -> bool:
-    """Whether `compare_message` surely tells nothing but values of two messages with these texts."""
+    """Return whether `compare_message` surely tells nothing but values of two messages with these texts."""
     if tail and not are_alike(a, b):
         return True
     if history or not (a.isascii() and b.isascii()) or may_hold_json(a) or may_hold_json(b):
@@ -193,7 +197,9 @@ def _texts_differ_in_values(a: str, b: str, *, history: bool, tail: bool) -> boo
 
 
 def _stand_apart(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether two rows of as many lines, none of them blank, have none in common, in whatever order, spacing and numbering."""
+    """Return whether two rows of as many lines, none of them blank, have none in common, in whatever order, spacing and
+    numbering.
+    """
     keys_a, keys_b = list(map(plain, a)), list(map(plain, b))
     if len(keys_a) != len(keys_b) or not all(keys_a) or not all(keys_b) or not set(keys_a).isdisjoint(keys_b):
         return False

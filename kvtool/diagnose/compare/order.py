@@ -53,7 +53,7 @@ _LINES_OF_AN_EXAMPLE = 24
 
 
 class Moved(NamedTuple):
-    """Units of either text that stand elsewhere in the other one, by their places in the lists of units."""
+    """Units of either text that are elsewhere in the other one, by their places in the lists of units."""
 
     a: frozenset[int]
     b: frozenset[int]
@@ -62,9 +62,9 @@ class Moved(NamedTuple):
 def moved_units(
     a: Sequence[Unit], left_a: list[list[int]], b: Sequence[Unit], left_b: list[list[int]], inner: int
 ) -> Moved | None:
-    """What moved among the units without a partner, where it is most of what differs; None where it is not.
+    """Return what moved among the units without a partner, where it is most of what differs; None where it is not.
 
-    `left_a` and `left_b` are those of each gap. The first `inner` gaps stand before shared text; what is after them may be new.
+    `left_a` and `left_b` are those of each gap. The first `inner` gaps are before shared text; what is after them may be new.
     """
     all_a, all_b = list(chain.from_iterable(left_a)), list(chain.from_iterable(left_b))
     inner_b = sum(map(len, left_b[:inner]))
@@ -81,7 +81,7 @@ def moved_units(
 
 
 def _in_place(keys_a: list[str], left_a: list[list[int]], keys_b: list[str], left_b: list[list[int]]) -> bool:
-    """Whether the keys are the same ones in the same gaps: then nothing moved, there were only too many to be aligned."""
+    """Return whether the keys are the same ones in the same gaps: then nothing moved, there were only too many to be aligned."""
     return keys_a == keys_b and list(map(len, left_a[: len(left_b)])) == list(map(len, left_b))
 
 
@@ -109,7 +109,7 @@ def _common(
 
 
 def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> DifferenceKind:
-    """What the segments of `text[start:stop]` are: tools, examples, or documents (whatever else comes in sets)."""
+    """Return what the segments of `text[start:stop]` are: tools, examples, or documents (whatever else comes in sets)."""
     if moved and all(is_tool(unit.value) for unit in moved):
         return TOOLS_REORDERED
     if _are_tools(text, start, stop):
@@ -139,7 +139,7 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
 
 
 def is_short_list(text: str, start: int, stop: int) -> bool:
-    """Whether a list stands on one line, of few words each, and nothing before it says that they are documents."""
+    """Return whether a list is on one line, of few words each, and nothing before it says that they are documents."""
     line = text[start:stop]
     if "\n" in line or _pattern("documents").search(text[max(text.rfind("\n", 0, start) + 1, start - _LEAD) : start]):
         return False
@@ -148,7 +148,9 @@ def is_short_list(text: str, start: int, stop: int) -> bool:
 
 
 def _heading_above(text: str, start: int) -> str:
-    """The nearest Markdown heading, or line that ends with a colon and stands alone, above a place; empty where there is none."""
+    """Return the nearest Markdown heading, or line that ends with a colon and is alone, above a place; empty where there is
+    none.
+    """
     lines = (text[start - _LEADS : start] if start > _LEADS else f"\n{text[:start]}").split("\n")
     for above, line in reversed([*pairwise(lines)]):  # before the first of them may stand more
         alone = not above.strip() and line.rstrip().endswith((":", "\uff1a"))
@@ -158,7 +160,9 @@ def _heading_above(text: str, start: int) -> str:
 
 
 def introduction_of(text: str, start: int) -> str:
-    """What introduces the item at `start`: what stands before it on its line, else the last line before that is no item like it."""
+    """Return what introduces the item at `start`: what is before it on its line, else the last line before that is no item like
+    it.
+    """
     line = text.rfind("\n", 0, start) + 1
     if heading := _HEADING.match(text, line):
         return _heading_over(text, line, len(heading[1]))
@@ -177,7 +181,9 @@ def introduction_of(text: str, start: int) -> str:
 
 
 def _element_around(text: str, line: int, name: str) -> str:
-    """The opening tag above an element at `line` that has another name and a line of its own, else the last line that is no tag."""
+    """Return the opening tag above an element at `line` that has another name and a line of its own, else the last line that is no
+    tag.
+    """
     for each in reversed(text[max(line - _LEADS, 0) : line].split("\n")):
         tag = _ELEMENT.match(each)
         if each.strip() and (tag is None or (tag[1] != name and _OPENS.fullmatch(each))):
@@ -186,7 +192,7 @@ def _element_around(text: str, line: int, name: str) -> str:
 
 
 def _heading_over(text: str, line: int, level: int) -> str:
-    """The nearest heading above the one at `line` that is of a higher level; empty where there is none."""
+    """Return the nearest heading above the one at `line` that is of a higher level; empty where there is none."""
     for each in reversed(text[max(line - _LEADS, 0) : line].split("\n")):
         found = _HEADING.match(each)
         if found is not None and len(found[1]) < level:
@@ -195,7 +201,7 @@ def _heading_over(text: str, line: int, level: int) -> str:
 
 
 def _are_tools(text: str, start: int, stop: int) -> bool:
-    """Whether what stands before a list, on its line or the last one before it that is not blank, says that it is of tools.
+    """Return whether what is before a list, on its line or the last one before it that is not blank, says that it is of tools.
 
     Where nothing does, items that all look like calls or are elements of such a name, or names such as `fs.read` on one line.
     """
@@ -216,7 +222,9 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
 
 
 def shuffled(a: str, b: str) -> bool:
-    """Whether two short texts are the same items between commas (semicolons, bars), sentence ends or line ends, rearranged."""
+    """Return whether two short texts are the same items between commas (semicolons, bars), sentence ends or line ends,
+    rearranged.
+    """
     for items_a, items_b in zip(_items(a), _items(b), strict=True):
         if len(items_a) != len(items_b) or len(items_a) < 2 or items_a == items_b:
             continue
@@ -234,7 +242,7 @@ def _items(text: str) -> Iterator[list[str]]:
 
 
 def heads_of_examples(text: str) -> int:
-    """How many lines of a text are nothing but the head of an example, or begin with it as with a label."""
+    """Return how many lines of a text are nothing but the head of an example, or begin with it as with a label."""
     return sum(1 for _ in _example_head().finditer(text))
 
 

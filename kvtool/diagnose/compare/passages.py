@@ -1,4 +1,4 @@
-"""A stretch that stands in both texts and differs: single values, or a passage that was written anew."""
+"""A stretch that is in both texts and differs: single values, or a passage that was written anew."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class Differing(NamedTuple):
 
     @property
     def are_values(self) -> bool:
-        """Whether whatever `named` finds is values: either text has something at each place, and it is no history."""
+        """Return whether whatever `named` finds is values: either text has something at each place, and it is no history."""
         a, b = self.passage.a, self.passage.b
         return not self.passage.history and all(
             a[a0:a1].strip() and b[b0:b1].strip() for (a0, a1), (b0, b1) in self.chunks
         )
 
     def named(self) -> list[Named]:
-        """What changed, in order: values, or all of it at once where it is more than values."""
+        """Return what changed, in order: values, or all of it at once where it is more than values."""
         passage, hull = self.passage, self.hull
         values = _values(passage, self.chunks)
         named = all(value.kind is not OTHER for value in values)
@@ -91,7 +91,7 @@ class Differing(NamedTuple):
 
 
 def compare_passage(passage: Passage) -> list[Named] | Differing:
-    """What changed in a passage, in order, or the words that do where they are to be named."""
+    """Return what changed in a passage, in order, or the words that do where they are to be named."""
     whole = (passage.a0, passage.a1, passage.b0, passage.b1)
     size = max(passage.a1 - passage.a0, passage.b1 - passage.b0, 1)
     passage = _trimmed(passage)
@@ -114,13 +114,13 @@ def compare_passage(passage: Passage) -> list[Named] | Differing:
 
 
 def _edited(ranges: tuple[int, int, int, int]) -> DifferenceKind:
-    """What was done to a passage of the history."""
+    """Return what was done to a passage of the history."""
     a0, a1, b0, b1 = ranges
     return CUT_SHORT if is_cut_short(a1 - a0, b1 - b0) else HISTORY_EDITED
 
 
 def _on_one_line(passage: Passage, hull: tuple[int, int, int, int]) -> tuple[int, int, int, int] | None:
-    """The ranges of a list on one line of both texts whose items changed places, where nothing else differs in it."""
+    """Return the ranges of a list on one line of both texts whose items changed places, where nothing else differs in it."""
     a0, a1, b0, b1 = hull
     if a1 - a0 != b1 - b0 or a1 - a0 > LONGEST_LINE or sorted(passage.a[a0:a1]) != sorted(passage.b[b0:b1]):
         return None
@@ -140,7 +140,7 @@ def _on_one_line(passage: Passage, hull: tuple[int, int, int, int]) -> tuple[int
 
 
 def _trimmed(passage: Passage) -> Passage:
-    """The passage without the words that both texts begin and end with."""
+    """Return the passage without the words that both texts begin and end with."""
     a, a0, a1, b, b0, b1, history = passage
     one, other = a[a0:a1], b[b0:b1]
     begin = common_prefix(one, other)
@@ -152,7 +152,7 @@ def _trimmed(passage: Passage) -> Passage:
 
 
 def _chunks(passage: Passage) -> tuple[list[tuple[Range, Range]], int]:
-    """The words that differ in a passage, as ranges of both texts, and how many characters of the longer one do."""
+    """Return the words that differ in a passage, as ranges of both texts, and how many characters of the longer one do."""
     names: dict[str, int] = {}
     words_a, starts_a = _words(passage.a, passage.a0, passage.a1, names)
     words_b, starts_b = _words(passage.b, passage.b0, passage.b1, names)
@@ -168,14 +168,14 @@ def _chunks(passage: Passage) -> tuple[list[tuple[Range, Range]], int]:
 
 
 def _words(text: str, start: int, stop: int, names: dict[str, int]) -> tuple[list[int], list[int]]:
-    """A number for each word, space or sign of `text[start:stop]`, and where each begins (and the last one ends)."""
+    """Return a number for each word, space or sign of `text[start:stop]`, and where each begins (and the last one ends)."""
     words = _WORD.findall(text, start, stop)
     keys = [names.setdefault(word, len(names)) for word in words]
     return keys, list(accumulate(map(len, words), initial=start))
 
 
 def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:
-    """The values around differing words: one for all differences within it."""
+    """Return the values around differing words: one for all differences within it."""
     found: list[Value] = []
     for range_a, range_b in chunks:
         value = value_around(passage.a, range_a, passage.b, range_b)
@@ -186,7 +186,7 @@ def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:
 
 
 def _without_pieces(passage: Passage, values: list[Value]) -> list[Value]:
-    """Neighbouring unnamed values made one (`Ada Lovelace`), and named by what stands before the first."""
+    """Neighbouring unnamed values made one (`Ada Lovelace`), and named by what is before the first."""
     result = values[:1]
     for last, value in pairwise(values):
         between_a, between_b = passage.a[last.a[1] : value.a[0]], passage.b[last.b[1] : value.b[0]]
@@ -199,7 +199,7 @@ def _without_pieces(passage: Passage, values: list[Value]) -> list[Value]:
 
 
 def _is_worded(value: Value) -> bool:
-    """Whether only a label gave a value its name: it may be of several words."""
+    """Return whether only a label gave a value its name: it may be of several words."""
     return value.kind.key in (USER.key, ENVIRONMENT.key, REQUEST_ID.key)
 
 
@@ -213,7 +213,7 @@ def _joined(one: Value, other: Value) -> Value:
 
 
 def _is_one_sided(passage: Passage, value: Value) -> bool:
-    """Whether one of the texts has nothing where the other has something: grown alike, one range holds the other's text."""
+    """Return whether one of the texts has nothing where the other has something: grown alike, one range holds the other's text."""
     text_a, text_b = passage.a[slice(*value.a)], passage.b[slice(*value.b)]
     return len(text_a) != len(text_b) and not (text_a.strip() and text_b.strip())  # `[ ]` and `[x]` have something each
 
@@ -231,7 +231,7 @@ class Value(NamedTuple):
 
 
 def value_around(a: str, range_a: Range, b: str, range_b: Range) -> Value:
-    """The value that differs, where `a[range_a]` became `b[range_b]`; either range may be empty."""
+    """Return the value that differs, where `a[range_a]` became `b[range_b]`; either range may be empty."""
     found = _named_value(a, range_a, b, range_b)
     if found.kind is OTHER:
         trimmed = _trimmed_ranges(a, range_a, b, range_b)
@@ -255,7 +255,7 @@ def _named_value(a: str, range_a: Range, b: str, range_b: Range) -> Value:
 
 
 def _rank(kind: DifferenceKind) -> int:
-    """The specific kinds first: detectors in their order, then what only a label said, then nothing."""
+    """Return the specific kinds first: detectors in their order, then what only a label said, then nothing."""
     return _RANK.get(kind.key, len(_RANK)) if kind is not OTHER else len(_RANK) + 1
 
 
@@ -270,7 +270,7 @@ def _grown(text: str, part: Range) -> tuple[DifferenceKind, int, int]:
 
 
 def _trimmed_ranges(a: str, range_a: Range, b: str, range_b: Range) -> tuple[Range, Range]:
-    """The ranges without the characters that both begin and end with."""
+    """Return the ranges without the characters that both begin and end with."""
     (start_a, stop_a), (start_b, stop_b) = range_a, range_b
     while start_a < stop_a and start_b < stop_b and a[start_a] == b[start_b]:
         start_a, start_b = start_a + 1, start_b + 1

@@ -19,7 +19,7 @@ _PART = RequestPart("tools")
 
 
 def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None) -> list[Change]:
-    """How two lists of tools differ; the range of each change is all of the later list as compact JSON."""
+    """Return how two lists of tools differ; the range of each change is all of the later list as compact JSON."""
     if before is after or ordered(before or []) == ordered(after or []):
         return []
     olds, news = list(before or []), list(after or [])
@@ -47,7 +47,7 @@ def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None) -> 
 
 
 def tool_name(tool: Any) -> str:
-    """The name of a tool in any of the APIs' forms; empty where it has none."""
+    """Return the name of a tool in any of the APIs' forms; empty where it has none."""
     if not isinstance(tool, dict):
         return ""
     inner = tool.get("function")
@@ -56,13 +56,15 @@ def tool_name(tool: Any) -> str:
 
 
 def _same_names(gone: Sequence[Any], added: Sequence[Any]) -> bool:
-    """Whether tools were not added or taken away: each has its name on either side, and what is said of it is another text."""
+    """Return whether tools were not added or taken away: each has its name on either side, and what is said of it is another
+    text.
+    """
     names = [tool_name(tool) for tool in gone]
     return all(names) and sorted(names) == sorted(map(tool_name, added))
 
 
 def is_tool(value: Any) -> bool:
-    """Whether a JSON object describes a tool: it has a name and a description or a schema, where a call has arguments."""
+    """Return whether a JSON object describes a tool: it has a name and a description or a schema, where a call has arguments."""
     if not tool_name(value):
         return False
     inner = value.get("function")
@@ -85,7 +87,7 @@ def _joined(pieces: Counter[bytes]) -> str:
 
 
 def parted(keys: Sequence[Key], both: Counter[Key]) -> tuple[list[int], list[int]]:
-    """The places of keys that are in `both`, each as often as there, and those of the others."""
+    """Return the places of keys that are in `both`, each as often as there, and those of the others."""
     left = Counter(both)
     kept: list[int] = []
     others: list[int] = []

@@ -1,4 +1,4 @@
-"""What the words before a value say about it, in the languages in which prompts are written."""
+"""Labels: words before a value that say what it is, in the languages in which prompts are written."""
 
 from __future__ import annotations
 
@@ -51,14 +51,16 @@ _MARKS = re.compile(r"\[/?[A-Z_]{3,40}\]|<\|[\w-]{1,40}\|>|<s>")
 
 
 def label_before(text: str, low: int) -> str:
-    """The words before `text[low:]` on its line that name what follows, up to a colon and the like; empty where there are none."""
+    """Return the words before `text[low:]` on its line that name what follows, up to a colon and the like; empty where there are
+    none.
+    """
     line = str.__getitem__(text, slice(max(low - _WINDOW, 0), low)).rpartition("\n")[2].rstrip(_QUOTES)
     end = next((end for end in _ENDS if line.endswith(end)), None)
     return "" if end is None else " ".join(WORD.findall(_MARKS.split(line[: -len(end)])[-1])[-_MOST_WORDS:])
 
 
 def kind_of_label(label: str) -> DifferenceKind | None:
-    """The kind of value that stands behind these words; None where they do not say. The last word that says one counts.
+    """Return the kind of value that is after these words; None where they do not say. The last word that says one counts.
 
     A word that says when something else is so is left out: the `weather now` is no time, and the `quote of the day` is none.
     """
@@ -76,7 +78,7 @@ def kind_of_label(label: str) -> DifferenceKind | None:
 
 
 def kind_of_variable(name: str) -> DifferenceKind | None:
-    """What a variable holds that was seen to vary: its name says it as for any, else its noun as a label does."""
+    """Return what a variable holds that was seen to vary: its name says it as for any, else its noun as a label does."""
     said = kind_of_name(name)
     if said is not None:
         return said
@@ -88,7 +90,7 @@ def kind_of_variable(name: str) -> DifferenceKind | None:
 
 
 def _without_when(label: str) -> str:
-    """A label without the words that say when it holds, where it has a noun beside them."""
+    """Return a label without the words that say when it holds, where it has a noun beside them."""
     words = label[-_LONGEST:].split(" ")
     if len(words) < 2 or _of_when().isdisjoint(word.casefold() for word in words):
         return label
@@ -100,14 +102,14 @@ def _without_when(label: str) -> str:
 
 
 def _is_noun(word: str) -> bool:
-    """Whether a word of a label may be what is told: it is longer than an article, and no word such as `current`."""
+    """Return whether a word of a label may be what is told: it is longer than an article, and no word such as `current`."""
     return len(word) > _LONGEST_ARTICLE and word.casefold() not in _words("no_noun")
 
 
 def shared_label(text: str, low: int, first: int) -> tuple[str, int] | None:
-    """The label of a word `text[low:]` that differs from `first` on, and where its value begins; None where it has none.
+    """Return the label of a word `text[low:]` that differs from `first` on, and where its value begins; None where it has none.
 
-    The label may be a part of the word (`org=acme`), or stand before words that other values have, too (`Customer: Ms. Ada`).
+    The label may be a part of the word (`org=acme`), or are before words that other values have, too (`Customer: Ms. Ada`).
     """
     plain = str.__getitem__(text, slice(max(low - _WINDOW, 0), first)).rpartition("\n")[2]
     within = _WITHIN.search(plain)
@@ -118,7 +120,9 @@ def shared_label(text: str, low: int, first: int) -> tuple[str, int] | None:
 
 
 def kind_beside(words: str) -> DifferenceKind | None:
-    """What the words directly before a short value say of it, without a sign that parts them: whose it is, or where it runs."""
+    """Return what the words directly before a short value say of it, without a sign that parts them: whose it is, or where it
+    runs.
+    """
     said = words.casefold().split(" ")
     if addresses(said):
         return USER
@@ -135,7 +139,7 @@ def _of_when() -> frozenset[str]:
 
 
 def _of_word(word: str) -> DifferenceKind | None:
-    """The kind that a word says; of scripts that part no words, the longest ending of it that is one."""
+    """Return the kind that a word says; of scripts that part no words, the longest ending of it that is one."""
     found = _kinds().get(word)
     if found is not None or not word or unicodedata.category(word[-1]) not in ("Lo", "Lm", "Mn"):
         return found
@@ -154,7 +158,7 @@ def _kinds() -> dict[str, DifferenceKind]:
 
 
 def addresses(words: Sequence[str]) -> bool:
-    """Whether words directly before a value say that somebody is spoken to: `sprichst gerade mit`."""
+    """Return whether words directly before a value say that somebody is spoken to: `sprichst gerade mit`."""
     said = [_plain(word) for word in words]
     if not said:
         return False

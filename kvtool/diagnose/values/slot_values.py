@@ -1,4 +1,4 @@
-"""What is known of the values of a slot, and the kind that all of it together gives."""
+"""The values of a slot, and the kind that follows from all of them together."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _FLAG_WORDS = frozenset(
 _SWITCHES = re.compile(
     r"(?:[\s\"'{},;|\[\]()]*+(?:[\w.-]{1,64}+[\"']?\s?[:=]\s?[\"']?)?+(?i:true|false|on|off|yes|no|enabled|disabled)\b)++[\s\"'{},;|\[\]().]*+"
 )
-"""One switch or several, each behind its name but the first: `true, "beta": false`."""
+"""One switch or several, each after its name but the first: `true, "beta": false`."""
 _EXACT_TIME = ("timestamp", "unix")
 _ANY_ID = REQUEST_ID.code
 _MAJORITY = 0.6
@@ -69,7 +69,7 @@ _RISES = 6
 
 
 def _are_switches(value: str) -> bool:
-    """Whether a value is the word of a switch, or the words of several."""
+    """Return whether a value is the word of a switch, or the words of several."""
     return value.strip().lower() in _FLAG_WORDS or _SWITCHES.fullmatch(value) is not None
 
 
@@ -104,12 +104,12 @@ class Series:
             self.steps[step] += 1
 
     def regular(self) -> float:
-        """The share of the most usual step that is not zero; 0 where there were fewer than two differences."""
+        """Return the share of the most usual step that is not zero; 0 where there were fewer than two differences."""
         steps = [count for step, count in self.steps.items() if step]
         return max(steps) / self.count if steps and self.count > 1 else 0.0
 
     def one_way(self) -> bool:
-        """Whether the numbers only rise, or only fall, as what is left of a budget does."""
+        """Return whether the numbers only rise, or only fall, as what is left of a budget does."""
         return self.count >= _RISES and self.count in (self.rises, self.falls)
 
 
@@ -188,7 +188,7 @@ class SlotValues:
             self.sessions[of] = key
 
     def resolve(self, variable: str | None, *, constant_within: bool, before: str = "") -> Resolved:
-        """The kind of the slot's values; `before` is what stands before all of them on their line.
+        """Return the kind of the slot's values; `before` is what is before all of them on their line.
 
         The first that applies: an exact time; the name of the variable or of the label before the value; a section that is there
         or not; what detectors make of nearly all distinct values, else a shape that nearly all of them have, else what detectors
@@ -241,7 +241,7 @@ class SlotValues:
         return self._by_course(numeric, sure, texts, constant_within=constant_within)
 
     def _by_course(self, numeric: float, sure: float, texts: int, *, constant_within: bool) -> Resolved:
-        """The kind by how the values follow each other, where their form says nothing; `numeric` is the share of numbers."""
+        """Return the kind by how the values follow each other, where their form says nothing; `numeric` is the share of numbers."""
         even = max(self.in_order.regular(), self.in_session.regular())
         if numeric >= _MAJORITY and even >= _SERIES:
             return Resolved(COUNTER, even * sure)
@@ -257,7 +257,7 @@ class SlotValues:
         return Resolved(OTHER, sure)
 
     def _detected(self) -> tuple[DifferenceKind, int]:
-        """The kind that detectors found most, and for how many values it or one of the same code was found."""
+        """Return the kind that detectors found most, and for how many values it or one of the same code was found."""
         codes: Counter[str] = Counter()
         for kind, number in self.kinds.items():
             codes["" if kind.key == "number" else kind.code] += number  # a number is no counter yet
@@ -272,12 +272,14 @@ class SlotValues:
         return max(of_code, key=lambda item: (item[0], item[1].key))[1], covered
 
     def _words(self, before: str) -> str | None:
-        """The words before most values, else those that stand `before` all of them up to a colon and the like."""
+        """Return the words before most values, else those that stand `before` all of them up to a colon and the like."""
         label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]), default=("", 0))
         return label if times and times >= _MAJORITY * self.seen else label_before(before, len(before)) or None
 
     def _are_records(self, words: str, before: str) -> bool:
-        """Whether numbers without an order, hardly any of them twice, stand behind the name of what is numbered, or its letters."""
+        """Return whether numbers without an order, hardly any of them twice, are after the name of what is numbered, or its
+        letters.
+        """
         even = max(self.in_order.regular(), self.in_session.regular()) >= _SERIES or self.in_order.one_way()
         return (
             not even
@@ -286,29 +288,31 @@ class SlotValues:
         )
 
     def _is_dotted(self, kind: DifferenceKind) -> bool:
-        """Whether what was taken for dates may be versions that begin with a year (`2026.3.7`)."""
+        """Return whether what was taken for dates may be versions that begin with a year (`2026.3.7`)."""
         return kind.key == "date" and all(_DOTTED.match(example) for example in self.examples if example)
 
     def _no_time(self, said: DifferenceKind | None) -> DifferenceKind | None:
-        """What numbers of the size of Unix times are, where something else is said of them, or where they come in one step."""
+        """Return what numbers of the size of Unix times are, where something else is said of them, or where they come in one
+        step.
+        """
         if said is not None:
             return None if said.code == TIME.code else said
         constant = len(self.in_order.steps) == 1 and self.in_order.regular() == 1.0
         return COUNTER if constant and self.in_order.count >= _RISES else None
 
     def _are_towns(self, words: str | None) -> bool:
-        """Whether values that are called branches are those of a bank, say: plain words that begin with a capital."""
+        """Return whether values that are called branches are those of a bank, say: plain words that begin with a capital."""
         texts = [example for example in self.examples if example]
         return words is not None and "branch" in words.casefold() and bool(texts) and all(map(_PLACE.fullmatch, texts))
 
     def _are_sentences(self, words: str | None) -> bool:
-        """Whether values that are called branches are text that goes on: names of branches have no blanks."""
+        """Return whether values that are called branches are text that goes on: names of branches have no blanks."""
         texts = [example for example in self.examples if example]
         spaced = sum(" " in text.strip() for text in texts)
         return "branch" in (words or "branch").casefold() and spaced > len(texts) / 2
 
     def _are_counts(self, words: str | None) -> bool:
-        """Whether all values are numbers of up to three digits behind words of more than time.
+        """Return whether all values are numbers of up to three digits after words of more than time.
 
         `seats left right now: 57` tells how many, `current hour: 9` tells a time.
         """
@@ -318,14 +322,14 @@ class SlotValues:
 
     @staticmethod
     def _named(words: str | None, detected: DifferenceKind) -> DifferenceKind | None:
-        """What the words before the values say, where the form of these leaves open what they are."""
+        """Return what the words before the values say, where the form of these leaves open what they are."""
         if words is None or not (detected is OTHER or detected.key in _LEFT_OPEN or detected.code == _ANY_ID):
             return None
         return kind_of_label(words) or kind_beside(words)
 
 
 def kind_in_urls(urls: Sequence[str]) -> DifferenceKind | None:
-    """The kind of the one part in which URLs differ: by the parameter or the folder before it, else by its form; None where
+    """Return the kind of the one part in which URLs differ: by the parameter or the folder before it, else by its form; None where
     neither says it, or they are of several hosts."""
     texts = [url for url in urls if url]
     if len(texts) < 2:

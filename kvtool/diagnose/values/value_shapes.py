@@ -1,4 +1,4 @@
-"""What the values of one slot have in common as texts: random ids of any alphabet, branches, hosts, models."""
+"""Shapes that the values of one slot share as texts: random ids of any alphabet, branches, hosts, models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE_LINE = re.compile(
     r"[\s\u2502\u251c\u2514\u2500|`+*\u2022-]{0,40}(?:\.{0,2}/)?[\w.@+~-]{1,80}(?:[/\\][\w.@+~-]{1,80}){0,12}[/\\]?"
     r"(?:\s{1,4}(?:\([^()\n]{1,40}\)|\d[\d.,]{0,12}\s?[KMG]?i?B?))?"
 )
-"""With the size or the date that some listings put behind."""
+"""With the size or the date that some listings put after."""
 _TELLING = re.compile(r"[/\\]|[\w)]\.[A-Za-z][\w]{0,7}\b|[\u251c\u2514\u2502]")
 _MOST_LINES = 400
 _LONGEST_LINE = 400
@@ -70,7 +70,9 @@ _FORMS: tuple[tuple[DifferenceKind, re.Pattern[str]], ...] = (
 
 
 def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
-    """The kind that explains nearly all of a slot's distinct values together, and the share that it does; None where none does."""
+    """Return the kind that explains nearly all of a slot's distinct values together, and the share that it does; None where none
+    does.
+    """
     texts = [value for each in values if (value := each.strip(_AROUND)) and len(value) <= _LONGEST]
     if len(texts) < _FEWEST or len(texts) < EXPLAINED * len(values):
         return None
@@ -114,13 +116,13 @@ def _random(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
 
 
 def _told_once(parted: list[list[str]]) -> list[list[str]]:
-    """The words of each value once, without those that most values have: `data-ab12 and data-ab12` is one random id."""
+    """Return the words of each value once, without those that most values have: `data-ab12 and data-ab12` is one random id."""
     count = Counter(word for words in parted for word in set(words))
     return [[word for word in dict.fromkeys(words) if 2 * count[word] <= len(parted)] for words in parted]
 
 
 def _random_words(parted: Sequence[Sequence[str]]) -> tuple[DifferenceKind, float] | None:
-    """The same of values whose words were parted."""
+    """Return the same of values whose words were parted."""
     usual = Counter(tuple(map(len, parts)) for parts in parted).most_common(1)[0][0]
     of_one = [parts for parts in parted if tuple(map(len, parts)) == usual]
     share = len(of_one) / len(parted)
@@ -131,7 +133,7 @@ def _random_words(parted: Sequence[Sequence[str]]) -> tuple[DifferenceKind, floa
 
 
 def _is_random(words: Sequence[str]) -> bool:
-    """Whether words of one length look drawn by chance."""
+    """Return whether words of one length look drawn by chance."""
     letters = not any(map(str.isdigit, "".join(words)))
     least, fewest = (_SHORTEST_OF_LETTERS, _FEWEST_OF_LETTERS) if letters else (_SHORTEST, _FEWEST)
     if len(words[0]) < least or len(set(words)) < fewest or all(map(str.isdecimal, words)):
@@ -145,21 +147,21 @@ def _is_random(words: Sequence[str]) -> bool:
 
 
 def _without_label(texts: Sequence[str]) -> list[str]:
-    """The values without a label that all of them begin with (`node=`)."""
+    """Return the values without a label that all of them begin with (`node=`)."""
     shared = texts[0][: _constant(texts)]
     start = next((at for at in range(len(shared), 0, -1) if shared[at - 1] in _LABEL_ENDS), 0)
     return [text[start:].lstrip(_AROUND) for text in texts]
 
 
 def _cores(texts: Sequence[str]) -> list[str]:
-    """The values without the words that all of them begin and end with."""
+    """Return the values without the words that all of them begin and end with."""
     start = _constant(texts)
     stop = _constant([text[start:][::-1] for text in texts])
     return [text[start : len(text) - stop] for text in texts]
 
 
 def _constant(texts: Sequence[str]) -> int:
-    """How many characters all texts begin with, up to the last one of them that is no letter and no digit."""
+    """Return how many characters all texts begin with, up to the last one of them that is no letter and no digit."""
     low, high = min(texts), max(texts)
     shared = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), len(low))
     while shared and low[shared - 1].isalnum():
@@ -168,7 +170,7 @@ def _constant(texts: Sequence[str]) -> int:
 
 
 def lists_files(text: str) -> bool:
-    """Whether all lines of a text are entries of a listing of files, each with a folder, an ending or a branch in it."""
+    """Return whether all lines of a text are entries of a listing of files, each with a folder, an ending or a branch in it."""
     lines = [line for line in str.__str__(text).split("\n", _MOST_LINES)[:_MOST_LINES] if line.strip()]
     return bool(lines) and all(
         _TELLING.search(line) is not None and _FILE_LINE.fullmatch(line.rstrip()) is not None for line in lines
@@ -176,7 +178,7 @@ def lists_files(text: str) -> bool:
 
 
 def in_file_list(text: str, at: int) -> bool:
-    """Whether the line of a place is an entry of a listing of files, and the one before or behind it another."""
+    """Return whether the line of a place is an entry of a listing of files, and the one before or after it another."""
     plain = str.__str__(text)
     start, stop = plain.rfind("\n", 0, at) + 1, plain.find("\n", at)
     stop = len(plain) if stop < 0 else stop

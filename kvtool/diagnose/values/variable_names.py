@@ -1,4 +1,4 @@
-"""What the name of a template variable says about its value."""
+"""Names of template variables, and the kind of value that they name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")
 
 
 def kind_of_name(name: str) -> DifferenceKind | None:
-    """The kind of value that a variable of this name holds; None where the name does not say.
+    """Return the kind of value that a variable of this name holds; None where the name does not say.
 
     Snake case, camel case and dotted names are read word by word from the end, where the noun stands: a `session_time` is a time.
     """
@@ -51,7 +51,7 @@ def kind_of_name(name: str) -> DifferenceKind | None:
 
 
 def says_time_alone(label: str) -> bool:
-    """Whether every word of a label is a noun of time, or says nothing: `the current hour`, not `seats left right now`."""
+    """Return whether every word of a label is a noun of time, or says nothing: `the current hour`, not `seats left right now`."""
     words = [word.lower() for word in _WORD.findall(label[:_LONGEST_NAME])]
     return all(word in _words("no_kind") or _kinds("nouns").get(word) is TIME for word in words)
 

@@ -1,4 +1,4 @@
-"""What a chat template does to prefixes: a doubled BOS, the date, dropped reasoning, tools that move. Found by rendering twice."""
+"""Losses by a chat template: a doubled BOS, the date, dropped reasoning, tools that move. They are found by rendering twice."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ _PROBE = "kvtool_probe_4715"
 
 
 def check_chat_template(renderer: Renderer, turns: Sequence[Turn]) -> list[Checked]:
-    """Everything that these turns, and conversations made of them, show. Tokens are counted on the one conversation looked at.
+    """Return everything that these turns, and conversations made of them, show. Tokens are counted on the one conversation looked
+    at.
 
     A rendering that the template refuses shows nothing.
     """
@@ -168,7 +169,7 @@ def _always(moment: datetime) -> Callable[[], datetime]:
 
 
 def common_text(a: str, b: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Return how many characters two texts begin with alike."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
@@ -284,7 +285,7 @@ def _reasoning_of(message: Mapping[str, Any]) -> str:
 
 
 def _as_generated(template: ChatTemplate, turn: Turn, messages: list[Message], reasoning: str) -> str | None:
-    """What the cache has once the model has written its reasoning and its answer."""
+    """Return what the cache has once the model has written its reasoning and its answer."""
     asked = rendered(template, turn, messages=messages[:-1])
     if asked is None:
         return None
@@ -295,7 +296,7 @@ def _as_generated(template: ChatTemplate, turn: Turn, messages: list[Message], r
 
 
 def _keeping(template: ChatTemplate, turn: Turn, messages: list[Message], reasoning: str) -> tuple[str, bool] | None:
-    """The variable with which the template keeps reasoning, where it has one."""
+    """Return the variable with which the template keeps reasoning, where it has one."""
     for name, value in _KEEPS:
         if name in template.source:
             kept = rendered(template.changed(extra={name: value}), turn, messages=messages)

@@ -29,7 +29,7 @@ class FileChange(Protocol):
 
 
 def apply_edits(texts: Mapping[str, str], edits: Iterable[FileEdit]) -> dict[str, str]:
-    """The new texts of the files that the edits change, by path in sorted order.
+    """Return the new texts of the files that the edits change, by path in sorted order.
 
     Several insertions at one place come in the order of `edits`. KvtoolError where edits overlap or reach past the end.
     """

@@ -61,7 +61,7 @@ _BOM = "\ufeff"
 
 
 def edits_for(fixes: Sequence[Fix], source: YamlSource | LogSource) -> list[FileEdit] | str:
-    """The edits of the user's files that do in them what the fixes, in this order, do to turns, or why there are none.
+    """Return the edits of the user's files that do in them what the fixes, in this order, do to turns, or why there are none.
 
     Edits count in the whole text of a file (`read_source`), or in the text that the source's overlay has for it. They are checked:
     the workload is read again with them, and the first requests of every group (50, more where the fixes change few of them) must
@@ -107,12 +107,12 @@ def _workload_edits(fixes: Sequence[Fix], source: YamlSource) -> list[FileEdit]:
 
 
 def _read_again(source: YamlSource, overlay: Overlay | None) -> YamlSource:
-    """The whole workload, with all its groups, as its files would be."""
+    """Return the whole workload, with all its groups, as its files would be."""
     return load_yaml_workload(source.path, seed=source.seed, overlay=overlay, allow_outside=source.allow_outside)
 
 
 def _keeps_line_ends(fix: Fix) -> bool:
-    """Whether what comes into a file gets the line ends of that file."""
+    """Return whether what comes into a file gets the line ends of that file."""
     return fix.kind != "normalize"
 
 
@@ -143,7 +143,7 @@ class _Files:
         self._overlay: Overlay | None = source.overlay
 
     def edits(self, sample: Sample, keep_line_ends: bool, *, merge: bool) -> list[FileEdit]:
-        """The edits that the sampled changes come from, those of one text taken from the first request that shows them.
+        """Return the edits that the sampled changes come from, those of one text taken from the first request that shows them.
 
         `merge`: those of one text are taken from all requests, as the first one may not have all that is moved.
         """
@@ -199,7 +199,7 @@ def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: 
 
 
 def clock_edits(fix: Fix, source: YamlSource) -> Iterator[list[SourceEdit]]:
-    """The edits for each format that tells less than the clock of the fix's variable does now.
+    """Yield the edits for each format that tells less than the clock of the fix's variable does now.
 
     NotEditableError where the fix is about no clock that is written in the workload file.
     """
@@ -221,7 +221,7 @@ def _find(name: str | None, group: str | None, source: YamlSource) -> tuple[Node
 
 
 def _coarser(form: str) -> Iterator[str]:
-    """Formats that tell less: the fields below a minute, an hour, a day at zero, or left out with what is behind them."""
+    """Formats that tell less: the fields below a minute, an hour, a day at zero, or left out with what is after them."""
     form = _NAMED.get(form, form)
     form = _DIRECTIVE.sub(lambda found: _COMPOUND.get(found[0], found[0]), form)
     found = ["date"] if "%d" in form else []
@@ -286,7 +286,7 @@ class _Recorder:
 
 
 def sampled(source: YamlSource, fixes: Sequence[Fix], texts: Sequence[Fix], *, exact: bool) -> Sample:
-    """The first requests of each group that is written in the workload, with the fixes; those of other groups as they are.
+    """Return the first requests of each group that is written in the workload, with the fixes; those of other groups as they are.
 
     The pairs show what those fixes did that change `texts`. `exact` counts line ends. NotEditableError where none of many
     requests shows what the fixes change.
@@ -317,7 +317,7 @@ def sampled(source: YamlSource, fixes: Sequence[Fix], texts: Sequence[Fix], *, e
 
 
 def differing_group(source: YamlSource, sample: Sample, *, exact: bool) -> str | None:
-    """The first group whose requests are not those of the sample; `exact` counts line ends."""
+    """Return the first group whose requests are not those of the sample; `exact` counts line ends."""
     for name, expected in sample.sent.items():
         turns = _turns(source, name, None)
         for want in expected:
@@ -336,7 +336,7 @@ def _turns(source: YamlSource, group: str, rewrite: Rewrite | None) -> Iterator[
 
 
 def _text(turn: Turn, exact: bool) -> str:
-    """Everything of a request that a server would get, as JSON."""
+    """Return everything of a request that a server would get, as JSON."""
     said = [
         turn.id,
         turn.session,

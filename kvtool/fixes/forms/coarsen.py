@@ -34,7 +34,9 @@ _ONLY_A_LABEL = re.compile(r"[\W_]*+(?:[^\W_]++[\W_]*+){0,4}")
 
 
 def coarsen_times(turn: Turn, target: MoveTarget) -> Turn:
-    """The turn with the times of the slot in their own format: a date with a time at midnight, a time alone at the full hour."""
+    """Return the turn with the times of the slot in their own format: a date with a time at midnight, a time alone at the full
+    hour.
+    """
 
     def change(text: str) -> str:
         edits: list[tuple[int, int, str]] = []
@@ -66,7 +68,7 @@ def _times(text: str, start: int, stop: int) -> list[tuple[int, int, str]]:
 
 
 def coarsened(value: str, step: Step) -> str:
-    """A time with the fields below `step` at zero, in its own format; the value itself where it has none of them.
+    """Return a time with the fields below `step` at zero, in its own format; the value itself where it has none of them.
 
     Seconds since 1970 (or milliseconds and finer) are rounded down to the step in UTC, written times as they are written.
     """
@@ -96,12 +98,12 @@ def coarsened(value: str, step: Step) -> str:
 
 
 def _zero(digit: re.Match[str]) -> str:
-    """The zero of a digit's own script."""
+    """Return the zero of a digit's own script."""
     return chr(ord(digit[0]) - decimal(digit[0]))
 
 
 def drop_values(turn: Turn, target: MoveTarget) -> Turn:
-    """The turn without the slot's values, and without their lines where these are nothing but a label for them."""
+    """Return the turn without the slot's values, and without their lines where these are nothing but a label for them."""
 
     def change(text: str) -> str:
         plain = str.__str__(text)
@@ -120,7 +122,7 @@ def drop_values(turn: Turn, target: MoveTarget) -> Turn:
 
 
 def with_steady_ages(turn: Turn) -> Turn:
-    """The turn with one age in place of all: as steady as when it was, and about as long."""
+    """Return the turn with one age in place of all: as steady as when it was, and about as long."""
 
     def change(text: str) -> str:
         edits = [(*found.span(), _STEADY) for found in _AGE.finditer(plain_signs(str.__str__(text)))]

@@ -1,4 +1,4 @@
-"""JSON on one line, with one blank behind each comma and colon: outside of code, how it is laid out says nothing (tier P1)."""
+"""JSON on one line, with one blank after each comma and colon: outside of code, how it is laid out says nothing (tier P1)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def one_line_of(json_text: str) -> str:
 
 
 def _blanks(text: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
-    """What is written between the strings and numbers of JSON in another way, as edits."""
+    """Yield what is written between the strings and numbers of JSON in another way, as edits."""
     for blank in _BETWEEN.finditer(text, start, stop):
         if blank[0][0] == '"':
             continue
@@ -43,7 +43,9 @@ def _blanks(text: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
 
 
 def on_one_line(turn: Turn, roles: Collection[str]) -> Turn:
-    """The turn with all JSON in texts of these roles so; strings, numbers and the order of keys stay, and so does fenced code."""
+    """Return the turn with all JSON in texts of these roles so; strings, numbers and the order of keys stay, and so does fenced
+    code.
+    """
 
     def change(text: str) -> str:
         plain = str.__str__(text)
@@ -109,7 +111,7 @@ def _blocks_of_json(text: str) -> Iterator[tuple[int, int, str, str]]:
 
 
 def sort_tools(turn: Turn) -> Turn:
-    """The turn with its tools by name, those in JSON arrays of its instructions as well."""
+    """Return the turn with its tools by name, those in JSON arrays of its instructions as well."""
     turn = map_texts(turn, lambda text: sorted_json(text, keys=False, item_key=_tool_in_text), INSTRUCTIONS)
     if not isinstance(turn.tools, list):
         return turn
@@ -118,7 +120,7 @@ def sort_tools(turn: Turn) -> Turn:
 
 
 def _tool_in_text(item: str) -> str | None:
-    """The name of a tool that is written as JSON."""
+    """Return the name of a tool that is written as JSON."""
     try:
         tool = json.loads(str.__str__(item))
     except (ValueError, RecursionError):
@@ -134,7 +136,9 @@ def _dumped(value: object) -> str:
 
 
 def sort_keys(turn: Turn, roles: Collection[str] = INSTRUCTIONS) -> Turn:
-    """The turn with the keys of its tools, of the arguments of its tool calls and of JSON in texts of these roles in order."""
+    """Return the turn with the keys of its tools, of the arguments of its tool calls and of JSON in texts of these roles in
+    order.
+    """
     turn = map_texts(turn, sorted_json, roles)
     tools = _sorted_value(turn.tools, 0)
     messages = [_sorted_calls(message) for message in turn.messages or ()]
@@ -147,7 +151,7 @@ def sort_keys(turn: Turn, roles: Collection[str] = INSTRUCTIONS) -> Turn:
 
 
 def _sorted_value(value: Any, depth: int) -> Any:
-    """The value with the keys of all its objects in order; the very value where they are."""
+    """Return the value with the keys of all its objects in order; the very value where they are."""
     if depth > _DEEPEST:
         return value
     if isinstance(value, dict):

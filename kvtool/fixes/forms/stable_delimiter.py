@@ -1,4 +1,4 @@
-"""Marks that are drawn anew for each request and stand around what a user wrote: one mark for all requests (tier P3)."""
+"""Marks that are drawn anew for each request and are around what a user wrote: one mark for all requests (tier P3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
 TOOLS_PART = "tools"
-"""The part of a slot that stands in the definition of a tool."""
+"""The part of a slot that is in the definition of a tool."""
 _MOST_TOOLS = 10_000
 _ROLES = ("system", "developer", "user")
 """Roles under which an application sends text of its own; an answer or the output of a tool is bound to its own."""
@@ -75,7 +75,7 @@ class OneDelimiter:
 
 
 def _mark_of(turn: Turn, target: MoveTarget) -> str | None:
-    """The word of the target's value that stands alone on two lines or more, and on another one with what is said of it."""
+    """Return the word of the target's value that is alone on two lines or more, and on another one with what is said of it."""
     texts = [Traced(at.text) for at in texts_of(turn)]
     words: dict[str, None] = {}
     for text in texts:

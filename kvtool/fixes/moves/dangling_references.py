@@ -25,22 +25,22 @@ _LONGEST_PHRASE = 48
 
 
 def refers_back(text: str) -> bool:
-    """Whether a text speaks of something above it."""
+    """Return whether a text speaks of something above it."""
     return _pattern("back").search(text[:_MOST_CHARS]) is not None
 
 
 def refers_forward(text: str) -> bool:
-    """Whether a text speaks of something below it."""
+    """Return whether a text speaks of something below it."""
     return _pattern("forward").search(text[:_MOST_CHARS]) is not None
 
 
 def goes_with_previous(sentence: str) -> bool:
-    """Whether a sentence says nothing without the one before it."""
+    """Return whether a sentence says nothing without the one before it."""
     return _pattern("goes_with").match(sentence) is not None
 
 
 def dangling_references(before: Turn, after: Turn) -> list[str]:
-    """What may refer to text that stands elsewhere now, in words; of the prompt only the phrase itself is quoted.
+    """Return what may refer to text that is elsewhere now, in words; of the prompt only the phrase itself is quoted.
 
     Looked at are the moved lines, the three lines before the place that they left, and the text that they jumped over.
     """
@@ -73,7 +73,7 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
 
 
 def _of_what_was_first(lines: Sequence[str], low: int, high: int) -> Iterator[str]:
-    """What counts from the front of a text whose first lines moved away."""
+    """Yield what counts from the front of a text whose first lines moved away."""
     if not any(lines[:low]):
         for line in lines[low:high]:
             for phrase in _phrases(_pattern("first_place"), line):
@@ -81,7 +81,7 @@ def _of_what_was_first(lines: Sequence[str], low: int, high: int) -> Iterator[st
 
 
 def role_changes(before: Turn, after: Turn) -> list[tuple[str, str]]:
-    """The roles that lost lines and those that got them, in pairs; empty where every line stayed with its role."""
+    """Return the roles that lost lines and those that got them, in pairs; empty where every line stayed with its role."""
     old, new = (
         [(role, str.__str__(text)) for role, text in _said(before)],
         [(role, str.__str__(text)) for role, text in _said(after)],
@@ -104,7 +104,7 @@ def _said(turn: Turn) -> Iterator[tuple[str, str]]:
 
 
 def _lines(turn: Turn) -> list[str]:
-    """The lines of all texts in order, within bounds."""
+    """Return the lines of all texts in order, within bounds."""
     lines: list[str] = []
     left = _MOST_CHARS
     for at in _from_both_ends(list(texts_of(turn))):
@@ -117,7 +117,7 @@ def _lines(turn: Turn) -> list[str]:
 
 
 def _from_both_ends(texts: list[TextAt]) -> list[TextAt]:
-    """Of very long conversations the beginning and the end: text moves between these."""
+    """Return the beginning and the end of a very long conversation: text moves between these."""
     return texts if len(texts) <= 64 else [*texts[:32], *texts[-32:]]
 
 
@@ -153,5 +153,5 @@ def _phrases(pattern: re.Pattern[str], line: str) -> Iterator[str]:
 
 
 def _begin(line: str) -> str:
-    """The first words of a line."""
+    """Return the first words of a line."""
     return " ".join(line[:_LONGEST_PHRASE].split()[:3])

@@ -58,7 +58,7 @@ class Movable(NamedTuple):
 
     @property
     def is_block(self) -> bool:
-        """Whether it is more than a sentence or a line."""
+        """Return whether it is more than a sentence or a line."""
         return self.kind in _BLOCKS
 
 
@@ -71,7 +71,8 @@ def movable_unit(
     known: bool = True,
     common: Collection[str] | None = None,
 ) -> Movable | str:
-    """What has to move with the value at `[start, stop)`, or why it cannot; `values` are all that vary in the text, in order.
+    """Return what has to move with the value at `[start, stop)`, or why it cannot; `values` are all that vary in the text, in
+    order.
 
     Where it is not `known` what varies in that range, it is a line of which the value is a part. `common` are the lines that
     other requests have, too: no other one is a rule (None: any may be one).
@@ -88,7 +89,9 @@ def _with(values: Sequence[Span], span: Span) -> Sequence[Span]:
 
 
 def _by_themselves(lines: Sequence[str]) -> list[str]:
-    """The lines without those that say one of a few values behind a label that others bear: `Verdict: pass` of each example."""
+    """Return the lines without those that say one of a few values after a label that others bear: `Verdict: pass` of each
+    example.
+    """
     labels = [_NAMED.match(line) for line in lines]
     often = Counter(found[0] for found in labels if found is not None)
     return [line for line, found in zip(lines, labels, strict=True) if found is None or often[found[0]] == 1]
@@ -127,13 +130,15 @@ class _Climb:
         return Movable(unit.start, unit.stop, "statement" if alone else kind if kind in SEALED else unit.kind)
 
     def _climbed(self, at: int) -> int:
-        """The unit at `at`, or the one above it that must move in its place."""
+        """Return the unit at `at`, or the one above it that must move in its place."""
         while (higher := self._higher(at)) is not None:
             at = higher
         return at
 
     def _emptied(self, at: int) -> int | None:
-        """The item of a list of which the sentences at `at` are all, or all of the line that its marker stands on; else None."""
+        """Return the item of a list of which the sentences at `at` are all, or all of the line that its marker is on; else
+        None.
+        """
         if self._path[at].kind != "statement":
             return None
         moved = self._with_its_pair(at)
@@ -148,12 +153,12 @@ class _Climb:
         return None
 
     def _all_of(self, unit: TextUnit) -> TextUnit:
-        """What a paragraph is, where it is nothing but a table, say."""
+        """Return what a paragraph is, where it is nothing but a table, say."""
         same = [each for each in self._path if each[1:3] == unit[1:3] and each.kind in _BLOCKS]
         return same[0] if unit.kind == "paragraph" and same else unit
 
     def _data_around(self, at: int) -> int:
-        """What holds the unit at `at`, and values and hardly anything else; `at` where there is no such unit.
+        """Return what holds the unit at `at`, and values and hardly anything else; `at` where there is no such unit.
 
         An element may have a sentence; of a section, and of what a line introduces, other requests have the heading at most.
         """
@@ -171,13 +176,15 @@ class _Climb:
         return next((index for index in range(1, at) if self._are_fields(self._path[index])), at)
 
     def _is_own(self, lines: Sequence[str]) -> bool:
-        """Whether other requests have none of the lines but such as stand under one label several times, and lack one at least."""
+        """Return whether other requests have none of the lines but such as stand under one label several times, and lack one at
+        least.
+        """
         if self._common is None or all(line in self._common for line in lines):
             return False
         return not any(line in self._common for line in _by_themselves(lines))
 
     def _are_fields(self, unit: TextUnit) -> bool:
-        """Whether a unit is a paragraph of labels with values, no line of which most other requests have."""
+        """Return whether a unit is a paragraph of labels with values, no line of which most other requests have."""
         if unit.kind != "paragraph" or self._common is None:
             return False
         lines = [line.rstrip() for line in self._text[unit.start : unit.stop].split("\n")]
@@ -200,7 +207,7 @@ class _Climb:
         return None
 
     def _higher(self, at: int) -> int | None:
-        """The unit that must move in place of the one at `at`; None where that may."""
+        """Return the unit that must move in place of the one at `at`; None where that may."""
         if not at:
             return None
         unit, parent = self._path[at], self._path[at - 1]
@@ -224,7 +231,9 @@ class _Climb:
         return None
 
     def _of_fragments(self, at: int) -> int | None:
-        """What holds a line that is no sentence, where it holds nothing but such lines, or the line is nothing but the value."""
+        """Return what holds a line that is no sentence, where it holds nothing but such lines, or the line is nothing but the
+        value.
+        """
         above = next((index for index in range(at - 1, 0, -1) if self._path[index].kind in _CONTAINERS), None)
         if above is None:
             return None
@@ -237,14 +246,14 @@ class _Climb:
         return is_sentence(self._text[unit.body : unit.stop])
 
     def _is_all_of(self, parent: TextUnit, unit: TextUnit) -> bool:
-        """Whether nothing but a heading, a marker or tags would be left of the parent."""
+        """Return whether nothing but a heading, a marker or tags would be left of the parent."""
         low = min(parent.body, unit.start)
         return (
             not self._text[low : unit.start].strip() and _CLOSING.match(self._text[unit.stop : parent.stop]) is not None
         )
 
     def _is_rules(self, unit: TextUnit) -> bool:
-        """Whether more of a unit than the value tells a model what to do."""
+        """Return whether more of a unit than the value tells a model what to do."""
         unit = self._all_of(unit)
         if unit.kind in SEALED or unit.kind not in _BLOCKS:
             return False
@@ -273,7 +282,7 @@ class _Climb:
         return " ".join([*pieces, self._text[at:stop]])
 
     def _with_its_pair(self, at: int) -> Movable:
-        """A sentence with those of its line that refer to it, and that it refers to."""
+        """Return a sentence with those of its line that refer to it, and that it refers to."""
         unit = self._path[at]
         start, stop = unit.start, unit.stop
         children = self._path[at - 1].children
@@ -299,7 +308,7 @@ class _Climb:
         return self._with_its_heading(at, start, stop)
 
     def _on_line(self, children: Sequence[TextUnit], index: int) -> list[TextUnit]:
-        """The sentences of the line that one of them stands on; none where it has several lines."""
+        """Return the sentences of the line that one of them is on; none where it has several lines."""
         own = children[index]
         if "\n" in self._text[own.start : own.stop]:
             return []
@@ -322,7 +331,7 @@ class _Climb:
 
 
 def merged(units: Sequence[Movable]) -> Iterator[Movable]:
-    """The units in order, those that touch as one."""
+    """Yield the units in order, those that touch as one."""
     last: Movable | None = None
     for unit in sorted(units):
         if last is not None and unit.start < last.stop:
@@ -340,7 +349,7 @@ def _statements(children: Sequence[TextUnit], numbers: Iterable[int]) -> Iterato
 
 
 def are_other_rules(values: Sequence[str]) -> bool:
-    """Whether most values are whole sentences: other rules, not other values in one."""
+    """Return whether most values are whole sentences: other rules, not other values in one."""
     said = [value for value in values if value.strip()]
     if len(said) > 1 and 2 * _same_end(said) >= min(map(len, said)):
         return False  # one sentence with another value at its beginning

@@ -1,4 +1,4 @@
-"""What a cause makes move: where the values of its slot stand in a text, and the sections that come and go."""
+"""Targets of a move: the places of a slot's values in a text, and the sections that come and go."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class HeldUnits:
         return len(self._known)
 
     def since(self, count: int) -> list[tuple[int, tuple[Movable, ...]]]:
-        """What was learned after so many texts."""
+        """Return what was learned after so many texts."""
         return list(islice(self._known.items(), count, None))
 
     def learn(self, found: list[tuple[int, tuple[Movable, ...]]]) -> None:
-        """What a copy of this process has learned."""
+        """Add what a copy of this process has learned."""
         for key, units in found[: max(_MOST - len(self._known), 0)]:
             self._known[key] = self._once(units)
 
@@ -46,7 +46,7 @@ class HeldUnits:
         return self._alike.setdefault(units, units)
 
     def of(self, text: str, role: str, find: Callable[[], Iterable[Movable | str]]) -> tuple[Movable, ...]:
-        """Those of a text; `find` gives them, and reasons for others, where they are not known."""
+        """Return the units of a text; `find` gives them, and reasons for others, where they are not known."""
         marks = tuple((*mark, "" if mark.origin is None else mark.origin.text) for mark in marks_of(text))
         key = hash((str.__str__(text), role, marks))
         units = self._known.get(key)
@@ -71,11 +71,11 @@ _MOST_SECTIONS = 16
 
 @dataclass(frozen=True, slots=True)
 class MoveTarget:
-    """What is to be moved: the units around the values of a slot, or whole sections.
+    """The target of a move: the units around the values of a slot, or whole sections.
 
     `steady` are lines that most requests have: a block of paths ends there (None: there is no such block). `sections` are
-    texts of whole lines that stand in some requests and not in others; they are looked for in place of the slot. `before` is what
-    stands before a logged value on its line (None: anything): once the value is gone, another one must not be taken for it.
+    texts of whole lines that are in some requests and not in others; they are looked for in place of the slot. `before` is what
+    is before a logged value on its line (None: anything): once the value is gone, another one must not be taken for it.
     """
 
     slot: Slot
@@ -89,7 +89,7 @@ class MoveTarget:
 
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
-    """What of a cause is to be moved, as far as requests of its group show it."""
+    """Return what of a cause is to be moved, as far as requests of its group show it."""
     if cause.kind.key == OPTIONAL.key and cause.slot.variable is None:
         return MoveTarget(cause.slot, sections=_sections(cause, samples), common=_common(samples))
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
@@ -108,7 +108,7 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
 
 
 def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
-    """The lines that two of three of a few requests have, the spaces at their ends left out."""
+    """Return the lines that two of three of a few requests have, the spaces at their ends left out."""
     if len(samples) < _LEAST_COMPARED:
         return None
     looked = samples[:: max(len(samples) // _LOOKED_AT, 1)][:_LOOKED_AT]
@@ -121,7 +121,7 @@ def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
 
 
 def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
-    """What stands beside the value on its line, where that is so in most of a few requests: else more of the line varies."""
+    """Return what is beside the value on its line, where that is so in most of a few requests: else more of the line varies."""
     beside = cause.excerpt[: cause.value_start], cause.excerpt[cause.value_stop :]
     target = MoveTarget(cause.slot, beside=beside)
     seen = narrowed = 0
@@ -135,7 +135,7 @@ def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
 
 
 def _all_before(slot: Slot, samples: Sequence[Turn]) -> frozenset[str] | None:
-    """What stands before the slot's values on their lines; None where that varies too much to be told."""
+    """Return what is before the slot's values on their lines; None where that varies too much to be told."""
     found: set[str] = set()
     for turn in samples:
         for at in texts_of(turn):
@@ -151,7 +151,7 @@ def _may_hold(role: str, cause: SlotCause) -> bool:
 
 
 def _sections(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, ...]:
-    """The runs of lines that at least two requests have word for word and another has not, the longest first."""
+    """Return the runs of lines that at least two requests have word for word and another has not, the longest first."""
     found: Counter[str] = Counter()
     texts: Counter[str] = Counter()
     for turn in samples:
@@ -177,7 +177,7 @@ def _sections(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def places_at(text: Traced, target: MoveTarget) -> Iterator[tuple[int, int]]:
-    """Where the values of the target's slot begin and end."""
+    """Yield where the values of the target's slot begin and end."""
     for start, stop in places_of(text, target.slot):
         if target.before is None or _before(text, start) in target.before:
             yield start, stop
@@ -188,7 +188,7 @@ def _before(text: Traced, start: int) -> str:
 
 
 def places_of(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
-    """Where the slot's values begin and end; where it is a line of a file, the whole line is meant."""
+    """Yield where the slot's values begin and end; where it is a line of a file, the whole line is meant."""
     if slot.logged:
         yield from places_in_log(text, slot)
         return
@@ -207,7 +207,7 @@ def places_of(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
 
 
 def value_in(text: str, start: int, stop: int, target: MoveTarget) -> tuple[int, int]:
-    """The value on a line that is a slot as a whole, as far as what stood beside it in other requests tells."""
+    """Return the value on a line that is a slot as a whole, as far as what was beside it in other requests tells."""
     before, behind = target.beside
     line = str.__getitem__(text, slice(start, stop))
     narrower = (before or behind) and len(before) + len(behind) < len(line)

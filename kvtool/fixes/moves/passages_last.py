@@ -1,4 +1,4 @@
-"""Passages that were looked up for one request and stand before instructions: as one block, behind these (tier P2)."""
+"""Passages that were looked up for one request and are before instructions: as one block, after these (tier P2)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_OFTEN = 0.6
 """The share of requests that may have a line for it to be a passage."""
 _NEARLY_ALL = 0.8
 _BEHIND = 200
-"""Characters of instructions behind the passages from which on they are worth it."""
+"""Characters of instructions after the passages from which on they are worth it."""
 _IN_BLOCKS = ("introduced", "list", "numbered", "section", "element", "quote")
 
 
@@ -63,7 +63,7 @@ class PassagesLast:
         return found if len(blocks) >= _NEARLY_ALL * len(texts) and nearly_all_differ(blocks) else None
 
     def block_of(self, text: str) -> Movable | None:
-        """The block of passages; None where a text has none, or what is its own stands at several places."""
+        """Return the block of passages; None where a text has none, or what is its own is at several places."""
         places = [place for place in lines_with_places(text) if text[slice(*place)].strip()]
         own = [at for at, place in enumerate(places) if text[slice(*place)].rstrip() not in self.common]
         if not own:
@@ -92,7 +92,7 @@ class PassagesLast:
 
 
 def _says_no_more(cause: SlotCause) -> bool:
-    """Whether a cause says no more than that text differs, or is a number of what was looked up."""
+    """Return whether a cause says no more than that text differs, or is a number of what was looked up."""
     return cause.kind is OPTIONAL or cause.kind.code in (KV105.code, KV113.code, KV201.code)
 
 

@@ -1,4 +1,4 @@
-"""What a prompt asks: text that differs in nearly every request, with no more than a few fixed words behind it."""
+"""The question of a prompt: text that differs in nearly every request, with only a few fixed words after it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ _NEARLY_ALL = 0.75
 _FEW_WORDS = 12
 _MOST_WORDS = 80
 _MOST_PART = 0.15
-"""Constant words behind what is asked, and their part of all words of the prompt, for them to be its tail."""
+"""Constant words after what is asked, and their part of all words of the prompt, for them to be its tail."""
 _WORDS_OF_A_QUESTION = 3
 _LONGEST_CUE = 40
 _HEADS = re.compile(rf"#{{1,6}}[ \t]+[^\n]*[^\W_]\W*|<{TAG_NAME}>|<\|[\w-]+\|>|\[/INST\]")
-"""A heading, an opening tag or a mark of a chat template that nothing stands behind."""
+"""A heading, an opening tag or a mark of a chat template that nothing is after."""
 
 
 def cue_begin(text: str) -> int:
-    """Where the end of a text begins that stays its end: last line ends, and a line that leads over to the answer (`Label:`)."""
+    """Return where the end of a text begins that stays its end: last line ends, and a line that leads over to the answer
+    (`Label:`).
+    """
     plain = str.__str__(text)
     end = len(plain.rstrip("\r\n"))
     begin = plain.rfind("\n", 0, end) + 1
@@ -49,18 +51,18 @@ def cue_begin(text: str) -> int:
 
 
 def leads_over(text: str) -> bool:
-    """Whether the last line of a text is a label, a heading or an opening tag for what the model is to write."""
+    """Return whether the last line of a text is a label, a heading or an opening tag for what the model is to write."""
     last = str.__str__(text).rstrip().rsplit("\n", 1)[-1].strip()
     return len(last) <= _LONGEST_CUE and (last.endswith((":", "\uff1a")) or _HEADS.fullmatch(last) is not None)
 
 
 def nearly_all_differ(values: Sequence[str]) -> bool:
-    """Whether a text is another one in nearly every request."""
+    """Return whether a text is another one in nearly every request."""
     return len(values) >= _LEAST_SAMPLES and len(set(values)) >= _NEARLY_ALL * len(values)
 
 
 def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> bool:
-    """Whether a value is what requests ask, or a part of that: it must not go behind the words that say how to answer."""
+    """Return whether a value is what requests ask, or a part of that: it must not go after the words that say how to answer."""
     looked = [last for turn in samples[:_LOOKED_AT] if (last := _last_text(turn)) is not None]
     lines = Counter(line for at, _ in looked for line in dict.fromkeys(str.__str__(at.text).split("\n")))
     found: list[tuple[str, list[str], int]] = []
@@ -91,18 +93,18 @@ def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> b
 
 
 def _behind(text: str, at: int) -> tuple[str, list[str]]:
-    """What stands behind a place on its line, and the lines behind that."""
+    """Return what is after a place on its line, and the lines after that."""
     rest, *lines = str.__str__(text)[at:].split("\n")
     return rest, lines
 
 
 def is_tail(words: int, of: int) -> bool:
-    """Whether so many constant words behind a question, of so many in the prompt, are only its tail."""
+    """Return whether so many constant words after a question, of so many in the prompt, are only its tail."""
     return words <= _FEW_WORDS or (words <= _MOST_WORDS and words <= _MOST_PART * of)
 
 
 def _last_text(turn: Turn) -> tuple[TextAt, int] | None:
-    """The text that ends a request, where a user or nobody said it, and the words of all texts."""
+    """Return the text that ends a request, where a user or nobody said it, and the words of all texts."""
     texts = list(texts_of(turn))
     if not texts or texts[-1].role not in ("", "user"):
         return None

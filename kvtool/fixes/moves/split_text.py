@@ -26,7 +26,7 @@ _LONGEST_BLOCK = 500
 _HEADING = 80
 _MOST_PLACES = 200
 MANY = 4
-"""Lines or sentences in which a value has to stand for them not to be moved."""
+"""Lines or sentences in which a value has to be for them not to be moved."""
 TRIED_WITHOUT = "the gain is that of prompts without the value"
 _LEAST = 3
 _LONGEST = 200
@@ -49,14 +49,14 @@ class MovedUnit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """What stays of a text, in order, and what moves."""
+    """A text in two: what stays, in order, and what moves."""
 
     kept: list[Span]
     units: list[MovedUnit]
 
 
 def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Parted:
-    """A text up to `end` without what the targets name, and that."""
+    """Return a text up to `end` without what the targets name, and that."""
     movables = [
         unit
         for target in targets
@@ -67,7 +67,9 @@ def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Par
 
 
 def _may_hold(text: str, target: MoveTarget) -> bool:
-    """Whether a text may have a value of the target at all: one on a line of a logged message stands in that message alone."""
+    """Return whether a text may have a value of the target at all: one on a line of a logged message is in that message
+    alone.
+    """
     slot = target.slot
     if target.sections or not slot.logged or slot.words is not None:
         return True
@@ -76,7 +78,7 @@ def _may_hold(text: str, target: MoveTarget) -> bool:
 
 
 def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
-    """A text up to `end` without these units, and those."""
+    """Return a text up to `end` without these units, and those."""
     kept: list[Span] = []
     units: list[MovedUnit] = []
     at = 0
@@ -92,7 +94,7 @@ def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
 
 
 def units_last(text: Traced, found: Parted, end: int) -> Traced:
-    """The text with its units behind what stays, before its last line ends, which begin at `end`."""
+    """Return the text with its units after what stays, before its last line ends, which begin at `end`."""
     plain = str.__str__(text)
     newline = "\r\n" if plain.startswith("\r\n", end) or (end == len(plain) and "\r\n" in plain) else "\n"
     parts: list[Span | str] = list(found.kept)
@@ -111,7 +113,7 @@ def units_last(text: Traced, found: Parted, end: int) -> Traced:
 
 
 def _without_line_ends(text: str, kept: Sequence[Span]) -> list[Span]:
-    """What stays, the line ends at the end of it left out."""
+    """Return what stays, the line ends at the end of it left out."""
     left = list(kept)
     while left:
         start, stop = left.pop()
@@ -122,7 +124,7 @@ def _without_line_ends(text: str, kept: Sequence[Span]) -> list[Span]:
 
 
 def _last_line(text: str, kept: Sequence[Span]) -> str:
-    """The last line of what stays that is not blank, with the line ends behind it."""
+    """Return the last line of what stays that is not blank, with the line ends after it."""
     pieces: list[str] = []
     for start, stop in reversed(kept):
         pieces.append(text[start:stop])
@@ -132,14 +134,14 @@ def _last_line(text: str, kept: Sequence[Span]) -> str:
 
 
 def leads_on(text: str, unit: str) -> bool:
-    """Whether the last line of a text would take a unit on the next line for a part of what it belongs to."""
+    """Return whether the last line of a text would take a unit on the next line for a part of what it belongs to."""
     shown = str.__str__(text).rstrip("\r\n")
     line = shown[shown.rfind("\n") + 1 :]
     return _LEADS_ON.match(line) is not None or introduces(line) or goes_on(line, str.__str__(unit).split("\n", 1)[0])
 
 
 def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | str]:
-    """The units of a text that hold the target's values; of those that cannot move, why."""
+    """Yield the units of a text that hold the target's values; of those that cannot move, why."""
     plain = str.__str__(text)
     if target.sections:
         if not role or role == role_of_part(target.slot.part):
@@ -163,7 +165,7 @@ def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | s
 
 
 def _optional(text: str, target: MoveTarget) -> Iterator[Movable | str]:
-    """The sections of a target; of what can only stand whole, all of it."""
+    """Yield the sections of a target; of what can only stand whole, all of it."""
     places = list(places_of_sections(text, target.sections))
     shown = [_inner(text, *_stripped(text, *place)) for place in places]
     structure = structure_of(text)
@@ -174,19 +176,19 @@ def _optional(text: str, target: MoveTarget) -> Iterator[Movable | str]:
 
 
 def _inner(text: str, start: int, stop: int) -> Span:
-    """A range without the white space around it."""
+    """Return a range without the white space around it."""
     shown = text[start:stop]
     low = start + len(shown) - len(shown.lstrip())
     return (low, max(low, start + len(shown.rstrip()))) if shown.strip() else (start, stop)
 
 
 def _is_line(slot: Slot) -> bool:
-    """Whether the slot is a line of which it is not known where on it the value stands."""
+    """Return whether the slot is a line of which it is not known where on it the value stands."""
     return not is_found_again(slot) if slot.logged else slot.variable is None
 
 
 def _grown(text: str, unit: Movable, steady: frozenset[str]) -> Movable:
-    """A line of paths with those around it, and with the unit that they make."""
+    """Return a line of paths with those around it, and with the unit that they make."""
     low, high = line_around(text, unit.start)[0], line_around(text, max(unit.stop - 1, unit.start))[1]
     if text[low : unit.start].strip() or text[unit.stop : high].strip():
         return unit
@@ -206,7 +208,9 @@ def _stripped(text: str, start: int, stop: int) -> Span:
 
 
 def _stands_apart(text: str, start: int, stop: int, end: int, block: bool) -> bool:
-    """Whether blank lines are around a unit, or the ends of the text; of one that is all of a text, whether it is a block."""
+    """Return whether blank lines are around a unit, or the ends of the text; of one that is all of a text,
+    whether it is a block.
+    """
     before, behind = text[:start].rstrip(" \t"), text[stop:end].lstrip(" \t\r")
     if not before.strip() and not behind.strip():
         return block
@@ -215,7 +219,7 @@ def _stands_apart(text: str, start: int, stop: int, end: int, block: bool) -> bo
 
 
 def _with_its_gap(text: str, start: int, stop: int, end: int) -> Span:
-    """A unit with the white space that goes with it, so that what is left has no gap of its own."""
+    """Return a unit with the white space that goes with it, so that what is left has no gap of its own."""
     line = text.rfind("\n", 0, start) + 1
     if text[line:start].strip():  # a part of a line
         high = stop
@@ -248,7 +252,7 @@ _BLANK = re.compile(r"(?:[ \t\r]*\n)*")
 
 
 def stands_in_many(text: str, start: int, stop: int) -> str | None:
-    """The reason why a value is not moved that stands in many lines or sentences; None where it stands in few."""
+    """Return the reason why a value is not moved that is in many lines or sentences; None where it is in few."""
     value = _core(text[start:stop])
     if not _LEAST <= len(value) <= _LONGEST or "\n" in value or not (_LETTER.search(value) or len(value) > _LEAST):
         return None
@@ -263,12 +267,12 @@ def stands_in_many(text: str, start: int, stop: int) -> str | None:
 
 
 def _core(value: str) -> str:
-    """A value without the sign that ends its sentence."""
+    """Return a value without the sign that ends its sentence."""
     return value.strip().rstrip(_ENDS) or value.strip()
 
 
 def _places(text: str, value: str) -> Iterator[tuple[int, int]]:
-    """Where a value stands that is no part of a longer word."""
+    """Yield where a value stands that is no part of a longer word."""
     before = r"(?<![A-Za-z0-9_])" if value[0].isalnum() and value[0].isascii() else ""
     behind = r"(?![A-Za-z0-9_])" if value[-1].isalnum() and value[-1].isascii() else ""
     for number, found in enumerate(re.finditer(f"{before}{re.escape(value)}{behind}", text)):
@@ -278,7 +282,7 @@ def _places(text: str, value: str) -> Iterator[tuple[int, int]]:
 
 
 def cut_values(turn: Turn, target: MoveTarget) -> Turn:
-    """The turn without the target's values, wherever they stand: what it would say if it named them at its end only."""
+    """Return the turn without the target's values, wherever they stand: what it would say if it named them at its end only."""
 
     def change(text: str) -> str:
         plain = str.__str__(text)
@@ -294,7 +298,7 @@ def cut_values(turn: Turn, target: MoveTarget) -> Turn:
 
 
 def places_of_sections(text: str, sections: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where the sections stand as whole lines; longer ones come first and keep what is theirs."""
+    """Yield where the sections stand as whole lines; longer ones come first and keep what is theirs."""
     taken: list[tuple[int, int]] = []
     for section in sections:
         at = -1
@@ -310,7 +314,7 @@ def places_of_sections(text: str, sections: Sequence[str]) -> Iterator[tuple[int
 
 
 def _section_with_gap(text: str, start: int, stop: int) -> tuple[int, int]:
-    """A section with what parts it from the rest, so that what is left is what requests without the section have."""
+    """Return a section with what parts it from the rest, so that what is left is what requests without the section have."""
     if not text[stop:].strip("\n"):
         while start and text[start - 1] == "\n":
             start -= 1

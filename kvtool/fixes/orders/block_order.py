@@ -38,7 +38,7 @@ _LEAST_MARK = 4
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """How a block is known: by its segment's name, or by what it begins and ends with in all requests."""
+    """The mark of a block: its segment's name, or the beginning and the end that it has in all requests."""
 
     name: str
     front: str
@@ -68,9 +68,9 @@ class BlockOrder:
 
     @classmethod
     def learn(cls, samples: Sequence[Turn], role: str) -> BlockOrder | None:
-        """The best order for these requests; None where they share no layout or already have it.
+        """Return the best order for these requests; None where they share no layout or already have it.
 
-        A block that speaks of what is above it stays behind its neighbour, one that speaks of what follows stays before it.
+        A block that speaks of what is above it stays after its neighbour, one that speaks of what follows stays before it.
         """
         texts = [str.__str__(found.text) for turn in samples if (found := _first_text(turn, role)) is not None]
         traced = [found.text for turn in samples if (found := _first_text(turn, role)) is not None]
@@ -123,7 +123,7 @@ def _mark(column: Sequence[str], name: str) -> _Mark:
 
 
 def _assigned(marks: Sequence[_Mark], text: str, blocks: Sequence[Block]) -> list[int]:
-    """Which mark each block has; empty where that is not clear. One mark may say nothing: what no other fits has it."""
+    """Return which mark each block has; empty where that is not clear. One mark may say nothing: what no other fits has it."""
     loose = [index for index, mark in enumerate(marks) if mark.is_loose]
     found: list[int] = []
     for block in blocks:
@@ -136,7 +136,9 @@ def _assigned(marks: Sequence[_Mark], text: str, blocks: Sequence[Block]) -> lis
 
 
 def _asked_last(columns: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """What keeps the last block that differs in nearly every request before its tail, and a line that leads over at the end."""
+    """Return what keeps the last block that differs in nearly every request before its tail, and a line that leads over at the
+    end.
+    """
     last = len(columns) - 1
     pairs = [(index, last) for index in range(last)] if leads_over(columns[last][0]) else []
     asked = max((index for index, column in enumerate(columns) if nearly_all_differ(column)), default=last)
@@ -158,7 +160,7 @@ def _precedence(columns: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
 
 
 def _is_steady(column: Sequence[str]) -> bool:
-    """Whether nearly all requests have the same in a block: what a few have instead is no reason to move what all have."""
+    """Return whether nearly all requests have the same in a block: what a few have instead is no reason to move what all have."""
     return Counter(column).most_common(1)[0][1] >= _STEADY * len(column)
 
 
@@ -215,7 +217,9 @@ def _sections(document: TextUnit) -> list[Block]:
 
 
 def _paragraphs(text: str, document: TextUnit) -> list[Block]:
-    """What blank lines part that stand in no unit: a list, an element or an introduction with its list stays in one piece."""
+    """Return what blank lines part that are in no unit: a list, an element or an introduction with its
+    list stays in one piece.
+    """
     blocks: list[Block] = []
     units = list(_units(document))
     begin = 0
@@ -228,7 +232,7 @@ def _paragraphs(text: str, document: TextUnit) -> list[Block]:
 
 
 def _units(within: TextUnit) -> Iterator[TextUnit]:
-    """What stays whole, in order: of a section that has more than one unit, each of them."""
+    """Yield what stays whole, in order: of a section that has more than one unit, each of them."""
     for child in within.children:
         if child.kind == "section" and len(child.children) > 1:
             yield from _units(child)
@@ -237,7 +241,7 @@ def _units(within: TextUnit) -> Iterator[TextUnit]:
 
 
 def _shown(text: str, blocks: Iterable[Block]) -> list[Block]:
-    """The blocks without white space at their ends; none of nothing else."""
+    """Return the blocks without white space at their ends; none of nothing else."""
     return [Block(start, stop, name) for start, end, name in blocks if (stop := _stripped(text, start, end)) > start]
 
 
@@ -250,7 +254,7 @@ def best_order(
     lengths: Sequence[Sequence[int]],
     precedence: Collection[tuple[int, int]] = (),
 ) -> tuple[list[int], int]:
-    """The order of segments with the fewest missed tokens, and their number.
+    """Return the order of segments with the fewest missed tokens, and their number.
 
     `values[s][r]` is segment s in request r, and `lengths[s][r]` its tokens (equal values are equally long). `(a, b)` in
     `precedence` keeps segment a before b. Misses of an unlimited cache are the weighted size of the trie of values: exact by

@@ -1,4 +1,4 @@
-"""Items of lists that stand on one line in one order for all requests: the most frequent first (tier P2)."""
+"""Items of lists that are on one line in one order for all requests: the most frequent first (tier P2)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORDS_ALIKE = 3
 
 @dataclass(frozen=True, slots=True)
 class InlineOrder:
-    """Puts the items of lists behind these beginnings of lines in one order (`ranks`); what parts them stays where it is.
+    """Puts the items of lists after these beginnings of lines in one order (`ranks`); what parts them stays where it is.
 
     The beginnings come with the one first whose items were seen in most orders: where `Tools: ` introduces a list, a beginning
     without it has that in its first item.
@@ -101,13 +101,13 @@ class InlineOrder:
 
 
 def _lists_on(line: str, begins: Collection[str]) -> list[InlineList]:
-    """The lists that may stand on a line, those behind these beginnings of it, too."""
+    """Return the lists that may be on a line, those after these beginnings of it, too."""
     found = {each.intro: each for begin in sorted({*begins, ""}) for each in lists_on(line, begin=len(begin))}
     return list(found.values())
 
 
 def _begun_alike(lines: Iterable[str], words: int) -> list[str]:
-    """What the lines that begin with the same few words begin with, up to the end of a word."""
+    """Return what the lines that begin with the same few words begin with, up to the end of a word."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for line in lines:
         if len(line) <= LONGEST_LINE:
@@ -142,7 +142,7 @@ def _ranks(orders: dict[tuple[str, ...], int]) -> dict[str, int]:
 
 
 def is_meant(listed: ItemOrder | None, inline: InlineOrder | None, samples: Sequence[Turn]) -> bool:
-    """Whether the order of what would be arranged is meant: most of a few requests say so before the list."""
+    """Return whether the order of what would be arranged is meant: most of a few requests say so before the list."""
     if inline is not None and any(map(_pattern("ranked").search, inline.ranks)):
         return True
     said = changed = 0

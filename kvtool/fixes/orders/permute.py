@@ -19,7 +19,7 @@ from kvtool.workload.turn import Turn
 _MOST_SESSIONS = 10_000
 _MOST_TOOLS = 10_000
 PARTS_LAST = "parts-last"
-"""How the key of a fix begins that puts images and files behind the text of their message."""
+"""How the key of a fix begins that puts images and files after the text of their message."""
 _MOST_COMPARED = 64
 """Items of a text whose order is compared with that in others."""
 _MOST_TEXTS = 512
@@ -27,7 +27,7 @@ _MOST_TEXTS = 512
 
 @dataclass(frozen=True, slots=True)
 class GlobalOrder:
-    """What is known of a list: the place of each item in the one order (`ranks`), and items that stay where they are.
+    """One order of a list: the place of each item in it (`ranks`), and items that stay where they are.
 
     Where not all that is found is of the list, items may be parts of what moves: `bound` ones always follow what they belong to
     (the answer of an example), and `dividers` occur more than once (a rule between examples), so they keep their places.
@@ -63,7 +63,7 @@ class GlobalOrder:
         return order if any(order.arranged(items) != list(range(len(items))) for items in lists) else None
 
     def arranged(self, items: Sequence[str]) -> list[int]:
-        """Which item comes to each place."""
+        """Return which item comes to each place."""
         units = _units_of(items, self.bound)
         names = [_joined(unit) for unit in units]
         order = self._arranged(names)
@@ -87,7 +87,7 @@ class GlobalOrder:
         return places
 
     def _reach(self, names: Sequence[str]) -> tuple[int, int]:
-        """The first and the last unit of the list, or (0, -1)."""
+        """Return the first and the last unit of the list, or (0, -1)."""
         known = [place for place, name in enumerate(names) if name in self.ranks]
         return (0, -1) if not known else (0, len(names) - 1) if self.whole else (known[0], known[-1])
 
@@ -95,7 +95,9 @@ class GlobalOrder:
         return frozenset() if self.whole else self.dividers | _repeated(names)
 
     def _is_clear(self, names: Sequence[str]) -> bool:
-        """Whether one divider stands between any two units of the list, or none at all; else nobody knows what belongs together."""
+        """Return whether one divider is between any two units of the list, or none at all; else nobody knows what belongs
+        together.
+        """
         first, last = self._reach(names)
         dividers, inner = self._dividers(names), names[first : last + 1]
         there = [name in dividers for name in inner]
@@ -121,7 +123,7 @@ def _bound(lists: Sequence[Sequence[str]]) -> frozenset[str]:
 
 
 def _units_of(items: Sequence[str], bound: Collection[str]) -> list[list[str]]:
-    """The items, bound ones with those that they follow."""
+    """Return the items, bound ones with those that they follow."""
     units: list[list[str]] = []
     for item in items:
         if units and item in bound:
@@ -174,7 +176,7 @@ class ItemOrder:
         return map_texts(turn, self._arranged, self.roles)
 
     def first_moved(self, text: str) -> int | None:
-        """Where the first item begins that others come before or after than now; None where all stay."""
+        """Return where the first item begins that others come before or after than now; None where all stay."""
         items, places = self._places(str.__str__(text))
         return next((items[at].start for at, source in enumerate(places) if at != source), None)
 
@@ -208,7 +210,7 @@ class ExampleMessages:
 
     @classmethod
     def learn(cls, samples: Iterable[Turn]) -> ExampleMessages | None:
-        """From requests that are no turns of a session; None where no example stands in another order."""
+        """From requests that are no turns of a session; None where no example is in another order."""
         turns = (turn.messages for turn in samples if turn.session is None and turn.messages)
         order = GlobalOrder.learn([[_said(unit) for unit in _units(messages)] for messages in turns], whole=False)
         return None if order is None else cls(order)
@@ -225,7 +227,7 @@ class ExampleMessages:
 
 
 def _units(messages: Sequence[Message]) -> list[list[Message]]:
-    """The messages but the last one: each that is no answer, with the answers to it."""
+    """Return the messages but the last one: each that is no answer, with the answers to it."""
     units: list[list[Message]] = []
     for message in messages[:-1]:
         if units and role_of(message) in ("assistant", "tool"):
@@ -240,9 +242,9 @@ def _said(unit: Sequence[Message]) -> str:
 
 
 def parts_last(turn: Turn) -> Turn:
-    """The turn with images and files behind the text of each message that begins with them; the very turn where none does.
+    """Return the turn with images and files after the text of each message that begins with them; the very turn where none does.
 
-    What stands between texts stays: a text beside an image may be what is said of that one.
+    What is between texts stays: a text beside an image may be what is said of that one.
     """
     messages = [_with_parts_last(message) for message in turn.messages or ()]
     same = all(one is other for one, other in zip(messages, turn.messages or (), strict=True))

@@ -37,7 +37,7 @@ class Pile:
         """What a cause blocked when it was first met."""
 
     def copy(self) -> Pile:
-        """One that goes on from here by itself."""
+        """Return one that goes on from here by itself."""
         pile = Pile(self._groups, self._fixes_of)
         pile._left = {key: list(fixes) for key, fixes in self._left.items()}
         pile._known, pile._blocked = dict(self._known), dict(self._blocked)
@@ -52,16 +52,18 @@ class Pile:
         }
 
     def may_change(self, chain: Chain) -> bool:
-        """Whether a chain may still get longer, or another last fix."""
+        """Return whether a chain may still get longer, or another last fix."""
         cause = chain[-1].cause
         return len(chain) < _MOST_FIXES or (cause is not None and bool(self._left.get((cause.group, cause.slot))))
 
     def known(self, cause: SlotCause) -> list[Fix]:
-        """The fixes of a cause that it was asked for."""
+        """Return the fixes of a cause that it was asked for."""
         return self._known.get((cause.group, cause.slot), [])
 
     def _extended(self, result: PassResult, group: GroupTotals, chain: Chain) -> Chain | None:
-        """The chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to add."""
+        """Return the chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to
+        add.
+        """
         handled = {fix.cause.slot for fix in chain if fix.cause is not None}
         least = _NEXT_FIX * group.prompt_tokens if chain else 0.0
         for cause in result.causes.of_group(group.name):
@@ -85,7 +87,7 @@ class Pile:
         return None
 
     def _next(self, key: tuple[str, Slot]) -> Fix:
-        """The next fix of a cause."""
+        """Return the next fix of a cause."""
         fix = self._left[key].pop(0)
         self.tried.add(fix.tier)
         return fix
@@ -102,7 +104,7 @@ class Lookahead:
         self._again = again
 
     def may_win(self, pile: Pile, chains: Mapping[str, Chain], longer: Mapping[str, Chain], rounds: int) -> bool:
-        """Whether in up to so many rounds, of which `longer` is the first, any group hits more than with `chains`.
+        """Return whether in up to so many rounds, of which `longer` is the first, any group hits more than with `chains`.
 
         The pile stays as it is. Raises TrialInterruptedError.
         """

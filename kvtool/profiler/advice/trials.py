@@ -54,11 +54,11 @@ class Trials:
         return result
 
     def rate(self, group: str, chain: Chain) -> float | None:
-        """The group's hit rate with these fixes; None where that was not run."""
+        """Return the group's hit rate with these fixes; None where that was not run."""
         return self._rates.get((group, _key(chain)))
 
     def measure(self, wanted: Mapping[str, Chain]) -> dict[str, float]:
-        """The hit rates with these chains, from one run of those that are not known yet."""
+        """Return the hit rates with these chains, from one run of those that are not known yet."""
         missing = {name: chain for name, chain in wanted.items() if self.rate(name, chain) is None}
         if missing:
             self.run(missing)
@@ -73,12 +73,12 @@ class Trials:
 
 
 def steady_first(fixes: Iterable[Fix]) -> list[Fix]:
-    """In the order in which they are made: each moves its text behind that of those before it, so what varies most comes last."""
+    """In the order in which they are made: each moves its text after that of those before it, so what varies most comes last."""
     return sorted(fixes, key=lambda fix: 0 if fix.cause is None else fix.cause.distinct)
 
 
 def total_rate(result: PassResult) -> float:
-    """The hit rate of all groups together."""
+    """Return the hit rate of all groups together."""
     return TokenTotals.of(result.ledger.totals()).hit_rate
 
 
@@ -88,7 +88,7 @@ def computed(result: PassResult) -> int:
 
 
 def _are_same(some: Sequence[Fix], others: Sequence[Fix]) -> bool:
-    """Whether they are the very same fixes, in the same order."""
+    """Return whether they are the very same fixes, in the same order."""
     return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
 
 
@@ -109,7 +109,8 @@ class RunTrials:
         return [self._with_best(finding, [fix for fix in fixes if fix.code == finding.code]) for finding in findings]
 
     def checked(self, checks: Iterable[Checked]) -> list[Finding]:
-        """The findings of a chat template, those with a fix that can be tried with what it won. Raises TrialInterruptedError.
+        """Return the findings of a chat template, those with a fix that can be tried with what it won. Raises
+        TrialInterruptedError.
 
         Their tokens are those of one conversation, which their messages say; the causes of this run have what it lost by them.
         """
@@ -147,7 +148,7 @@ class RunTrials:
         return finding.model_copy(update={"fix": told, **carried(fix), "tried": tried})
 
     def _rate(self, fix: Fix, group: str) -> float:
-        """The group's hit rate with this fix."""
+        """Return the group's hit rate with this fix."""
         if fix.key not in self._after:
             result = self._again([fix], False)
             if result.partial:
@@ -158,7 +159,7 @@ class RunTrials:
 
 
 def carried(fix: Fix) -> dict[str, object]:
-    """What a finding says of the fix that mends it."""
+    """Return what a finding says of the fix that mends it."""
     return {"tier": fix.tier, "fix_key": fix.name, "warnings": list(fix.warnings)}
 
 

@@ -72,7 +72,7 @@ class EngineComparison:
         self._refused = 0
 
     def run(self) -> EngineTable:
-        """All requests through all caches. KvtoolError where there are none, or where they have no tokens."""
+        """Return all requests through all caches. KvtoolError where there are none, or where they have no tokens."""
         self.progress.stage("under every engine's rules", None)
         partial = False
         conversations = self.opened.source.conversations()
@@ -121,7 +121,7 @@ class EngineComparison:
         self.progress.advance(1)
 
     def _seconds(self, job: Job) -> float:
-        """What the answer takes, by the latency model and without a cache: the next turn comes no sooner."""
+        """Return what the answer takes, by the latency model and without a cache: the next turn comes no sooner."""
         latency, count = self._plan.latency, job.request.num_prompt_tokens
         prefill = latency.prefill_seconds(count, 0, self._plan.engine.max_num_batched_tokens)
         return prefill + max(job.request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
@@ -174,7 +174,7 @@ class EngineComparison:
         return notes
 
     def _next(self, rows: Sequence[EngineRow]) -> list[str]:
-        """A profile by the rules that lose most, with what is to be done about it; settings made up here come last."""
+        """Return a profile by the rules that lose most, with what is to be done about it; settings made up here come last."""
         own = {row.rules: row for row in reversed(rows)}.values()  # of each engine the first one
         behind = max(own, key=lambda row: row.behind_tokens)
         if not behind.behind_tokens:
@@ -197,7 +197,7 @@ class EngineComparison:
 
 
 def cause_of(less: TallySums, more: TallySums) -> str | None:
-    """What the difference between two engines is mostly due to; None where there is none."""
+    """Return what the difference between two engines is mostly due to; None where there is none."""
     if more.hit_tokens <= less.hit_tokens:
         return None
     excess: Counter[str] = Counter()
@@ -238,7 +238,7 @@ def _row(tally: EngineTally, total: TallySums, best: TallySums) -> EngineRow:
 
 
 def choices_of(planned: PlannedRun, flags: RuleFlags) -> tuple[list[RuleChoice], list[str]]:
-    """All engines with the room that the plan's cache has, in the order of the table, and why some are not there.
+    """Return all engines with the room that the plan's cache has, in the order of the table, and why some are not there.
 
     `flags` are the engines' own options.
     """
@@ -269,7 +269,7 @@ def choices_of(planned: PlannedRun, flags: RuleFlags) -> tuple[list[RuleChoice],
 
 
 def _embedded(rules: AnyRuleSet, engine: EngineConfig) -> RuleChoice:
-    """The embedded engine; of a model of several groups with the limits that these have."""
+    """Return the embedded engine; of a model of several groups with the limits that these have."""
     if engine.plan is None:
         return RuleChoice(rules, VllmOptions(engine.block_size, engine.num_blocks))
     alignment = engine.plan.hit_alignment
@@ -279,7 +279,7 @@ def _embedded(rules: AnyRuleSet, engine: EngineConfig) -> RuleChoice:
 
 
 def _rung(fate: str, kind: EngineConfig) -> Rung[VllmOptions]:
-    """The embedded engine as it is without a limit."""
+    """Return the embedded engine as it is without a limit."""
 
     def lifted(options: VllmOptions) -> VllmOptions:
         return replace(options, engine=kind)
@@ -288,7 +288,7 @@ def _rung(fate: str, kind: EngineConfig) -> Rung[VllmOptions]:
 
 
 def flags_of(choice: RuleChoice) -> list[str]:
-    """What a command line says to have these settings, beside `--rules`."""
+    """Return what a command line says to have these settings, beside `--rules`."""
     flags: list[str] = []
     for each in fields(choice.options):
         value, usual = getattr(choice.options, each.name), getattr(choice.rules.options, each.name)

@@ -1,4 +1,4 @@
-"""Where to set `cache_control` breakpoints in the chat requests of a workload, and what that costs against other ways: computed."""
+"""A plan of `cache_control` breakpoints for the chat requests of a workload, and its computed cost against other ways."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class _Priced(NamedTuple):
 def plan_breakpoints(
     group: str, turns: Sequence[Turn], count: Callable[[str], int], most: int
 ) -> GroupBreakpoints | None:
-    """The cheapest breakpoints (at most `most`); None where no request has messages. `count` gives the tokens of a text.
+    """Return the cheapest breakpoints (at most `most`); None where no request has messages. `count` gives the tokens of a text.
 
     Fixed places come from an exact dynamic program; tried too is one fewer of them and one that moves with the end of the request,
-    and what it is compared with: a breakpoint behind the last system block (with one alone: none) and behind the last message.
+    and what it is compared with: a breakpoint after the last system block (with one alone: none) and after the last message.
     Every placement is then priced by the same rules: the longest stored prefix that a breakpoint finds is read, the rest up to the
     last breakpoint written, what follows costs the full price.
     """
@@ -113,7 +113,7 @@ def _contents(content: object) -> Iterator[object]:
 
 
 def _cost(requests: Sequence[Request], marks: Sequence[int], last: bool) -> float:
-    """What requests cost one after the other, in tokens at the full price; nothing that is stored is forgotten."""
+    """Return what requests cost one after the other, in tokens at the full price; nothing that is stored is forgotten."""
     nodes: dict[tuple[int, tuple[bytes, int]], int] = {}
     stored: set[int] = set()
     total = 0.0
@@ -140,7 +140,7 @@ def place_breakpoints(
     A request is a sequence of blocks, each with a key (equal keys: equal text) and its tokens. Prices are per token, where a token
     outside the cache costs 1; `minimum` is the length in tokens below which a prefix is not stored, `most` how many breakpoints
     are allowed. Requests come one after the other; what is stored stays. Least cost by f(k, j) = min over i of f(k - 1, i) plus,
-    for each request, the tokens from i to j times `read` (prefix j was seen) or `write`, and in the end what is behind the last
+    for each request, the tokens from i to j times `read` (prefix j was seen) or `write`, and in the end what is after the last
     breakpoint; of equal costs the one with fewer breakpoints. O(requests · m² + most · m²) for m blocks.
     """
     m = max((len(request) for request in requests), default=0)
@@ -176,7 +176,7 @@ def _prefixes(requests: Sequence[Sequence[tuple[Hashable, int]]], m: int) -> tup
 
 
 def _cheapest(cost: _Matrix, tail: _Matrix, most: int) -> tuple[list[int], float]:
-    """`cost[i, j]` of going from breakpoint i to j, and the cost behind the last one."""
+    """`cost[i, j]` of going from breakpoint i to j, and the cost after the last one."""
     m = len(tail) - 1
     best, chosen = float(tail[0]), [0]
     reached = np.full(m + 1, np.inf)

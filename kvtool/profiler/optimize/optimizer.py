@@ -88,7 +88,7 @@ class Optimized:
 
     @property
     def edited(self) -> list[Done]:
-        """The steps that were carried out in files."""
+        """Return the steps that were carried out in files."""
         return [each for each in self.done if not each.reason]
 
 
@@ -147,7 +147,7 @@ class Optimizer:
         return Optimized(before, state.result, state.source, [*edited, *left], files, refused)
 
     def _carried_out(self, state: _State, chains: Mapping[str, Sequence[KeptFix]]) -> tuple[_State, list[Done]]:
-        """The steps of all groups in the files of `state`; in each group what comes after the last gain is dropped again.
+        """Return the steps of all groups in the files of `state`; in each group what comes after the last gain is dropped again.
 
         The edits of several steps come from the prompts that these steps make together, as the trial of the advice does. A step
         may win nothing until the next one is made: a state is kept when its files hit more than the last that was kept.
@@ -189,7 +189,7 @@ class Optimizer:
             self._best[group.name] = max(group.hit_rate, self._best.get(group.name, 0.0))
 
     def _harm(self, state: _State) -> str:
-        """Which group an edit costs hits; empty where none."""
+        """Return which group an edit costs hits; empty where none."""
         for group in state.result.ledger.totals():
             best = self._best.get(group.name, 0.0)
             if group.hit_rate < best - _WORSE:
@@ -198,7 +198,9 @@ class Optimizer:
         return ""
 
     def _edited(self, state: _State, now: _State, steps: Sequence[KeptFix]) -> dict[str, str] | str:
-        """The new texts of the files of `state` with these steps, by real path, or why there are none; `now` has those before."""
+        """Return the new texts of the files of `state` with these steps, by real path, or why there are none; `now` has those
+        before.
+        """
         if isinstance(state.source, LogSource):
             origin = steps[-1].cause.origin
             path = "" if origin is None else origin.path
@@ -220,19 +222,19 @@ class Optimizer:
 
 
 def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
-    """Whether a step of a group, with those that it may open the way for, wins enough for what its tier does to text."""
+    """Return whether a step of a group, with those that it may open the way for, wins enough for what its tier does to text."""
     step = steps[number]
     return steps[-1].after - step.before >= _LEAST.get(step.fix.tier, 0.0)
 
 
 def _change_of(step: KeptFix) -> tuple[object, ...]:
-    """The same for steps of two groups that are one change of a text which both read."""
+    """Return the same for steps of two groups that are one change of a text which both read."""
     slot, kind = step.cause.slot, step.fix.kind
     return kind, slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
 
 
 def _wins(result: PassResult, before: PassResult) -> bool:
-    """Whether more is hit: not only a larger part, as a prompt that loses text has, but more tokens, too."""
+    """Return whether more is hit: not only a larger part, as a prompt that loses text has, but more tokens, too."""
     now, then = (TokenTotals.of(each.ledger.totals()) for each in (result, before))
     return now.hit_rate > then.hit_rate and now.hit_tokens > then.hit_tokens
 
@@ -250,7 +252,7 @@ def optimize(
     given: Sequence[Changed] = (),
     advised: tuple[PassResult, Advice] | None = None,
 ) -> Optimized:
-    """The edits that win within the tiers, proven. Raises TrialInterruptedError where Ctrl-C came in between.
+    """Return the edits that win within the tiers, proven. Raises TrialInterruptedError where Ctrl-C came in between.
 
     `given` are files that are to be changed already; they are among the files of the result. `advised` is the run of the files as
     they are, with the advice on it for these tiers, where there is one.
@@ -278,7 +280,7 @@ def optimize(
 
 
 def plan_edits(opened: Opened, progress: Progress, result: PassResult, advice: Advice) -> tuple[Optimized, Advice]:
-    """What `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
+    """Return what `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
 
     The advice that it followed comes with it: another one where a fix that is not made was tried on the way. Raises
     TrialInterruptedError.
@@ -295,7 +297,7 @@ def plan_edits(opened: Opened, progress: Progress, result: PassResult, advice: A
 def needing_consent(
     opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized
 ) -> tuple[list[KeptFix], list[Done]]:
-    """What would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
+    """Return what would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
 
     Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
     """

@@ -1,4 +1,4 @@
-"""What came of an optimization: the document, and the texts and the order that can be written."""
+"""The outcome of an optimization: the document, and the texts and the order that can be written."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OptimizeOutcome:
 def optimized(
     opened: Opened, tiers: Sequence[Tier], progress: Progress, *, breakpoints: int | None = None
 ) -> OptimizeOutcome:
-    """What wins within the tiers, proven, and what would win beyond them; with at most so many `breakpoints` in each group.
+    """Return what wins within the tiers, proven, and what would win beyond them; with at most so many `breakpoints` in each group.
 
     Raises TrialInterruptedError where Ctrl-C came in between.
     """

@@ -75,7 +75,7 @@ def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
 
 
 def _mode(files: Iterable[FileChange]) -> int:
-    """Of the patch, which quotes all of them; KvtoolError where one is gone."""
+    """Return the mode of the patch, which quotes all files; raise KvtoolError where one is gone."""
     try:
         return as_private_as(file.path for file in files)
     except OSError as error:
@@ -83,14 +83,14 @@ def _mode(files: Iterable[FileChange]) -> int:
 
 
 def undo_command(files: Sequence[FileChange], undo: str) -> str:
-    """The shell command that takes the edits back."""
+    """Return the shell command that takes the edits back."""
     base = _base(files, undo)
     folder = "" if base == os.path.realpath(os.curdir) else f"-d {shlex.quote(os.path.relpath(base))} "
     return f"patch -p1 {folder}< {shlex.quote(undo)}"
 
 
 def _base(files: Iterable[FileChange], undo: str) -> str:
-    """The folder that the names in a patch count from: `patch` follows no links, and takes no name that leads out of it."""
+    """Return the folder that the names in a patch count from: `patch` follows no links, and takes no name that leads out of it."""
     here = os.path.realpath(os.curdir)
     folders = [os.path.dirname(os.path.realpath(file.path)) for file in files]  # noqa: PTH120 - names, as patches have them
     for base in (root_of_folder(undo), here):
@@ -104,7 +104,9 @@ def _lies_in(folder: str, base: str) -> bool:
 
 
 def free_undo(path: str) -> str:
-    """The name for the patch of an input of which none was given: in the folder of its project, one that no earlier patch has."""
+    """Return the name for the patch of an input of which none was given: in the folder of its project, one that no earlier patch
+    has.
+    """
     folder = Path(from_here(os.path.join(_project_of(path), NAME))).parent / FOLDER  # noqa: PTH118 - strings are enough
     name, number = Path(path).name, 1
     while os.path.lexists(found := folder / f"{name}.undo{'' if number == 1 else f'.{number}'}.patch"):
@@ -113,21 +115,21 @@ def free_undo(path: str) -> str:
 
 
 def _project_of(path: str) -> str:
-    """Where the configuration of an input lies, else the root of its repository, else its own folder."""
+    """Return where the configuration of an input lies, else the root of its repository, else its own folder."""
     folder = os.path.realpath(Path(path).parent)
     config = find_config(folder)
     return os.path.realpath(Path(config).parent) if config is not None else RootFolder.of(path).path or folder
 
 
 def root_of_folder(undo: str) -> str | None:
-    """The project that a patch in its folder is about; None for a patch that lies elsewhere."""
+    """Return the project that a patch in its folder is about; None for a patch that lies elsewhere."""
     folder = Path(os.path.realpath(Path(undo).parent))
     return str(folder.parent) if folder.name == FOLDER else None
 
 
 @contextlib.contextmanager
 def folder_of(undo: str) -> Iterator[None]:
-    """The folder of a patch is there, and ignored by git, where that is the project's own; left as it was where the block fails.
+    """Make the folder of a patch, ignored by git where it is the project's own; leave it as it was where the block fails.
 
     KvtoolError where it cannot be made, or something else has its name.
     """

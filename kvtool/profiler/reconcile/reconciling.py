@@ -34,7 +34,8 @@ _RULES = {
 
 
 def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -> RunOptions:
-    """How the engine is run in the place of this server: what it says of itself, and before it what is given by options' names.
+    """Return how the engine is run in the place of this server: what it says of itself, and before it what is given by options'
+    names.
 
     KvtoolError where its hits cannot be predicted, though it is a server of the kind that is."""
     if facts.other_server is None:
@@ -122,7 +123,9 @@ def _not_empty(observed: ObservedRun) -> list[str]:
 
 
 def _untold(asked: AskedThere, events: ComparedEvents | None) -> list[str]:
-    """Why events differ where every hit is as predicted: /v1/responses of vLLM 0.32 has no field for the tokens of an answer."""
+    """Return why events differ where every hit is as predicted: /v1/responses of vLLM 0.32 has no field for the tokens of an
+    answer.
+    """
     if events is None or events.agree == events.recorded or asked.known_answers.issuperset(asked.asks):
         return []
     return [
@@ -143,7 +146,7 @@ _DECIDES = ("block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_num_s
 
 
 def _config(asked: AskedThere, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
-    """What the prediction rests on, without what only times and reports of prompts need."""
+    """Return what the prediction rests on, without what only times and reports of prompts need."""
     told = asked.opened.planned.describe(asked.opened.name, asked.opened.renderer)
     kept = (
         *("tokenizer", "tokenizer_fingerprint", "chat_template", "block_size", "capacity_blocks", "hash_algo"),
@@ -159,7 +162,7 @@ def _config(asked: AskedThere, facts: ServerFacts) -> dict[str, str | int | floa
 
 
 def _events(observed: ObservedRun, evidence: RunEvidence, twin: Twin, led: Followed | None) -> ComparedEvents | None:
-    """The events of a run beside those of the engine, which begins with an empty cache as theirs must."""
+    """Return the events of a run beside those of the engine, which begins with an empty cache as theirs must."""
     if observed.trace is None:
         return None
     config = seeded(twin.config, observed.trace)
@@ -262,7 +265,7 @@ def only_reported(observed: ObservedRun, server: str) -> ReplayDocument:
 
 
 def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
-    """Who came before which step, where requests ran together and the events show all of it; None where they do not.
+    """Return the requests before each step, where requests ran together and the events show all of it; else None.
 
     Every request was answered or refused, each has one prompt, and nobody else stored anything.
     """

@@ -76,7 +76,7 @@ def asked_of(
 
 
 def renderer_at(renderer: Renderer, date: datetime | None) -> Renderer:
-    """The same with the server's clock behind a template that asks for the date."""
+    """Return the same with the server's clock after a template that asks for the date."""
     if date is None:
         return renderer
     return renderer.with_template(

@@ -32,7 +32,7 @@ _APART = 24
 
 @dataclass(frozen=True, slots=True)
 class TraceAsked:
-    """What is made of every log; `digest` tells it from what else could be asked."""
+    """Options for the trace of every log; `digest` distinguishes them from others."""
 
     options: RunOptions
     digest: str
@@ -100,12 +100,12 @@ def trace_file(asked: TraceAsked, log: LogToTrace, load: Callable[[str | None], 
 
 
 def file_number(name: str) -> int:
-    """A number that no other file of a fleet has, for ids that hold within one record only."""
+    """Return a number that no other file of a fleet has, for ids that hold within one record only."""
     return xxhash.xxh3_64_intdigest(name.encode(errors="surrogatepass"))
 
 
 def _write(opened: Opened, source: LogSource, writer: BlockWriter) -> list[str]:
-    """All requests of a log; returns what there is to say of it."""
+    """Return all requests of a log; returns what there is to say of it."""
     rows = _Rows(opened.planned.plan.engine.block_size, writer)
     reading = BlockReading.of(opened, rows)
     for entry, conversation in source.calls():
@@ -130,7 +130,7 @@ class _Rows:
         self._index = 0
 
     def begin(self, identity: str | None, *, weak: bool) -> None:
-        """The next conversation."""
+        """Begin the next conversation."""
         self._identity, self._weak, self._index = identity, weak, 0
 
     def add_hashed(self, turn: Turn) -> None:
@@ -162,7 +162,7 @@ def _facts(opened: Opened, digest: str, blocks: int) -> BlockFacts:
 
 
 def options_print(options: RunOptions, tokenizer: TokenizerFiles, template: str | None) -> str:
-    """A digest of what makes requests and blocks of logs, whichever log it is."""
+    """Return a digest of what makes requests and blocks of logs, whichever log it is."""
     said = {
         "kvtool": __version__,
         "tokenizer": tokenizer.digest,
@@ -177,8 +177,9 @@ def options_print(options: RunOptions, tokenizer: TokenizerFiles, template: str 
 
 
 def source_print(path: str, asked: str, name: str) -> str:
-    """A digest of one log under these options: its size and time of change, its head and its tail. KvtoolError where it cannot be
-    read."""
+    """Return a digest of one log under these options: its size and time of change, its head and its tail. KvtoolError where it
+    cannot be read.
+    """
     digest = xxhash.xxh3_128(f"{asked}\0{name}\0".encode(errors="surrogatepass"))
     try:
         with Path(path).open("rb") as file:

@@ -30,7 +30,7 @@ from kvtool.workload.block_trace import BlockTrace
 
 
 def fleet_requests(trace: BlockTrace, speedup: float = 1.0) -> list[FleetRequest]:
-    """The requests of a trace, their full blocks, and when they come, `speedup` times as fast as they did.
+    """Return the requests of a trace, their full blocks, and when they come, `speedup` times as fast as they did.
 
     KvtoolError where the trace does not say when. An answer has at least one token.
     """
@@ -56,7 +56,7 @@ def fleet_requests(trace: BlockTrace, speedup: float = 1.0) -> list[FleetRequest
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """What rows with a clock are made of: the requests, one replica's engine, how long its steps take, and the objectives."""
+    """The plan of rows with a clock: the requests, one replica's engine, how long its steps take, and the objectives."""
 
     requests: list[FleetRequest]
     config: EngineConfig
@@ -84,7 +84,7 @@ class FleetPlan:
         return self.latency.tensor_parallel
 
     def replica(self, number: int, ledger: FleetLedger) -> Replica:
-        """An engine of the fleet."""
+        """Return an engine of the fleet."""
         tiers = self.tiers
         if tiers is not None and (tiers.host or tiers.disk):
             return TieredReplica(number, self.config, self.latency, ledger, tiers)
@@ -93,14 +93,14 @@ class FleetPlan:
     def serve(
         self, router: FleetRouter, replicas: int, *, view: RouterView = "events", index_blocks: int | None = None
     ) -> FleetRun:
-        """The requests through so many replicas. KvtoolError for a request that could never run."""
+        """Return the requests through so many replicas. KvtoolError for a request that could never run."""
         try:
             return serve(self.requests, self.replica, replicas, router, view=view, index_blocks=index_blocks)
         except EngineError as error:
             raise KvtoolError(error.message, hint=error.hint) from error
 
     def serve_by(self, router: AskedRouter, replicas: int, seed: int) -> FleetRun:
-        """The same behind a router as it was asked for; KvtoolError for a bound, too."""
+        """Return the same after a router as it was asked for; KvtoolError for a bound, too."""
         kind = router.kind
         return self.serve(made_router(router, seed), replicas, view=kind.view, index_blocks=kind.index_blocks)
 
@@ -112,7 +112,7 @@ class FleetPlan:
         index_blocks: int | None = None,
         most: int = MOST_REPLICAS,
     ) -> FleetSearch:
-        """The smallest fleet that meets the objectives, which are asked for; each size gets a router of its own."""
+        """Return the smallest fleet that meets the objectives, which are asked for; each size gets a router of its own."""
         slo = self.slo
         assert slo is not None, "a search has an objective"
         config = self.config
@@ -137,14 +137,14 @@ class FleetPlan:
         return smallest_fleet(share_of, slo.share, most=most, attainable=best)
 
     def smallest_by(self, router: AskedRouter, seed: int) -> FleetSearch:
-        """The same behind a router as it was asked for."""
+        """Return the same after a router as it was asked for."""
         kind = router.kind
         return self.smallest(lambda: made_router(router, seed), view=kind.view, index_blocks=kind.index_blocks)
 
     def row(
         self, axis: Axis, run: FleetRun, *, routing: str | None = None, search: FleetSearch | None = None
     ) -> SweepRow:
-        """A run's row; `search` says how many accelerators the objectives need."""
+        """Return a run's row; `search` says how many accelerators the objectives need."""
         figures = fleet_figures(run, self.slo, gpus_each=self.gpus_each)
         fields = {
             "axis": axis,
@@ -159,7 +159,7 @@ class FleetPlan:
 
 
 def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | None, gpus_each: int) -> dict[str, object]:
-    """What any row with a clock says of its run, beside what was hit."""
+    """Return what any row with a clock says of its run, beside what was hit."""
     return {
         "replicas": run.replicas,
         "imbalance": figures.imbalance,
@@ -175,7 +175,7 @@ def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | Non
 
 
 def named_router(name: str, view: RouterView | None = None) -> AskedRouter:
-    """The router of a name, with its settings; `view`: None is what its program knows. KvtoolError where there is none."""
+    """Return the router of a name, with its settings; `view`: None is what its program knows. KvtoolError where there is none."""
     try:
         router = asked_router(name)
     except EngineError as error:
@@ -184,7 +184,7 @@ def named_router(name: str, view: RouterView | None = None) -> AskedRouter:
 
 
 def made_router(router: AskedRouter, seed: int) -> FleetRouter:
-    """One that routes; KvtoolError for a bound. `seed` is that of everything random in it."""
+    """Return one that routes; KvtoolError for a bound. `seed` is that of everything random in it."""
     if router.settings is None:
         raise KvtoolError(f"--routing: {router.name} is a bound, and no router", hint="--sweep routing shows it")
     return router.settings.router(seed)

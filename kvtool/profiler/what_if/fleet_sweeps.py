@@ -111,7 +111,7 @@ class FleetSweep:
 
 
 def one_of(flag: str, asked: Sequence[T]) -> T | None:
-    """The one that is asked for; None: none is. KvtoolError for several."""
+    """Return the one that is asked for; None: none is. KvtoolError for several."""
     if len(asked) > 1:
         raise KvtoolError(
             f"{flag} is one for this sweep, not {len(asked)}", hint="several are for --sweep replicas or routing"
@@ -171,7 +171,9 @@ class AskedSplit:
 def split_rows(
     plan: FleetPlan, asked: AskedSplit, token_bytes: float, router: AskedRouter, seed: int
 ) -> Iterator[SweepRow]:
-    """The mixed fleet, then 1 + n-1 replicas for prefill and decode, 2 + n-2, ... KvtoolError where there is nothing to cut."""
+    """Yield the mixed fleet, then 1 + n-1 replicas for prefill and decode, 2 + n-2, ... KvtoolError where there is nothing to
+    cut.
+    """
     replicas = asked.replicas
     if replicas < 2:
         raise KvtoolError(
@@ -188,7 +190,7 @@ def split_rows(
 def served_apart(
     plan: FleetPlan, asked: AskedSplit, prefill: int, token_bytes: float, router: AskedRouter, seed: int
 ) -> SplitRun:
-    """The requests of a plan with so many replicas for prefill, and the rest for decode; KvtoolError for a bound."""
+    """Return the requests of a plan with so many replicas for prefill, and the rest for decode; KvtoolError for a bound."""
 
     def decode(number: int, ledger: FleetLedger) -> DecodeReplica:
         return DecodeReplica(number, plan.config, plan.latency, ledger)
@@ -208,8 +210,8 @@ def served_apart(
 
 
 def split_order(split: FleetFigures, mixed: FleetFigures) -> tuple[float, float, float]:
-    """What ways to cut a fleet are sorted by: requests within the objectives, else TTFT, what has a longer TPOT than the mixed
-    fleet behind.
+    """Return what ways to cut a fleet are sorted by: requests within the objectives, else TTFT, what has a longer TPOT than the
+    mixed fleet after.
     """
     ttft, tpot = (inf if each is None else each for each in (split.ttft_p99, split.tpot_p99))
     if split.goodput is not None:
@@ -218,7 +220,7 @@ def split_order(split: FleetFigures, mixed: FleetFigures) -> tuple[float, float,
 
 
 def split_fields(split: SplitRun, asked: AskedSplit, prefill: int) -> dict[str, object]:
-    """What a row says of the pools and the link between them."""
+    """Return what a row says of the pools and the link between them."""
     return {
         "replicas": asked.replicas,
         "prefill_replicas": prefill,

@@ -22,7 +22,7 @@ from kvtool.workload.turn import Conversation, Output, Source, Turn
 def block_trace(
     opened: Opened, progress: Progress, *, block_size: int | None = None, fixes: Sequence[Fix] = ()
 ) -> tuple[BlockTrace, list[str]]:
-    """The blocks of a workload's requests in the order in which they come, and what there is to say of it.
+    """Return the blocks of a workload's requests in the order in which they come, and what there is to say of it.
 
     Ids of a trace are taken as they are; `block_size` cuts tokens otherwise than the plan does, and `fixes` change the prompts
     first. KvtoolError where there is no request.
@@ -62,20 +62,20 @@ def read_requests(
 
 
 class Collector(Protocol):
-    """Who gets requests as blocks."""
+    """A receiver of requests as blocks."""
 
     block_size: int
 
     def add_hashed(self, turn: Turn) -> None:
-        """A request of which a trace gives the ids of its blocks."""
+        """Add a request of which a trace gives the ids of its blocks."""
         ...
 
     def add(self, job: Job) -> None:
-        """A request of tokens."""
+        """Add a request of tokens."""
         ...
 
     def leave_out(self, turn: Turn) -> None:
-        """A request that its server did not take."""
+        """Leave out a request that its server did not take."""
         ...
 
 
@@ -144,7 +144,7 @@ class BlockReading:
         return job.output()
 
     def notes(self) -> list[str]:
-        """What was left out."""
+        """Return what was left out."""
         found = []
         if self._failed:
             found.append(f"{self._failed:,} requests that their server refused or failed are left out")

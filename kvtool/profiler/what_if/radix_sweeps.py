@@ -57,20 +57,20 @@ class RadixCollector:
         self._requests: list[Asked] = []
 
     def add_hashed(self, turn: Turn) -> None:
-        """A request without tokens: KvtoolError."""
+        """Raise KvtoolError: a request of a trace has no tokens."""
         del turn
         raise traced_error(self._engine)
 
     def add(self, job: Job) -> None:
-        """A request of tokens."""
+        """Add a request of tokens."""
         self._pages.add(job)
         self._requests.append(asked_of(job))
 
     def leave_out(self, turn: Turn) -> None:
-        """A request that its server did not take asks for nothing."""
+        """Ignore a request that its server did not take."""
 
     def collected(self) -> RadixRequests:
-        """All that was added."""
+        """Return all that was added."""
         return RadixRequests(self._requests, self._pages.trace())
 
 
@@ -126,7 +126,7 @@ class RadixSweep:
         return options
 
     def _unswept(self) -> SglangOptions:
-        """What holds for all rows."""
+        """Return what holds for all rows."""
         options = replace(self._options, max_total_tokens=None)
         return replace(options, radix_eviction_policy="lru") if self.asked.axis == "policy" else options
 
@@ -159,7 +159,7 @@ class RadixSweep:
         )
 
     def _todo(self, found: RadixRequests) -> list[_OneRun]:
-        """What is run; `notes` get what is left out, and why."""
+        """Return what is run; `notes` get what is left out, and why."""
         own = next(name for name in OF_SGLANG if name == self._options.radix_eviction_policy)
         policies: Sequence[Policy] = (own,)
         if self.asked.axis == "policy":
@@ -232,7 +232,7 @@ class _OneRun:
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """What each process does with the rows that it is given: how many pages hit."""
+    """The work of each process on its rows: it counts the pages that hit."""
 
     found: RadixRequests
     options: SglangOptions

@@ -1,4 +1,4 @@
-"""The same requests behind one router after another, and over more and fewer replicas, on the clock of the latency model."""
+"""The same requests after one router after another, and over more and fewer replicas, on the clock of the latency model."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ class RoutingSweep:
         return [row.model_copy(update={"command": command(_flags(row))}) for row in rows]
 
     def _usual(self) -> list[AskedRouter]:
-        """Every router of the registry that is another by default; over replicas that of today, and the one that looks at load."""
+        """Return every router of the registry that is another by default; over replicas that of today, and the one that looks at
+        load.
+        """
         if self._asked.axis == "replicas":
             return [named_router(name, self._asked.view) for name in (ROUND_ROBIN, "least-loaded")]
         usual = [named_router(name, self._asked.view) for name, kind in ROUTERS.items() if kind.usual]
@@ -108,7 +110,7 @@ class RoutingSweep:
         return sum(request.session < 0 and request.salt < 0 for request in self._plan.requests)
 
     def _with_sessions(self, routers: Sequence[AskedRouter]) -> Sequence[AskedRouter]:
-        """The routers; KvtoolError where one needs what no request has."""
+        """Return the routers; KvtoolError where one needs what no request has."""
         needing = next((router for router in routers if router.kind.needs_sessions), None)
         if needing is None or not (keyless := self._keyless()):
             return routers
@@ -127,14 +129,14 @@ class RoutingSweep:
 
 @dataclass(frozen=True, slots=True)
 class _Serving:
-    """What each process does with the routers that it is given."""
+    """The work of each process on its routers."""
 
     plan: FleetPlan
     axis: Axis
     seed: int
 
     def __call__(self, part: tuple[AskedRouter, int]) -> tuple[SweepRow, list[str]]:
-        """The row of a router and a number of replicas, and what there is to say of it."""
+        """Return the row of a router and a number of replicas, and what there is to say of it."""
         router, replicas = part
         if router.settings is None:
             return self._bound(router.name, replicas), []
@@ -147,14 +149,14 @@ class _Serving:
         return row.model_copy(update={"router_version": kind.version or None, "router_view": kind.view}), notes
 
     def _search(self, router: AskedRouter, notes: list[str]) -> FleetSearch:
-        """The smallest fleet behind a router that meets the objectives."""
+        """Return the smallest fleet after a router that meets the objectives."""
         found = self.plan.smallest_by(router, self.seed)
         if found.replicas is None:
             notes.append(f"no fleet behind {router.name} was found that meets the objectives")
         return found
 
     def _bound(self, name: str, replicas: int) -> SweepRow:
-        """What one cache hits that is as large as all and knows what comes."""
+        """Return what one cache hits that is as large as all and knows what comes."""
         plan = self.plan
         blocks = plan.config.num_blocks
         requests, looked_up = (
@@ -183,7 +185,7 @@ def _name(part: tuple[AskedRouter, int]) -> str:
 
 
 def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
-    """What should be known of a run before its figures are believed."""
+    """Return what should be known of a run before its figures are believed."""
     with_replicas = _name((router, run.replicas))
     told = []
     if run.refused:
@@ -205,7 +207,7 @@ def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
 
 
 def _flags(row: SweepRow) -> Flags:
-    """What gives a row again."""
+    """Return what gives a row again."""
     return (("--routing", row.routing), ("--replicas", str(row.replicas)))
 
 

@@ -32,7 +32,7 @@ _TIMES = (1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True, slots=True)
 class AskedSweep:
-    """What a sweep goes through; empty: values that suit the trace. `sample` is the part of blocks that curves are counted with."""
+    """Options of a sweep; empty: values that suit the trace. `sample` is the part of blocks that curves are counted with."""
 
     axis: Axis
     whole_prompt_may_hit: bool
@@ -59,18 +59,18 @@ class AskedSweep:
         )
 
     def blocks(self, trace: BlockTrace) -> AskedBlocks:
-        """What the requests of a trace look up and touch by the rule."""
+        """Return what the requests of a trace look up and touch by the rule."""
         return trace.of_studies() if self.whole_prompt_may_hit else trace.of_engine()
 
 
 def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
-    """The rows of one axis; KvtoolError for what the trace cannot tell."""
+    """Return the rows of one axis; KvtoolError for what the trace cannot tell."""
     rows = {"capacity": _capacity, "policy": _policy, "ttl": _ttl, "block-size": _block_size}
     return list(rows[asked.axis](trace, asked))
 
 
 def parts(trace: BlockTrace, asked: AskedSweep) -> list[AskedSweep]:
-    """The same sweep in parts that need nothing of each other: their rows, one after another, are its rows."""
+    """Return the same sweep in parts that need nothing of each other: their rows, one after another, are its rows."""
     if asked.axis == "policy":
         return [
             replace(asked, policies=(policy,), capacities=(capacity,))
@@ -85,7 +85,7 @@ def parts(trace: BlockTrace, asked: AskedSweep) -> list[AskedSweep]:
 def sweep_document(
     opened: Opened, trace: BlockTrace, notes: list[str], asked: AskedSweep, rows: list[SweepRow]
 ) -> WhatIfDocument:
-    """The document of one axis."""
+    """Return the document of one axis."""
     planned = opened.planned
     return plan_document(
         opened,
@@ -236,7 +236,7 @@ def plan_document(
     answer: Sequence[str] = (),
     missing: Sequence[MissingRow] = (),
 ) -> WhatIfDocument:
-    """Of the table, or of one axis; `blocks` are those that the trace's requests look up."""
+    """Return the plan of the table, or of one axis; `blocks` are those that the trace's requests look up."""
     plan, references, reachable = opened.planned.plan, blocks.references, blocks.reachable
     return WhatIfDocument(
         schema="kvtool.what-if/1",

@@ -1,4 +1,4 @@
-"""What the table comes to, in words: what to change first, by how much it helps, and what to run."""
+"""The answer of the table in words: what to change first, by how much it helps, and what to run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def answer(
 
 
 def _too_many(today: SweepRow, gpus_each: int | None) -> list[str]:
-    """That a smaller fleet would meet the objectives."""
+    """Say that a smaller fleet would meet the objectives."""
     own = (today.replicas or 1) * (gpus_each or 0)
     if not gpus_each or today.gpus is None or today.gpus >= own:
         return []
@@ -59,7 +59,7 @@ def _told(head: str, row: SweepRow, today: SweepRow, prompts_hint: str) -> str:
 
 
 def _gain(row: SweepRow, today: SweepRow) -> str:
-    """What it wins where it counts most: accelerators for the objectives, waiting, computed tokens."""
+    """Return what it wins where it counts most: accelerators for the objectives, waiting, computed tokens."""
     rates = f"hit rate {percent(today.hit_rate)} -> {percent(row.hit_rate)}"
     if row.loaded_rate:
         rates += f", and {percent(row.loaded_rate)} loaded"
@@ -96,7 +96,7 @@ def gpus_of(row: SweepRow, today: SweepRow) -> int | None:
 
 
 def _serves_less(split: SweepRow, today: SweepRow) -> bool:
-    """Whether a split fleet serves less within the objectives; without any, whether it trades TPOT for TTFT."""
+    """Return whether a split fleet serves less within the objectives; without any, whether it trades TPOT for TTFT."""
     if split.goodput is not None and today.goodput is not None:
         return split.goodput < today.goodput
     return (split.tpot_p99 or 0.0) > (today.tpot_p99 or 0.0)
@@ -121,6 +121,6 @@ def _nothing(rows: Sequence[SweepRow]) -> str:
 
 
 def _ask_for(missing: Sequence[MissingRow]) -> list[str]:
-    """What to say for the rows that matter most of those that are missing."""
+    """Return what to say for the rows that matter most of those that are missing."""
     lack = next((row for row in missing if row.change == "cache x 2"), None)
     return [] if lack is None else [f"Not compared: {lack.change}: {lack.why}."]

@@ -1,4 +1,4 @@
-"""The clock of the table's rows: each change served by a fleet behind a router, as its requests came."""
+"""The clock of the table's rows: each change served by a fleet after a router, as its requests came."""
 
 from __future__ import annotations
 
@@ -80,12 +80,14 @@ class TableClock:
 
     @property
     def today(self) -> str:
-        """The router as things are."""
+        """Return the router as things are."""
         named = self.asked.routing
         return named[0] if named is not None and len(named) == 1 else ROUND_ROBIN
 
     def served(self, change: PlannedChange) -> Clocked:
-        """The change's requests through its fleet. KvtoolError for a request that could never run, and for a router unknown."""
+        """Return the change's requests through its fleet. KvtoolError for a request that could never run, and for a router
+        unknown.
+        """
         plan, router = self._plan(change), self.router(change.routing or self.today)
         replicas, slo = change.replicas or self.asked.replicas, self.asked.slo
         if change.prefill is not None:
@@ -103,7 +105,7 @@ class TableClock:
     def changes(
         self, today: PlannedChange, missing: list[MissingRow], *, swept: bool = True
     ) -> Iterator[PlannedChange]:
-        """A replica more, host memory, and of those tried the router and the split fleet whose requests wait least.
+        """Yield a replica more, host memory, and of those tried the router and the split fleet whose requests wait least.
 
         `swept`: whether sweeps, which give the rows of tiers and split fleets again, take the same requests.
         """
@@ -196,12 +198,12 @@ class TableClock:
         return FleetPlan(known[1], change.plan.engine, change.plan.latency, self.asked.slo, change.tiers)
 
     def router(self, name: str) -> AskedRouter:
-        """The router of a name; KvtoolError where there is none."""
+        """Return the router of a name; KvtoolError where there is none."""
         return named_router(name, self.asked.view)
 
 
 def _waiting(run: FleetRun) -> tuple[bool, float, float]:
-    """What the table sorts routers by: who turns requests away comes last."""
+    """Return what the table sorts routers by: who turns requests away comes last."""
     figures = fleet_figures(run)
     return run.refused > 0, figures.ttft_p99 or inf, figures.ttft_p50 or inf
 

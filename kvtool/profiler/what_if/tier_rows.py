@@ -47,7 +47,7 @@ _OF_CLOCK = (
 
 @dataclass(frozen=True, slots=True)
 class AskedTiers:
-    """What is gone through: sizes in blocks, bytes per second, seconds before a load's first byte. Empty: what suits."""
+    """Options of tiers: sizes in blocks, bytes per second, seconds before a load's first byte. Empty: what suits."""
 
     host_blocks: Sequence[int] = ()
     disk_blocks: Sequence[int] = ()
@@ -93,7 +93,9 @@ def tier_rows(
 
 
 def one_at_a_time(trace: BlockTrace) -> BlockTrace:
-    """The same requests, each long after the one before it: who says nothing of their times can still count what they hit."""
+    """Return the same requests, each long after the one before it: who says nothing of their times can
+    still count what they hit.
+    """
     return replace(trace, arrivals=np.arange(len(trace), dtype=np.float64) * _APART)
 
 
@@ -103,7 +105,7 @@ def counted_tier_rows(plan: FleetPlan, asked: AskedTiers, block_bytes: float) ->
 
 
 def counted_tier_row(plan: FleetPlan, tiers: TierPlan) -> SweepRow:
-    """One of them, whatever its bandwidths are."""
+    """Return one of them, whatever its bandwidths are."""
     at_once = replace(tiers, host_bandwidth=inf, disk_bandwidth=inf, host_latency=0.0, disk_latency=0.0, takes="always")
     row = _row(plan, at_once, asked_router("round-robin"), 1, 0)
     return row.model_copy(update=dict.fromkeys(_OF_CLOCK) | {"sure": "exact"})
@@ -130,7 +132,7 @@ def _row(plan: FleetPlan, tiers: TierPlan, router: AskedRouter, replicas: int, s
 
 
 def tier_fields(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> dict[str, object]:
-    """What a row says of tiers and of what was loaded from them."""
+    """Return what a row says of tiers and of what was loaded from them."""
     size, looked_up = plan.config.block_size, run.references
     return {
         "host_blocks": tiers.host_blocks,
@@ -150,7 +152,7 @@ def _finite(bandwidth: float) -> float | None:
 def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:
     """Tokens, in whole blocks, from which on a prefix of the first level below is loaded in less time than it is computed.
 
-    The prompt goes on behind it for as many tokens as half of the requests compute at least. None: up to the longest prompt
+    The prompt goes on after it for as many tokens as half of the requests compute at least. None: up to the longest prompt
     there is no such length.
     """
     served = run.served
@@ -173,7 +175,7 @@ def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:
 def host_tier(
     today: PlannedChange, missing: list[MissingRow], flags: Flags | None, *, clock: bool = True
 ) -> Iterator[PlannedChange]:
-    """The row, by vLLM's rules at the bandwidth that is taken where nobody says one; or in `missing` why there is none.
+    """Yield the row, by vLLM's rules at the bandwidth that is taken where nobody says one; or in `missing` why there is none.
 
     `flags` are those of the sweep that gives it again beside its own; None: no sweep does.
     """
@@ -201,7 +203,7 @@ def host_tier(
 
 
 def counted_with_tier(change: PlannedChange) -> dict[str, object]:
-    """The fields of its row without a clock: hits of the GPU, one request at a time, and what of the rest can be loaded."""
+    """Return the fields of its row without a clock: hits of the GPU, one request at a time, and what of the rest can be loaded."""
     tiers, trace = change.tiers, change.trace
     assert tiers is not None
     requests = fleet_requests(one_at_a_time(trace))

@@ -34,5 +34,5 @@ _LEAST = 80
 
 
 def is_cut_short(one: int, other: int) -> bool:
-    """Whether of two texts of these lengths one is what was left of the other."""
+    """Return whether of two texts of these lengths one is what was left of the other."""
     return max(one, other) >= _LEAST and _SHORTER * min(one, other) <= max(one, other)
