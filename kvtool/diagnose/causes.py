@@ -147,7 +147,7 @@ class SlotCause:
 
     @property
     def volatility_within(self) -> float:
-        """Changes between requests of one session ÷ comparisons of two requests of one session; 0 where there were none."""
+        """Return changes between requests of one session ÷ comparisons of two requests of one session; 0 where there were none."""
         return min(self.within / self._opportunities.within, 1.0) if self._opportunities.within else 0.0
 
     @property
@@ -262,11 +262,11 @@ class CauseBook:
             self._chains[group].scale(weight)
 
     def behind(self, group: str, slot: Slot) -> int:
-        """Tokens that are after a slot and in an earlier prompt, too, whichever of the slots before them is to blame."""
+        """Count tokens that are after a slot and in an earlier prompt, too, whichever of the slots before them is to blame."""
         return self._chains[group].behind(slot) if group in self._chains else 0
 
     def predicted(self, group: str, slots: Collection[Slot]) -> int:
-        """Tokens that closing these slots would win: those after nothing else, in whole blocks, the last token left out.
+        """Count tokens that closing these slots would win: those after nothing else, in whole blocks, the last token left out.
 
         The cache is taken for unlimited, and what was in the gaps for gone from the front of the prompt.
         """

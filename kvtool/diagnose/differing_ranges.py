@@ -118,7 +118,7 @@ def trimmed(own: PromptSide, theirs: PromptSide | None) -> tuple[PromptSide, Pro
 
 
 def by_line(own: PromptSide, theirs: PromptSide | None) -> Iterator[tuple[PromptSide, PromptSide | None]]:
-    """Pairs of lines that differ, where both sides have the same few; else both as they are."""
+    """Yield pairs of lines that differ, where both sides have the same few; else both as they are."""
     lines = str(own).split("\n") if own.stop - own.start <= _MOST_CHARACTERS else []
     others = str(theirs).split("\n") if theirs is not None and lines else []
     if theirs is None or not 1 < len(lines) == len(others) <= _MOST_LINES:

@@ -19,7 +19,7 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def cost_of(finding: Finding) -> str:
-    """Tokens and, where they are known, points of the group's hit rate and predicted seconds; empty where it costs none."""
+    """Return tokens and, where they are known, points of the group's hit rate and predicted seconds; empty where it costs none."""
     parts = [f"{finding.tokens_lost:,} tokens lost"] if finding.tokens_lost else []
     if finding.points:
         parts.append(f"{100 * finding.points:.1f} pts")

@@ -72,7 +72,7 @@ def is_declared_stable(cause: SlotCause) -> bool:
 
 
 def place_of(cause: SlotCause, locate: Locate, path: str) -> tuple[str, int, int]:
-    """File, line and column of a cause; the record for what it holds outside of its texts, else `path`, 0 and 0."""
+    """Return file, line and column of a cause; the record for what it holds outside of its texts, else `path`, 0 and 0."""
     if cause.origin is None:
         where, line, column = cause.written if cause.record is not None and cause.written is not None else (path, 0, 0)
         return where, line or 0, column or 0
@@ -210,7 +210,9 @@ def fate_finding(
     path: str,
     severity: Severity | None = None,
 ) -> Finding | None:
-    """`told` are message and fix; None where the group lost too few tokens to be worth a word. `severity` None: as they cost."""
+    """Return the finding of a fate; `told` are message and fix. None where the group lost too few tokens to be worth a word.
+    `severity` None: as they cost.
+    """
     points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
     if points < WORTH_TELLING:
         return None

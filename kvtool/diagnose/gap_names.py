@@ -234,14 +234,16 @@ class Namer:
         return PromptSide(text, 0, len(text))
 
     def rest_of_tools(self, token: int) -> int:
-        """Tokens from `token` to the end of the stretch without messages that it is in; 0 where it is in a message."""
+        """Count tokens from `token` to the end of the stretch without messages that it is in; 0 where it is in a message."""
         found = self._prompt.char_range(token) if token < len(self._prompt) else None
         if found is None or self._layout.stretch(found[0], found[0] + 1) is not None:
             return 0
         return max(self._prompt.token_at(self._layout.around(found[0], found[0])[1]) - token, 0)
 
     def _rest_of_line(self, token: int, start: int) -> int:
-        """Tokens from `token`, whose text begins at `start`, to the end of the line or, where that is far, of the sentence."""
+        """Count tokens from `token`, whose text begins at `start`, to the end of the line or, where that is
+        far, of the sentence.
+        """
         text = str.__str__(self._text)
         end = text.find("\n", start, start + _LONG_LINE)
         if end < 0:

@@ -134,7 +134,7 @@ def _caching_off(groups: list[GroupTotals], served: ServedCache, path: str) -> l
 
 
 def _capacity(groups: list[GroupTotals], served: ServedCache, engine: EngineConfig, path: str) -> list[Finding]:
-    """Once for a run, where the cache was full."""
+    """Return the finding of the capacity, once for a run, where the cache was full."""
     if engine.num_blocks is None or not any(group.fates["evicted"] for group in groups):
         return []
     size = max(group.block_size for group in served.planned.plan.groups)

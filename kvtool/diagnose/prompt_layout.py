@@ -66,7 +66,7 @@ class Layout:
         return any(self._text.find(name, low, high) >= 0 for name in names) if names else not self._turn.tools
 
     def content_length(self, index: int) -> int:
-        """Characters of a message's content; what a template makes of its other fields counts as text after it."""
+        """Count characters of a message's content; what a template makes of its other fields counts as text after it."""
         messages = self._turn.messages or ()
         return len(content_text(_parts(messages[index]))) if 0 <= index < len(messages) else 0
 

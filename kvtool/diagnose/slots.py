@@ -94,7 +94,7 @@ def source_variable(origin: Origin | None, value: str) -> bool:
 
 
 def variable_place(origin: Origin) -> tuple[str, int, int]:
-    """File, line and column of a template variable; in one of many files its name alone tells it."""
+    """Return file, line and column of a template variable; in one of many files its name alone tells it."""
     return ("", 0, 0) if origin.one_of_many else (origin.path, origin.line, origin.column)
 
 
@@ -233,7 +233,9 @@ def _places_by_words(
 
 
 def nth_line(text: str, start: int, stop: int, number: int) -> tuple[int, int] | None:
-    """Line `number` (0 is the one that `start` is on) of `text[start:stop]`, without its newline; None where there is none."""
+    """Return line `number` (0 is the one that `start` is on) of `text[start:stop]`, without its newline; None where there is
+    none.
+    """
     for _ in range(number):
         start = text.find("\n", start, stop) + 1
         if not start:
@@ -341,12 +343,12 @@ class Chains:
                 counts[chain] = round(counts[chain] * weight)
 
     def predicted(self, slots: Collection[Slot]) -> int:
-        """Hits after nothing but these slots."""
+        """Count hits after nothing but these slots."""
         closed = frozenset(slots)
         return sum(hits for chain, hits in self.hits.items() if closed.issuperset(chain))
 
     def behind(self, slot: Slot) -> int:
-        """Tokens before which a slot stands, whichever others are there, too."""
+        """Count tokens after a slot, whichever others are there, too."""
         return sum(tokens for chain, tokens in self.tokens.items() if slot in chain)
 
     def _merge(self) -> None:

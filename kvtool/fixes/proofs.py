@@ -62,7 +62,7 @@ Check = Callable[[Turn, Turn], str | None]
 
 
 def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
-    """None where what the fix made of a turn keeps the promise of its tier, else why not, without text of the prompt.
+    """Return None where what the fix made of a turn keeps the promise of its tier, else why not, without text of the prompt.
 
     P0 and P1: the same after the canonicalizer that the code names. P2: the same lines (of long ones the sentences), in each role
     unless a warning says otherwise. P3: nothing differs but the value, the order of tools or the length of the history.
@@ -301,7 +301,7 @@ def _value_left_out(fix: Fix, before: Turn, after: Turn) -> str | None:
 
 
 def _values_cut(before: Turn, after: Turn) -> str | None:
-    """Nothing but stretches of lines was left out, and all the same ones: the values."""
+    """Check that only stretches of lines were left out, the same ones everywhere: the values."""
     if before.tools != after.tools or _shells(before) != _shells(after) or _places(before) != _places(after):
         return "more than text changed"
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
@@ -368,7 +368,7 @@ def _history_longer(before: Turn, after: Turn) -> str | None:
 
 
 def _roles_only(before: Turn, after: Turn) -> str | None:
-    """Nothing but roles of instructions and of users differs."""
+    """Check that only roles of instructions and of users differ."""
     old, new = before.messages or [], after.messages or []
     if (before.text, before.tools) != (after.text, after.tools) or len(old) != len(new):
         return "more than roles changed"

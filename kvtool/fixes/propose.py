@@ -184,7 +184,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
-    """Advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
+    """Return advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
     what = f"name the value once, at {end}, and refer to it where it stands now"
     if reason == AMONG_RULES and are_other_rules(cause.values.examples):
         what = "put the rules that some requests have behind those that all have, so that these keep their numbers and places"
@@ -215,7 +215,7 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    """Behind the shared text, or left out; what a user asked with is not left out."""
+    """Move an identifier after the shared text, or leave it out; what a user asked with is not left out."""
     fixes = _value(cause, samples)
     target = target_of(cause, samples)
     marked = bool(fixes) and fixes[0].kind == DELIMITER

@@ -206,7 +206,7 @@ def _shorter_blocks(served: ServedCache) -> Iterator[Fix]:
 
 
 def _changed_cache(served: ServedCache, **changes: object) -> ServedCache | None:
-    """None where the server would not start so."""
+    """Return None where the server would not start so."""
     try:
         return served.served_with(**changes)
     except EngineError:

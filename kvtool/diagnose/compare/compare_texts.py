@@ -137,7 +137,7 @@ class _Texts:
         self.runs = list(self._long_enough(runs))
 
     def changes(self) -> list[Change]:
-        """In order of position, at most so many."""
+        """Return the changes in order of position, at most so many."""
         found: list[list[Change] | Differing] = [[change for run in self.runs for change in self._respelled(run)]]
         gaps = self._gaps()
         found.append(self._reordered(gaps))
@@ -194,7 +194,7 @@ class _Texts:
         return self.where.tail and gap.behind < _BEHIND and 4 * gap.behind < size
 
     def _respelled(self, run: EqualRun) -> Iterator[Change]:
-        """Units that say the same in other characters."""
+        """Yield units that say the same in other characters."""
         pairs = []
         for index in range(run.length):
             one, other = self.units_a[run.a_start + index], self.units_b[run.b_start + index]
@@ -286,7 +286,7 @@ class _Texts:
         return [self._change(kind, *ranges, cosmetic=kind is TOOLS_REORDERED) for kind, ranges in found]
 
     def _lists(self, gap: TextGap) -> list[Change]:
-        """Tools as JSON that are not the same ones, or a JSON list whose items changed places."""
+        """Return tools as JSON that are not the same ones, or a JSON list whose items changed places."""
         units_a, units_b = self.units_a[gap.a0 : gap.a1], self.units_b[gap.b0 : gap.b1]
         if all(is_tool(unit.value) for unit in (*units_a, *units_b)) and (gap.behind or not self.where.tail):
             return self._tools(gap, [unit.value for unit in units_a], [unit.value for unit in units_b])

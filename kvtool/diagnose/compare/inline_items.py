@@ -93,7 +93,7 @@ def reordered(one: str, other: str) -> tuple[InlineList, InlineList] | None:
 
 
 def _elements(line: str, start: int) -> list[Range]:
-    """Elements one after the other."""
+    """Return elements that follow each other."""
     items: list[Range] = []
     while len(items) < MOST_ITEMS and (found := _ELEMENT.match(line, items[-1][1] if items else start)):
         items.append(found.span(1))

@@ -67,7 +67,7 @@ def content_text(content: Any) -> str:
 
 
 def message_key(message: Any) -> Key:
-    """Equal for messages that a chat template writes alike."""
+    """Return a key that is equal for messages that a chat template writes alike."""
     if not isinstance(message, dict):
         return ("", repr(type(message)), ordered(message).decode(errors="replace"))
     content = message.get("content")
@@ -150,7 +150,7 @@ class _Histories:
         return gaps[::-1]
 
     def _reordered(self, gaps: list[MessageGap]) -> list[Change]:
-        """Messages that changed places, where that is all that differs before the end; then the gaps are done with."""
+        """Return messages that changed places, where that is all that differs before the end; then the gaps are done with."""
         left_a = [at for gap in gaps for at in range(gap.a0, gap.a1)]
         left_b = [at for gap in gaps for at in range(gap.b0, gap.b1)]
         both = Counter(self.keys_a[at - self.start] for at in left_a) & Counter(
@@ -340,12 +340,15 @@ def compare_turns(before: Turn, after: Turn) -> list[Change]:
 
 
 def compare_structure(before: Turn, after: Turn) -> list[Change]:
-    """`compare_turns`, but a text that differs in nothing but values has one change for all of them (see `in_full`)."""
+    """Compare like `compare_turns`, but a text that differs in nothing but values has one change for all
+    of them (see `in_full`).
+    """
     return compare_requests(before, after, None, later=True)
 
 
 def compare_requests(before: Turn, after: Turn, history: int | None, *, later: bool = False) -> list[Change]:
-    """`compare_turns`, told at which character of a request's text its conversation begins to grow (None: look for marks).
+    """Compare like `compare_turns`, given at which character of a request's text its conversation begins to grow (None: look for
+    marks).
 
     `later` leaves open which values differ where nothing else does.
     """

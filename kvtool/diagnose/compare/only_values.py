@@ -76,7 +76,7 @@ def _is_plain(a: str, b: str) -> bool:
 
 
 def _differ_in_one_line(a: list[str], b: list[str], at: int) -> bool:
-    """Lines `at` are the first that differ."""
+    """Check that texts differ in one line only; lines `at` are the first that differ."""
     most, stop = min(len(a), len(b)), at + 1
     while stop < most and a[stop] == b[stop]:
         stop += 1
@@ -159,7 +159,7 @@ def _is_plain_message(message: Any) -> bool:
 
 
 def _gaps(keys: Sequence[tuple[str, str]], equal: Sequence[bool]) -> Iterator[tuple[int, int, bool]]:
-    """Rows of messages that differ, from the last to the first, and of each whether little of what is after it is shared."""
+    """Yield rows of messages that differ, from the last to the first, and of each whether little of what is after it is shared."""
     shared = every = 0
     stop = len(keys)
     while stop:

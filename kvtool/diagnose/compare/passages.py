@@ -186,7 +186,7 @@ def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:
 
 
 def _without_pieces(passage: Passage, values: list[Value]) -> list[Value]:
-    """Neighbouring unnamed values made one (`Ada Lovelace`), and named by what is before the first."""
+    """Return neighbouring unnamed values made one (`Ada Lovelace`), and named by what is before the first."""
     result = values[:1]
     for last, value in pairwise(values):
         between_a, between_b = passage.a[last.a[1] : value.a[0]], passage.b[last.b[1] : value.b[0]]

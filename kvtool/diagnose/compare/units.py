@@ -170,7 +170,7 @@ def _lines(text: str, at: int, stop: int, found: list[Unit]) -> None:
 
 
 def _coarser(found: list[Unit]) -> list[Unit]:
-    """Neighbouring lines as one unit, cut where a line's own text says so: equal stretches are cut alike."""
+    """Return neighbouring lines as one unit, cut where a line's own text says so: equal stretches are cut alike."""
     every = len(found) // MAX_UNITS + 1
     result: list[Unit] = []
     first = 0

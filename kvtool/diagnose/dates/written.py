@@ -269,7 +269,7 @@ def _is_numeric(text: str, first: Token, second: Token, third: Token) -> bool:
 
 
 def _dotted(text: str, row: list[Token]) -> Iterator[tuple[Token, Token]]:
-    """Two numbers of one or two digits that a sign parts, and no third one: `6.16`, `26.11.`, `26/11`."""
+    """Yield two numbers of one or two digits that a sign parts, and no third one: `6.16`, `26.11.`, `26/11`."""
     for found in _DOTTED.finditer(text, row[0].low, row[-1].high):
         pair = [token for token in row if found.start() <= token.low and token.high <= found.end()]
         if len(pair) == 2 and _MEASURED.match(text, pair[1].high) is None:
@@ -342,5 +342,5 @@ class DateForm:
 
 @lru_cache(maxsize=64)
 def _written(text: str) -> list[WrittenAt]:
-    """Asked for one line by each sort."""
+    """Return the dates and times of one line, which each sort asks for."""
     return written_in(text)

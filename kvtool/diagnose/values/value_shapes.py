@@ -89,14 +89,16 @@ def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
 
 
 def _branches(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
-    """Branches, some of which have names of their own (`wip-parser`)."""
+    """Return branches, some of which have names of their own (`wip-parser`)."""
     known = [text for text in texts if _BRANCH.fullmatch(text)]
     told = any("/" in text for text in known) and any("/" not in text for text in known)
     return (BRANCH, 1.0) if told and all(map(_SLUG.fullmatch, texts)) else None
 
 
 def _system(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
-    """Names of several parts, most of them with a number, that differ in more than that: what differs in it alone is a number."""
+    """Return names of several parts, most of them with a number, that differ in more than that: what differs in it alone is a
+    number.
+    """
     share = _share(_SYSTEM, texts)
     numbered = sum(any(map(str.isdigit, text)) for text in texts)
     named = numbered >= _NUMBERED * len(texts) and len({_DIGITS.sub("0", text) for text in texts}) > 1
@@ -108,7 +110,7 @@ def _share(form: re.Pattern[str], texts: Sequence[str]) -> float:
 
 
 def _random(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
-    """Random ids: each of the words that vary has one length, and no two are alike in more than chance would have."""
+    """Return random ids: each of the words that vary has one length, and no two are alike in more than chance would have."""
     grouped = all(map(_GROUPS.fullmatch, texts))
     cores = [core.replace("-", "") for core in texts] if grouped else _cores(texts)
     parted = [_PART.findall(core) for core in cores]

@@ -94,7 +94,7 @@ def ids_of(renderer: Renderer, text: str) -> Ids:
 
 
 def place_of(text: Traced, index: int) -> tuple[int, int]:
-    """Line and column in the chat template of what wrote the character at `index`, or else the last one before it."""
+    """Return line and column in the chat template of what wrote the character at `index`, or else the last one before it."""
     at, found = 0, (0, 0)
     for length, origin, offset in text.marks:
         if origin is not None and origin.part == "chat template":
@@ -106,7 +106,7 @@ def place_of(text: Traced, index: int) -> tuple[int, int]:
 
 
 def place_in_source(template: ChatTemplate, *patterns: str) -> tuple[int, int]:
-    """Line and column of the first of these that the template's source has."""
+    """Return line and column of the first of these that the template's source has."""
     for pattern in patterns:
         match = re.search(pattern, template.source)
         if match is not None:

@@ -67,7 +67,7 @@ def check_chat_template(renderer: Renderer, turns: Sequence[Turn]) -> list[Check
 
 
 def _doubled_start(renderer: Renderer, turns: Sequence[Turn]) -> Checked | None:
-    """KV123: a prompt that begins with BOS twice."""
+    """Return KV123: a prompt that begins with BOS twice."""
     if not any(turn.messages or turn.text is not None for turn in turns):
         return None  # nothing to be rendered, so no tokenizer to be loaded
     start = renderer.tokenizer.bos_token
@@ -106,7 +106,9 @@ def _doubled_start(renderer: Renderer, turns: Sequence[Turn]) -> Checked | None:
 
 
 def _start_written_and_added(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
-    """KV123: a template that writes BOS for a tokenizer that adds it. kvtool adds none to a rendered chat; a server might."""
+    """Return KV123: a template that writes BOS for a tokenizer that adds it. kvtool adds none to a
+    rendered chat; a server might.
+    """
     if template.name.startswith(BUILT_IN_TEMPLATES):
         return None
     text = rendered(template, chats[0])
@@ -125,7 +127,7 @@ def _start_written_and_added(renderer: Renderer, template: ChatTemplate, chats: 
 
 
 def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
-    """KV131: a template that writes what time it is."""
+    """Return KV131: a template that writes what time it is."""
     if not template.tells_time:
         return None
     clocks = [template.changed(clock=_always(moment)) for moment in (_DAY, _LATER, _OTHER_DAY)]
@@ -181,7 +183,7 @@ def common_text(a: str, b: str) -> int:
 
 
 def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
-    """KV133: a template that writes the tools before the last question, so that they move with every turn."""
+    """Return KV133: a template that writes the tools before the last question, so that they move with every turn."""
     turn = next((turn for turn in chats if turn.tools), None)
     if turn is None:
         return None
@@ -229,7 +231,7 @@ def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Tu
 
 
 def dropped_reasoning(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
-    """KV132: the next question makes a template leave out reasoning that the cache has."""
+    """Return KV132: the next question makes a template leave out reasoning that the cache has."""
     if not re.search(r"reasoning|think", template.source):
         return None  # it knows of none, so what it shows of a message is what it always shows
     for turn, upto, reasoning in _reasoned(chats):
@@ -258,7 +260,9 @@ def dropped_reasoning(renderer: Renderer, template: ChatTemplate, chats: Sequenc
 
 
 def _reasoned(chats: Sequence[Turn]) -> Iterator[tuple[Turn, int, str]]:
-    """Turns with an answer that has reasoning, and which; last, where conversations go on, one made up for the first of them."""
+    """Yield turns with an answer that has reasoning, and which; last, where conversations go on, one made up for the first of
+    them.
+    """
     for turn in chats:
         for number, message in enumerate(turn.messages or []):
             reasoning = _reasoning_of(message)

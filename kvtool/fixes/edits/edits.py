@@ -119,7 +119,7 @@ def _keeps_line_ends(fix: Fix) -> bool:
 def _failure(
     edits: Sequence[FileEdit], source: YamlSource, sample: Sample, groups: Container[str | None], *, exact: bool
 ) -> str | None:
-    """None where the edited files give the transformed prompts, else why the edits are no good."""
+    """Return None where the edited files give the transformed prompts, else why the edits are no good."""
     texts = {edit.path: read_source(Path(edit.path), overlay=source.overlay) for edit in edits}
     overlay = dict(source.overlay or {})
     try:
@@ -187,7 +187,7 @@ class _Files:
 
 
 def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: bool) -> list[FileEdit]:
-    """Edits that count in the text of a file as it is read, its byte order mark dropped."""
+    """Return edits that count in the text of a file as it is read, its byte order mark dropped."""
     shift = int(whole.startswith(_BOM))
     if any("\ud800" <= character <= "\udfff" for _, _, text in edits for character in text):
         raise NotEditableError(f"`{path}` cannot hold half of a surrogate pair")
@@ -221,7 +221,7 @@ def _find(name: str | None, group: str | None, source: YamlSource) -> tuple[Node
 
 
 def _coarser(form: str) -> Iterator[str]:
-    """Formats that tell less: the fields below a minute, an hour, a day at zero, or left out with what is after them."""
+    """Yield formats that tell less: the fields below a minute, an hour, a day at zero, or left out with what is after them."""
     form = _NAMED.get(form, form)
     form = _DIRECTIVE.sub(lambda found: _COMPOUND.get(found[0], found[0]), form)
     found = ["date"] if "%d" in form else []

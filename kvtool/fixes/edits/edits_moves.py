@@ -139,7 +139,7 @@ class _FieldEdits:
         self._edit(spot, ValueEdit(start, stop, ""))
 
     def _splice(self, left: Piece | None, right: Piece | None, removed: list[Piece], inserted: list[Piece]) -> None:
-        """Within one part: the removed pieces replaced by the inserted ones."""
+        """Replace the removed pieces of one part by the inserted ones."""
         if not removed and not inserted:
             return
         spot = next((piece.spot for piece in (*removed, left, right) if piece is not None and piece.spot), None)
@@ -237,7 +237,9 @@ class _FieldEdits:
 
 
 def _kept(before: list[Piece], after: list[Piece]) -> list[tuple[int, int]]:
-    """Pieces that stayed in order, as pairs of indices: what is left alone when the others move to the end, or to the front."""
+    """Return pieces that stayed in order, as pairs of indices: what is left alone when the others move to the end, or to the
+    front.
+    """
     places: dict[Key, list[int]] = {}
     for index, piece in enumerate(before):
         places.setdefault(key_of(piece), []).append(index)
@@ -255,13 +257,13 @@ def _kept(before: list[Piece], after: list[Piece]) -> list[tuple[int, int]]:
 
 
 def _weight(before: list[Piece], kept: Iterable[tuple[int, int]]) -> int:
-    """Characters of kept pieces that vary in no request: what moves to the end is what varies."""
+    """Count characters of kept pieces that vary in no request: what moves to the end is what varies."""
     pieces = (before[index] for index, _ in kept)
     return sum(len(piece.text) for piece in pieces if piece.stop - piece.start == len(piece.text))
 
 
 def _increasing(candidates: list[tuple[list[int], int]]) -> list[tuple[int, int]]:
-    """Taken greedily: each piece that is after the one taken last."""
+    """Return pieces greedily: each that is after the one taken last."""
     kept: list[tuple[int, int]] = []
     last = -1
     for indices, at in candidates:

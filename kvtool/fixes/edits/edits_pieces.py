@@ -138,7 +138,7 @@ class Reader:
         return here[0]
 
     def _joined(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        """Line ends that Jinja has made of CRLF are glue to it; here they belong to the text they are in."""
+        """Join line ends that Jinja has made of CRLF to the text that they are in."""
         last: Piece | None = None
         for piece in pieces:
             rest = piece.text
@@ -217,7 +217,7 @@ def _between(borders: list[int], start: int, stop: int) -> Iterator[Range]:
 
 
 def check_movable(text: str, source: PiecePlace, target: PiecePlace) -> None:
-    """NotEditableError where a text means something else to Jinja at the place it is moved to."""
+    """Raise NotEditableError where a text means something else to Jinja at the place it is moved to."""
     if is_template(text) and source.raw != target.raw:
         where = "is taken as it is (`raw: true`)" if target.raw else "is a template, which the moved text is not"
         raise NotEditableError(f"the text it would be moved to {where}")

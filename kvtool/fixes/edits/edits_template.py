@@ -32,7 +32,7 @@ class Shape:
     solid: tuple[Range, ...] = ()
 
     def check_cut(self, start: int, stop: int) -> None:
-        """NotEditableError where cutting `[start, stop)` out would take a construct apart."""
+        """Raise NotEditableError where cutting `[start, stop)` out would take a construct apart."""
         for low, high in self.solid:
             if low < stop and start < high and not (start <= low and high <= stop):
                 raise NotEditableError(

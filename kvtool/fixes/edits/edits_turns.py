@@ -140,7 +140,7 @@ class GroupEdits:
     def _paired(
         self, labels: Sequence[str], before: Sequence[Message], after: Sequence[Message]
     ) -> list[Message | None]:
-        """For each message what became of it; None where it was left out."""
+        """Return for each message what became of it; None where it was left out."""
         pairs: list[Message | None] = []
         rest = list(after)
         for index, message in enumerate(before):

@@ -80,7 +80,7 @@ def apply_values(text: str, edits: Sequence[ValueEdit]) -> str:
 def _candidates(
     source: str, node: Scalar, new: str, edits: Sequence[ValueEdit], *, flow: bool, indent: int
 ) -> Iterator[list[SourceEdit]]:
-    """Ways to write the text, the least change first; the last one can say anything."""
+    """Yield ways to write the text, the least change first; the last one can say anything."""
     start = properties_end(source, node)
     block = node.style in ("|", ">")
     if block:
@@ -220,7 +220,7 @@ def _indent_by(lines: list[str], value: str) -> int:
 
 
 def _wrapped(raw: list[str], value: str, indent: int) -> dict[str, list[list[str]]] | None:
-    """For each line of a folded text, the lines that it is written in; None where some are indented further."""
+    """Return for each line of a folded text, the lines that it is written in; None where some are indented further."""
     groups: list[list[str]] = [[]]
     for line in raw:
         if not line.strip():

@@ -100,7 +100,7 @@ def _groups(opcodes: list[Opcode]) -> Iterator[list[Opcode]]:
 
 
 def _range(low: int, high: int) -> str:
-    """Lines `[low, high)` as a hunk names them: an empty range is after the line before it."""
+    """Return lines `[low, high)` as a hunk names them: an empty range is after the line before it."""
     count = high - low
     if count == 1:
         return f"{low + 1}"

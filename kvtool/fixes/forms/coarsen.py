@@ -48,7 +48,7 @@ def coarsen_times(turn: Turn, target: MoveTarget) -> Turn:
 
 
 def _times(text: str, start: int, stop: int) -> list[tuple[int, int, str]]:
-    """Edits that coarsen each time in `text[start:stop]`."""
+    """Return edits that coarsen each time in `text[start:stop]`."""
     value = plain_signs(text[start:stop])
     taken: list[tuple[int, int]] = []
     edits: list[tuple[int, int, str]] = []

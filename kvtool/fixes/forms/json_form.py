@@ -28,7 +28,7 @@ _BETWEEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|([,:])[ \t\r\n]*+|[ \t\r\n]++', re.
 
 
 def one_line_of(json_text: str) -> str:
-    """JSON on one line, in the same way; what is the same but for its layout is the same text then."""
+    """Return JSON on one line, in the same way; what is the same but for its layout is the same text then."""
     return edited(json_text, list(_blanks(json_text, 0, len(json_text))))
 
 
@@ -67,7 +67,7 @@ class OneLayout:
 
     @classmethod
     def learn(cls, samples: Sequence[Turn], roles: Collection[str]) -> OneLayout | None:
-        """From the texts of these roles; None where no JSON has two layouts. One text that shows both means to."""
+        """Learn from the texts of these roles; return None where no JSON has two layouts. One text that shows both means to."""
         written: dict[str, Counter[str]] = {}
         meant: set[str] = set()
         texts = Counter(str.__str__(at.text) for turn in samples for at in texts_of(turn) if at.role in roles)
@@ -96,7 +96,7 @@ class OneLayout:
 
 
 def _blocks_of_json(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """Start, stop, text, and text on one line of each JSON that is all of a code block, which is not indented."""
+    """Yield start, stop, text, and text on one line of each JSON that is all of a code block, which is not indented."""
     if "```" not in text and "~~~" not in text:
         return
     for fence, close in fenced_ranges(text):

@@ -53,7 +53,7 @@ class OneDelimiter:
 
     @classmethod
     def learn(cls, cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> OneDelimiter | None:
-        """None where most of a few requests do not have the cause's value above and below a text, and in a sentence."""
+        """Return None where most of a few requests do not have the cause's value above and below a text, and in a sentence."""
         if cause.kind.code not in _CODES or cause.structural:
             return None
         looked = samples[:_LOOKED_AT]
@@ -120,7 +120,7 @@ class OneRole:
 
     @classmethod
     def learn(cls, samples: Iterable[Turn]) -> OneRole | None:
-        """From requests; None where no text came under two roles."""
+        """Learn from requests; return None where no text came under two roles."""
         found: dict[str, Counter[str]] = {}
         for turn in samples:
             for message in turn.messages or ():

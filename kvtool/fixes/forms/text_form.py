@@ -145,7 +145,7 @@ def _indents(texts: Mapping[str, int]) -> dict[str, str]:
 def _alike(
     texts: Collection[str], steps: tuple[str, ...], own: tuple[str, ...], indents: Mapping[str, str]
 ) -> Iterator[list[str]]:
-    """Lines that are equal after all of the steps and, without the own ones or how they are indented, are not."""
+    """Yield lines that are equal after all of the steps and, without the own ones or how they are indented, are not."""
     count = Counter(line for text in texts for line in dict.fromkeys(text.split("\n")))
     groups: dict[str, list[str]] = {}
     varying = [line for line, number in count.items() if number < len(texts)]
@@ -170,7 +170,7 @@ def _needed(steps: tuple[str, ...], groups: list[list[str]]) -> tuple[str, ...]:
 
 
 def _settled(text: str, steps: Collection[str]) -> str:
-    """Normalized until nothing changes: what one step leaves out may bring work for another."""
+    """Normalize until nothing changes: what one step leaves out may bring work for another."""
     for _ in range(_MOST_ROUNDS):
         before = text
         text = _normalized(text, steps)

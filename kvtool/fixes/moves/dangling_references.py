@@ -91,7 +91,7 @@ def role_changes(before: Turn, after: Turn) -> list[tuple[str, str]]:
 
 
 def _surplus(these: Sequence[tuple[str, str]], those: Sequence[tuple[str, str]]) -> list[str]:
-    """Roles that have more characters in `these` than in `those`, blank ones aside."""
+    """Return roles that have more characters in `these` than in `those`, blank ones aside."""
     sizes: dict[str, int] = {}
     for said, sign in ((these, 1), (those, -1)):
         for role, text in said:
@@ -122,7 +122,7 @@ def _from_both_ends(texts: list[TextAt]) -> list[TextAt]:
 
 
 def _moved(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int]]:
-    """Runs `[start, stop)` of old lines that the longest common order leaves out, and before which old line they landed."""
+    """Yield runs `[start, stop)` of old lines that the longest common order leaves out, and before which old line they landed."""
     from rapidfuzz.distance import LCSseq
 
     names: dict[str, int] = {}

@@ -83,7 +83,7 @@ def movable_unit(
 
 
 def _with(values: Sequence[Span], span: Span) -> Sequence[Span]:
-    """Values in order, and one more among them."""
+    """Return values in order, and one more among them."""
     at = bisect_left(values, span)
     return values if at < len(values) and values[at] == span else [*values[:at], span, *values[at:]]
 
@@ -261,7 +261,7 @@ class _Climb:
         return self._rules_in(unit) > (_MOST_LISTED_RULES if listed else _MOST_RULES)
 
     def _rules_in(self, unit: TextUnit) -> int:
-        """Sentences in a unit in which no value stands, and that other requests have, too."""
+        """Count sentences in a unit in which no value stands, and that other requests have, too."""
         count = 0
         at = unit.body
         for line in self._text[unit.body : unit.stop].split("\n"):
@@ -320,7 +320,7 @@ class _Climb:
         return [*reversed(list(before)), own, *behind]
 
     def _with_its_heading(self, at: int, start: int, stop: int) -> Movable:
-        """Sentences with what would hold nothing without them."""
+        """Return sentences with the heading that would contain nothing without them."""
         found = Movable(start, stop, "statement")
         for above in reversed(self._path[:at]):
             low = min(above.body, start)
@@ -358,5 +358,5 @@ def are_other_rules(values: Sequence[str]) -> bool:
 
 
 def _same_end(texts: Sequence[str]) -> int:
-    """Characters in which all texts end alike."""
+    """Count characters in which all texts end alike."""
     return len(commonprefix([text[::-1] for text in texts]))  # noqa: RUF071 - of texts, character by character

@@ -94,7 +94,7 @@ def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
 
 
 def destination(slot: Slot, *, within: bool = False) -> str:
-    """In words, where `move_targets` brings the slot's line."""
+    """Return in words where `move_targets` brings the slot's line."""
     if within or slot.part.endswith(tuple(f"({role})" for role in _STAYS_THERE)):
         return "the end of its message"
     in_message = slot.part == "system" or slot.part.endswith(")")

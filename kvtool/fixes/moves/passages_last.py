@@ -49,7 +49,7 @@ class PassagesLast:
 
     @classmethod
     def learn(cls, cause: SlotCause, samples: Sequence[Turn]) -> PassagesLast | None:
-        """None where the cause is of something else than one block of passages, others in nearly every request."""
+        """Return None where the cause is of something else than one block of passages, others in nearly every request."""
         role = role_of_part(cause.slot.part)
         if role not in _ROLES or not cause.slot.logged or not _says_no_more(cause):
             return None

@@ -326,7 +326,7 @@ def _section_with_gap(text: str, start: int, stop: int) -> tuple[int, int]:
 
 
 def grown_block(text: str, low: int, high: int, steady: frozenset[str]) -> tuple[int, int]:
-    """Whole lines `[low, high)` and those around them that other requests do not have, blank lines between them included.
+    """Return whole lines `[low, high)` and those around them that other requests do not have, blank lines between them included.
 
     What is no path, no commit and no row of a tree or a status varies for reasons of its own and is not of the block.
     """

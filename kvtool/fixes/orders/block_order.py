@@ -173,7 +173,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(text: str) -> list[Block]:
-    """Segments where the text is made of named ones, else sections from heading to heading, else paragraphs."""
+    """Return segments where the text is made of named ones, else sections from heading to heading, else paragraphs."""
     segments = _segments(text)
     if segments:
         return segments
@@ -183,7 +183,7 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def _segments(text: str) -> list[Block]:
-    """Runs of text whose origins name one part after the other, each once."""
+    """Return runs of text whose origins name one part after the other, each once."""
     runs: list[Block] = []
     at = 0
     for length, origin, _ in marks_of(text):
@@ -200,7 +200,9 @@ def _segments(text: str) -> list[Block]:
 
 
 def _sections(document: TextUnit) -> list[Block]:
-    """From heading to heading of the highest level that has several, those above them included; none where no level has."""
+    """Return sections from heading to heading of the highest level that has several, those above them included; none where no
+    level has.
+    """
     starts: list[int] = []
     within = document
     while True:
@@ -282,7 +284,7 @@ def best_order(
 
 
 def missed(names: _Ints, tokens: _Ints) -> int:
-    """Tokens that an unlimited cache misses: `names[s, r]` and `tokens[s, r]` of segments in their order."""
+    """Count tokens that an unlimited cache misses: `names[s, r]` and `tokens[s, r]` of segments in their order."""
     total = 0
     parts = np.zeros(names.shape[1], dtype=np.int64)
     for row, length in zip(names, tokens, strict=True):
@@ -292,7 +294,7 @@ def missed(names: _Ints, tokens: _Ints) -> int:
 
 
 def _split(parts: _Ints, row: _Ints) -> tuple[_Ints, _Ints]:
-    """Classes of requests that agree in `parts` and in `row`, and the first request of each."""
+    """Return classes of requests that agree in `parts` and in `row`, and the first request of each."""
     width = int(row.max(initial=0)) + 1
     _, firsts, classes = np.unique(parts * width + row, return_index=True, return_inverse=True)
     return classes.reshape(-1).astype(np.int64), firsts.astype(np.int64)

@@ -43,7 +43,7 @@ class InlineOrder:
 
     @classmethod
     def learn(cls, samples: Iterable[Turn], roles: Collection[str] | None) -> InlineOrder | None:
-        """From requests; None where no line has the items of a line of another request in another order."""
+        """Learn from requests; return None where no line has the items of a line of another request in another order."""
         texts: dict[str, None] = {}
         for turn in samples:
             for at in texts_of(turn):
@@ -86,7 +86,7 @@ class InlineOrder:
         return rearranged(text, [*ranges, (at, len(plain))]) if ranges else text
 
     def _places(self, line: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """For each item of the line's list the range of the one that comes there; nothing where all stay."""
+        """Return for each item of the line's list the range of the one that comes there; nothing where all stay."""
         lists = {
             each.intro: each.items for each in _lists_on(line, {each for each in self.ranks if line.startswith(each)})
         }
@@ -122,7 +122,7 @@ def _begun_alike(lines: Iterable[str], words: int) -> list[str]:
 
 
 def _most_orders(orders: Collection[tuple[str, ...]], *, any_first: bool) -> int:
-    """In how many orders the same items were seen; of those that always begin with the same one, where that counts as none.
+    """Count in how many orders the same items were seen; of those that always begin with the same one, where that counts as none.
 
     What nothing introduces begins with words that may be no part of an item: those do not change places.
     """

@@ -50,7 +50,7 @@ Split = Callable[[str, Known], list[Item]]
 
 
 def tagged(text: str, known: Known) -> list[Item]:
-    """Elements of one name, one after the other: `<document index="1">…</document>`."""
+    """Return elements of one name, one after the other: `<document index="1">…</document>`."""
     del known
     items: list[Item] = []
     missing: set[str] = set()
@@ -80,7 +80,7 @@ def tagged(text: str, known: Known) -> list[Item]:
 
 
 def _labelled(pattern: re.Pattern[str]) -> Split:
-    """Items that begin with a number: `[1] …`, `Document 3: …`, `2. …`."""
+    """Return items that begin with a number: `[1] …`, `Document 3: …`, `2. …`."""
 
     def split(text: str, known: Known) -> list[Item]:
         run = _counting(pattern, text)
@@ -155,7 +155,9 @@ def _behind_heading(text: str, at: int, stop: int, following: int) -> int | None
 
 
 def asked(text: str, known: Known) -> list[Item]:
-    """Examples that begin with a question: `Q: …` and the answer after it, whatever is before the first and after the last."""
+    """Return examples that begin with a question: `Q: …` and the answer after it, whatever is before the first and after the
+    last.
+    """
     starts = [found.start() for found in islice(_QUESTION.finditer(text), _MOST_ITEMS)]
     if len(starts) < 2:
         return []

@@ -42,7 +42,9 @@ class GlobalOrder:
 
     @classmethod
     def learn(cls, lists: Sequence[Sequence[str]], *, whole: bool) -> GlobalOrder | None:
-        """From what requests have: None where no two items were seen in both orders, or where none of the lists would change."""
+        """Learn from the lists of requests; return None where no two items were seen in both orders, or where none of the lists
+        would change.
+        """
         bound = frozenset[str]() if whole else _bound(lists)
         units = [[_joined(unit) for unit in _units_of(items, bound)] for items in lists]
         counts = Counter(unit for found in units for unit in dict.fromkeys(found))
@@ -109,7 +111,7 @@ class GlobalOrder:
 
 
 def _bound(lists: Sequence[Sequence[str]]) -> frozenset[str]:
-    """Items that always follow something which nothing else ever follows."""
+    """Return items that always follow something which nothing else ever follows."""
     behind: dict[str | None, str | None] = {}
     several: set[str | None] = {None}
     before: dict[str, set[str | None]] = {}
@@ -152,7 +154,7 @@ class ItemOrder:
 
     @classmethod
     def learn(cls, samples: Iterable[Turn], roles: Collection[str] | None) -> ItemOrder | None:
-        """From requests; None where no list with items in another order is found in them."""
+        """Learn from requests; return None where no list with items in another order is found in them."""
         texts: dict[str, None] = {}
         for turn in samples:
             for at in texts_of(turn):
@@ -210,7 +212,7 @@ class ExampleMessages:
 
     @classmethod
     def learn(cls, samples: Iterable[Turn]) -> ExampleMessages | None:
-        """From requests that are no turns of a session; None where no example is in another order."""
+        """Learn from requests that are no turns of a session; return None where no example is in another order."""
         turns = (turn.messages for turn in samples if turn.session is None and turn.messages)
         order = GlobalOrder.learn([[_said(unit) for unit in _units(messages)] for messages in turns], whole=False)
         return None if order is None else cls(order)

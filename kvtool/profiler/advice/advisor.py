@@ -113,7 +113,7 @@ class Advisor:
         self._lookahead = lookahead
 
     def advise(self) -> Advice:
-        """Raises TrialInterruptedError where Ctrl-C came in between."""
+        """Advise by trials. Raise TrialInterruptedError where Ctrl-C came in between."""
         piled = self._piled()
         kept = {name: self._worth_keeping(name, chain) for name, chain in piled.items()}
         kept = self._without_idle({name: chain for name, chain in kept.items() if chain})
@@ -126,7 +126,7 @@ class Advisor:
         return Advice(steps, left, proof, frozenset(self._pile.tried))
 
     def _piled(self) -> dict[str, Chain]:
-        """For each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
+        """Return for each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
         chains: dict[str, Chain] = {}
         tried: dict[str, list[Chain]] = {}
         last = self._result
@@ -260,7 +260,7 @@ class Advisor:
         return rates
 
     def _ordered(self, chains: Mapping[str, Chain], alone: Mapping[tuple[str, str], float]) -> dict[str, Chain]:
-        """Greedily, the fix that wins most on top of those before it; of equals the one that was found first.
+        """Order fixes greedily: the one that wins most on top of those before it; of equals the one that was found first.
 
         The first one is of a cause that loses something by itself, if any is.
         """

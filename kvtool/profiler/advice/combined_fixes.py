@@ -44,7 +44,9 @@ class Pile:
         return pile
 
     def longer(self, result: PassResult, chains: Mapping[str, Chain]) -> dict[str, Chain]:
-        """Chains with a fix more, or another last one, of the groups that have any; `result` is the run with the chains so far."""
+        """Return chains with a fix more, or another last one, of the groups that have any; `result` is the run with the chains so
+        far.
+        """
         return {
             name: chain
             for name, group in self._groups.items()

@@ -163,7 +163,7 @@ class Teller:
     def _closed_too(
         self, group: GroupTotals, steps: list[KeptFix], proof: PassResult
     ) -> tuple[list[SlotCause], list[SlotCause]]:
-        """Causes that went with the fixes of others: no fix of their own was needed. Those that are told, and small ones."""
+        """Return causes that went with the fixes of others: no fix of their own was needed. Those that are told, and small ones."""
         handled = {step.cause.slot for step in steps}
         left = {cause.slot: cause.share for cause in proof.causes.of_group(group.name)}
         told: list[SlotCause] = []
@@ -209,7 +209,9 @@ class Teller:
         return severity_in_run(self._behind(cause, group), group.requests, group.prompt_tokens)
 
     def _priced(self, finding: Finding, cause: SlotCause, group: GroupTotals) -> Finding:
-        """With its example and its cost: part of the group's tokens, fair share, and seconds of a mean request's predicted TTFT."""
+        """Return the finding with its example and its cost: part of the group's tokens, fair share, and seconds of a mean
+        request's predicted TTFT.
+        """
         tokens = max(group.prompt_tokens, 1)
         elsewhere = self._behind(cause, group) - finding.tokens_lost
         counted = f"; behind text that differs first, where {elsewhere:,} of its tokens count" if elsewhere > 0 else ""

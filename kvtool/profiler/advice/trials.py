@@ -73,7 +73,9 @@ class Trials:
 
 
 def steady_first(fixes: Iterable[Fix]) -> list[Fix]:
-    """In the order in which they are made: each moves its text after that of those before it, so what varies most comes last."""
+    """Return fixes in the order in which they are made: each moves its text after that of those before it, so what varies most
+    comes last.
+    """
     return sorted(fixes, key=lambda fix: 0 if fix.cause is None else fix.cause.distinct)
 
 
@@ -83,7 +85,7 @@ def total_rate(result: PassResult) -> float:
 
 
 def computed(result: PassResult) -> int:
-    """Prompt tokens of all groups that did not hit."""
+    """Count prompt tokens of all groups that did not hit."""
     return lost_tokens(TokenTotals.of(result.ledger.totals()))
 
 
@@ -105,7 +107,9 @@ class RunTrials:
         self._after: dict[str, dict[str, GroupTotals]] = {}
 
     def proven(self, findings: Iterable[Finding], fixes: Sequence[Fix]) -> list[Finding]:
-        """Findings with the fix of their code that wins most for their group, and what it won. Raises TrialInterruptedError."""
+        """Return findings with the fix of their code that wins most for their group, and what it won. Raises
+        TrialInterruptedError.
+        """
         return [self._with_best(finding, [fix for fix in fixes if fix.code == finding.code]) for finding in findings]
 
     def checked(self, checks: Iterable[Checked]) -> list[Finding]:

@@ -79,7 +79,7 @@ def plan_breakpoints(
 
 
 def _blocks(turn: Turn, count: Callable[[str], int]) -> list[tuple[str, bytes, int]]:
-    """Name, content and tokens of each block of a request, in the order in which they are sent."""
+    """Return name, content and tokens of each block of a request, in the order in which they are sent."""
     blocks: list[tuple[str, bytes, int]] = []
 
     def add(name: str, role: str, content: object) -> None:
@@ -135,7 +135,7 @@ def _cost(requests: Sequence[Request], marks: Sequence[int], last: bool) -> floa
 def place_breakpoints(
     requests: Sequence[Sequence[tuple[Hashable, int]]], *, read: float, write: float, minimum: int, most: int = 4
 ) -> tuple[list[int], float]:
-    """After how many blocks to set breakpoints, the same for all requests, and what the workload then costs.
+    """Return after how many blocks to set breakpoints, the same for all requests, and what the workload then costs.
 
     A request is a sequence of blocks, each with a key (equal keys: equal text) and its tokens. Prices are per token, where a token
     outside the cache costs 1; `minimum` is the length in tokens below which a prefix is not stored, `most` how many breakpoints
@@ -160,7 +160,9 @@ def place_breakpoints(
 
 
 def _prefixes(requests: Sequence[Sequence[tuple[Hashable, int]]], m: int) -> tuple[_Matrix, npt.NDArray[np.bool_]]:
-    """Tokens of each request's first j blocks (`[request, j]`; all of them beyond its end), and whether these came before."""
+    """Return tokens of each request's first j blocks (`[request, j]`; all of them beyond its end), and
+    whether these came before.
+    """
     lengths = np.zeros((len(requests), m + 1))
     seen = np.zeros((len(requests), m + 1), dtype=np.bool_)
     nodes: dict[tuple[int, Hashable], int] = {}
@@ -176,7 +178,7 @@ def _prefixes(requests: Sequence[Sequence[tuple[Hashable, int]]], m: int) -> tup
 
 
 def _cheapest(cost: _Matrix, tail: _Matrix, most: int) -> tuple[list[int], float]:
-    """`cost[i, j]` of going from breakpoint i to j, and the cost after the last one."""
+    """Return the cheapest way; `cost[i, j]` is that of going from breakpoint i to j, and the cost after the last one."""
     m = len(tail) - 1
     best, chosen = float(tail[0]), [0]
     reached = np.full(m + 1, np.inf)

@@ -61,7 +61,7 @@ def request_order(opened: Opened, progress: Progress, result: PassResult) -> Log
 
 
 def check_log(inputs: Sequence[str], output: str) -> None:
-    """KvtoolError where what is on the command line cannot be written in another order."""
+    """Raise KvtoolError where what is on the command line cannot be written in another order."""
     if len(inputs) != 1:
         raise KvtoolError("-o writes one log in another order", hint="give one INPUT")
     path = inputs[0]

@@ -83,7 +83,7 @@ class Optimized:
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Hit rates of all groups together, before and after."""
+        """Return hit rates of all groups together, before and after."""
         return total_rate(self.before), total_rate(self.after)
 
     @property

@@ -36,7 +36,9 @@ class OptimizeOutcome:
     order: LogOrder | None
 
     def written(self, *, undo: str | None, output: str | None) -> OptimizeOutcome:
-        """With the places of the undo patch and of the log in its new order; None where they were not written."""
+        """Return the outcome with the places of the undo patch and of the log in its new order; None where
+        they were not written.
+        """
         return replace(self, document=self.document.model_copy(update={"undo": undo, "output": output}))
 
 

@@ -30,7 +30,7 @@ class _Renamed:
 
 
 def check_undo(undo: str, inputs: Iterable[str]) -> None:
-    """KvtoolError where the patch cannot get this name: what is there already is never overwritten."""
+    """Raise KvtoolError where the patch cannot get this name: what is there already is never overwritten."""
     if undo == "-":
         raise KvtoolError("--undo needs a file: standard output has the report", hint=_HINT)
     path = Path(undo)

@@ -67,7 +67,7 @@ class BlindedRun:
         return self._digest(b"name", text.encode()).hex()
 
     def exchanges(self, exchanges: Iterable[Exchange], asked: Mapping[int, Sequence[Ask]]) -> Iterator[Exchange]:
-        """Requests of tokens with the answers' counts; of those that nobody asks for only that they were sent."""
+        """Yield requests of tokens with the answers' counts; of those that nobody asks for only that they were sent."""
         for each in exchanges:
             asks = asked.get(each.number, ())
             body: dict[str, Any] = {name: each.body[name] for name in _SAID if type(each.body.get(name)) is int}
@@ -93,7 +93,7 @@ class BlindedRun:
             yield replace(each, body=body, endpoint=COMPLETIONS, response=response)
 
     def batches(self, batches: Iterable[EventBatch]) -> Iterator[EventBatch]:
-        """Events with the same tokens as the prompts; hashes, salts and the names of others' sessions are digests."""
+        """Yield events with the same tokens as the prompts; hashes, salts and the names of others' sessions are digests."""
         for batch in batches:
             events = tuple(self._event(event) for event in batch.events)
             yield replace(batch, events=events)
@@ -136,7 +136,7 @@ class BlindedRun:
 
 
 def _tokens_of(digest: bytes, count: int) -> list[int]:
-    """So many tokens that are for a block: the digest, and zeros."""
+    """Return so many tokens that are for a block: the digest, and zeros."""
     words = [int.from_bytes(digest[at : at + 4], "big") >> 1 for at in range(0, _DIGEST, 4)]
     return [*words, *[0] * count][:count]
 

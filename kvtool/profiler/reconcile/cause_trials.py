@@ -304,7 +304,7 @@ class CauseTrials:
                 yield case, "not known", f"#{earlier[0].number} before it had no answer: what it left is not known"
 
     def _steps(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
-        """Only where requests run together, and for what some order of ours could leave in the cache."""
+        """Yield the causes of steps: only where requests run together, and for what some order of ours could leave in the cache."""
         if self.twin.at_once == 1:
             return
         most = self._most()

@@ -137,7 +137,7 @@ class EventTrace:
         return found.start if found.start % block_size == 0 else None
 
     def foreign(self, ours: Collection[str]) -> list[str]:
-        """Sessions that are not ours, in the order in which they were admitted."""
+        """Return sessions that are not ours, in the order in which they were admitted."""
         return [session for session in self.admitted if session not in ours]
 
     @property

@@ -58,17 +58,17 @@ class RunEvidence:
 
     @property
     def prompt_tokens(self) -> int:
-        """As the server counted them."""
+        """Count prompt tokens as the server did."""
         return sum(each.usage.prompt or 0 for each in self.answered if each.usage is not None)
 
     @property
     def reported_tokens(self) -> int:
-        """Cached ones, as far as the server reports them."""
+        """Count cached tokens, as far as the server reports them."""
         return sum(each.usage.cached or 0 for each in self.answered if each.usage is not None)
 
     @property
     def unreported(self) -> int:
-        """Answers that do not say how many tokens were cached."""
+        """Count answers that do not say how many tokens were cached."""
         return sum(1 for each in self.answered if each.usage is None or each.usage.cached is None)
 
     @classmethod
@@ -130,7 +130,7 @@ class RunEvidence:
             self.counters_agree = self.hits_left() == run.unreported
 
     def hits_left(self) -> int | None:
-        """Tokens that were hit by requests whose usage does not say it, by the counters."""
+        """Return tokens that were hit by requests whose usage does not say it, by the counters."""
         counted = self.observed.counted
         if counted is None or counted.broken is not None or (hits := counted.get(names.HITS)) is None:
             return None
@@ -199,7 +199,7 @@ class RunEvidence:
         self.gaps += [trace.problem] if trace.problem else []
 
     def _places(self, trace: EventTrace, order: Sequence[Exchange], asked: AskedThere) -> list[tuple[int, int]]:
-        """For each request that events name: the place of its first event, and its place in `admitted`."""
+        """Return for each request that events name: the place of its first event, and its place in `admitted`."""
         found: list[tuple[int, int]] = []
         place = 0
         for each in order:
@@ -224,7 +224,7 @@ def _before(places: Iterable[tuple[int, int]], event: int) -> int:
 
 
 def _admission(answered: Sequence[Exchange], trace: EventTrace) -> list[Exchange]:
-    """In the order of their first events; one that stored nothing is after the last that was sent before it."""
+    """Return the requests in the order of their first events; one that stored nothing is after the last that was sent before it."""
     seen = sorted(
         (each for each in answered if each.session_id in trace.admitted),
         key=lambda each: trace.admitted[each.session_id or ""],

@@ -88,7 +88,7 @@ class ServedSteps:
 
 
 def steps_of(trace: EventTrace) -> ServedSteps | None:
-    """None where events are missing or tell no tokens."""
+    """Return None where events are missing or tell no tokens."""
     if trace.breaks or trace.problem or not trace.began_empty:
         return None
     names: dict[ServedHash, BlockHash] = {}
@@ -176,7 +176,7 @@ class StepFollower:
         self._prompts = {number: request_of(number, each.ask) for number, each in self.requests.items()}
 
     def follow(self) -> Followed | None:
-        """None where no arrivals that were tried lead there: others used the server, or it goes by other rules."""
+        """Return None where no arrivals that were tried lead there: others used the server, or it goes by other rules."""
         clock = _StepClock()
         path = [_Point(Engine(self.config, DryRunner(), clock, record_events=True))]
         work = 0
@@ -273,12 +273,12 @@ class StepFollower:
         )
 
     def _copy(self, engine: Engine) -> Engine:
-        """Without what no step changes."""
+        """Copy the engine without what no step changes."""
         shared: list[object] = [engine.config, engine.clock, *(each.prompt_ids for each in self._prompts.values())]
         return copy.deepcopy(engine, {id(each): each for each in shared})
 
     def _ended(self, path: Sequence[_Point]) -> Followed:
-        """With what is left when the events are over, in the order of sending."""
+        """Return the steps with what is left when the events are over, in the order of sending."""
         arrivals: list[tuple[int, ...]] = []
         emptied: set[int] = set()
         for point in path[1:]:

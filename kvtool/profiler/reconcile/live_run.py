@@ -141,7 +141,7 @@ class LiveRun:
             return None
 
     def _most(self, job: Job) -> int:
-        """Tokens of an answer at most: the workload's, the option's, and what the model has room for."""
+        """Count tokens of an answer at most: the workload's, the option's, and what the model has room for."""
         room = self.opened.planned.plan.engine.max_model_len - job.request.num_prompt_tokens
         return max(min(self.options.max_tokens or job.request.max_tokens, room), 1)
 

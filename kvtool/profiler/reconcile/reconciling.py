@@ -48,7 +48,9 @@ def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -
 
 
 def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
-    """KvtoolError where a prompt cannot be read, or none was answered. Of a server with other rules only what it reports."""
+    """Reconcile a run. Raise KvtoolError where a prompt cannot be read, or none was answered. Of a server with other rules only
+    what it reports.
+    """
     if (other := observed.other_server) is not None:
         return only_reported(observed, other)
     asked = asked_of(observed.answered, options, tokenizers, observed.date)
@@ -189,7 +191,9 @@ def _native(config: EngineConfig) -> EngineConfig:
 
 
 def first_tokens(observed: ObservedRun, base: TwinRun, *, predicted: bool) -> FirstTokens | None:
-    """`predicted`: whether the engine has a calibration of this server. None where nobody measured any."""
+    """Return the times to the first token; `predicted`: whether the engine has a calibration of this server. None where nobody
+    measured any.
+    """
     measured: tuple[list[float], list[float]] = ([], [])
     engine: tuple[list[float], list[float]] = ([], [])
     for each in observed.exchanges:
@@ -224,7 +228,7 @@ def _mean(observed: ObservedRun, name: str) -> float | None:
 
 
 def only_reported(observed: ObservedRun, server: str) -> ReplayDocument:
-    """Sums of what its answers and counters say. `server` is the kind of it."""
+    """Return sums of what its answers and counters say. `server` is the kind of it."""
     evidence = RunEvidence(observed, observed.answered, [], [])
     evidence.count()
     causes = []

@@ -34,7 +34,9 @@ class AskedThere:
 def asked_of(
     exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tokenizers, date: datetime | None = None
 ) -> AskedThere:
-    """`date` is the server's clock. KvtoolError for a prompt that cannot be read or rendered."""
+    """Return the prompts that were asked; `date` is the server's clock. Raise KvtoolError for a prompt that cannot be read or
+    rendered.
+    """
     if not exchanges:
         raise KvtoolError(
             "no request was answered that can be predicted", hint="kvtool replay needs answers with their usage"

@@ -70,7 +70,9 @@ class Twin:
         return Twin(self.config, self.latency, at_once=1)
 
     def run(self, asks: Sequence[Ask], *, events: bool = False, cleared: Collection[int] = ()) -> TwinRun:
-        """`cleared` are places in the list before which the cache is emptied; `events` keeps what happens to the cache."""
+        """Run the asks; `cleared` are places in the list before which the cache is emptied; `events` keeps what happens to the
+        cache.
+        """
         config = self.config if events else replace(self.config, hash_algo="native")
         clock = VirtualClock(self.latency)
         engine = Engine(config, DryRunner(), clock, record_events=events)

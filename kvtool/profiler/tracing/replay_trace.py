@@ -74,7 +74,7 @@ def write_replay(
 
 
 def _check_no_input(path: str, options: RunOptions) -> None:
-    """KvtoolError where a log would be overwritten by its own trace."""
+    """Raise KvtoolError where a log would be overwritten by its own trace."""
     real = os.path.realpath(path)
     if any(os.path.realpath(log) == real for log in find_inputs(options.inputs, log_format=options.log_format).paths):
         raise KvtoolError(f"--output {path} is an input, too", hint="give a file of its own")
@@ -118,7 +118,7 @@ class _Lines:
 
     @property
     def blocks(self) -> int:
-        """Different ones."""
+        """Count the different blocks."""
         return len(self._numbers)
 
     def add(self, job: Job) -> None:
@@ -172,7 +172,7 @@ class _Lines:
         self.requests += 1
 
     def _seconds(self, turn: Turn) -> float:
-        """From the first request on; one that does not say comes with the one before it."""
+        """Return the seconds from the first request on; one that does not say comes with the one before it."""
         if turn.arrival is None and self._first is None:
             raise KvtoolError(
                 "a replay needs to know when requests arrive, and this one does not say",

@@ -68,7 +68,7 @@ class LogTracer:
         self._load = Tokenizers(offline=asked.offline)
 
     def __call__(self, log: LogToTrace) -> TracedFile:
-        """As `trace_file`."""
+        """Trace a log like `trace_file`."""
         return trace_file(self.asked, log, self._load)
 
 

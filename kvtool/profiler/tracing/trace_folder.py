@@ -76,7 +76,7 @@ def logs_to_trace(names: Sequence[str], folder: str, *, log_format: str | None =
 
 
 def _below(paths: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """By path, where a trace lies in its folder."""
+    """Return the place of each trace in its folder, by path."""
     searched = [
         (name if is_folder(name) else literal_start(name)).rstrip(os.sep) for name in names if name not in paths
     ]
@@ -98,7 +98,7 @@ def _below(paths: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
 
 def trace_all(asked: TraceAsked, logs: Sequence[LogToTrace], tasks: AskedTasks) -> Generator[TracedFile | KvtoolError]:
-    """Trace each log, a task each; the error of one that cannot be read, or that nobody survives, is in its place.
+    """Yield trace each log, a task each; the error of one that cannot be read, or that nobody survives, is in its place.
 
     NotWrittenError and a cluster that goes away end it all: what is there by then is whole.
     """

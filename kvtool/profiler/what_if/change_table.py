@@ -179,7 +179,7 @@ class WhatIfTable:
         return f"kvtool optimize {opened.name}{f' --allow {allowed}' if allowed else ''} shows the edits."
 
     def _clock(self, today: PlannedChange) -> TableClock | None:
-        """None where there are no times or none are asked for; KvtoolError for times that cannot be."""
+        """Return None where there are no times or none are asked for; KvtoolError for times that cannot be."""
         fleet, untimed = self.asked.fleet, int(np.isnan(today.trace.arrivals).sum())
         if untimed:
             none = untimed == len(today.trace)
@@ -261,7 +261,9 @@ def _in_blocks_of(fine: BlockTrace, plan: Plan) -> BlockTrace:
 
 
 def _order(row: SweepRow, today: SweepRow) -> tuple[bool, float, float, float]:
-    """By accelerators for the objectives, then by TTFT p99, then by what is computed; bounds after all that can be done."""
+    """Order rows by accelerators for the objectives, then by TTFT p99, then by what is computed; bounds after all that can be
+    done.
+    """
     found = gpus_of(row, today)
     gpus = inf if found is None else found
     late = inf if row.ttft_p99 is None else row.ttft_p99
@@ -269,7 +271,7 @@ def _order(row: SweepRow, today: SweepRow) -> tuple[bool, float, float, float]:
 
 
 def check_plain(opened: Opened) -> None:
-    """KvtoolError for caches that are not planned for one at a time: of several groups, a provider's, several replicas."""
+    """Raise KvtoolError for caches that are not planned for one at a time: of several groups, a provider's, several replicas."""
     plan = opened.planned.plan
     if plan.engine.plan is not None:
         raise KvtoolError(

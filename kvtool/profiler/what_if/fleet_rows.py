@@ -67,7 +67,7 @@ class FleetPlan:
 
     @classmethod
     def of(cls, trace: BlockTrace, planned: PlannedRun, *, slo: Slo | None = None, speedup: float = 1.0) -> FleetPlan:
-        """As the options of a run say. KvtoolError for what cannot be told with a clock."""
+        """Read the options of a run. Raise KvtoolError for what cannot be told with a clock."""
         config = planned.plan.engine
         if config.plan is not None:
             raise KvtoolError(
@@ -80,7 +80,7 @@ class FleetPlan:
 
     @property
     def gpus_each(self) -> int:
-        """Accelerators of a replica."""
+        """Count accelerators of a replica."""
         return self.latency.tensor_parallel
 
     def replica(self, number: int, ledger: FleetLedger) -> Replica:

@@ -54,7 +54,7 @@ class FleetSweep:
     """None: what each router's program knows."""
 
     def tiers(self, asked: Tiering) -> list[SweepRow]:
-        """Rows of `--sweep tier`; KvtoolError for what cannot be told."""
+        """Return rows of `--sweep tier`; KvtoolError for what cannot be told."""
         plan = self._plan
         tiers = _asked_tiers(asked, plan)
         rules = tiers.rules
@@ -72,7 +72,7 @@ class FleetSweep:
         return tier_rows(self._fleet(), tiers, plan.bytes_per_block, router, replicas, plan.seed)
 
     def split(self, asked: Splitting, counts: Sequence[int] = ()) -> list[SweepRow]:
-        """Rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
+        """Return rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
         plan = self._plan
         bandwidth = one_amount("--link-bandwidth", asked.link_bandwidth, parse_bandwidth, plan.latency.accelerator.link)
         if not bandwidth:
@@ -140,7 +140,7 @@ def _asked_tiers(asked: Tiering, plan: Plan) -> AskedTiers:
 
 
 def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
-    """Blocks of a tier: bytes, tokens, blocks, or a multiple of the GPU's."""
+    """Return blocks of a tier: bytes, tokens, blocks, or a multiple of the GPU's."""
     word = text.strip().lower()
     if word == "0":
         return 0

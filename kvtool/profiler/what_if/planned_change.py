@@ -48,7 +48,7 @@ class PlannedChange:
 
     @property
     def capacity(self) -> int | None:
-        """Usable blocks; None: unlimited."""
+        """Return usable blocks; None: unlimited."""
         blocks = self.plan.engine.num_blocks
         return None if blocks is None else blocks - 1
 
@@ -77,7 +77,7 @@ def with_blocks(plan: Plan, blocks: int | None, block_size: int | None = None) -
 
 
 def holding_all(trace: BlockTrace) -> int:
-    """Blocks in which nothing ever has to make room: those of all prompts and answers."""
+    """Return blocks in which nothing ever has to make room: those of all prompts and answers."""
     size = trace.block_size
     return int((-(-(trace.prompt_tokens + np.maximum(trace.output_tokens, 1)) // size)).sum()) + 1
 

@@ -99,12 +99,12 @@ class BlockReading:
 
     @classmethod
     def of(cls, opened: Opened, collector: Collector) -> Self:
-        """As the workload itself is read, without changes."""
+        """Read the workload as it is, without changes."""
         plan = opened.planned.plan
         return cls(collector, JobMaker(opened.renderer, seed=plan.seed), skips=plan.skip_refused)
 
     def take(self, turn: Turn) -> Output:
-        """Hand a request on; returns its answer."""
+        """Pass a request on; return its answer."""
         status = turn.call.status
         if status is not None and status >= 400:
             self._failed += 1
@@ -159,7 +159,7 @@ class BlockReading:
 
 
 def check_arrivals(trace: BlockTrace, what: str) -> None:
-    """KvtoolError where not all requests have a time, where time goes back, or where it is told by two clocks.
+    """Raise KvtoolError where not all requests have a time, where time goes back, or where it is told by two clocks.
 
     `what` needs the times.
     """

@@ -108,7 +108,7 @@ def _place(step: KeptFix, path: str) -> str:
 
 
 def _alone(step: KeptFix, found: PromptFixes) -> float:
-    """Tokens that a fix wins by itself."""
+    """Return tokens that a fix wins by itself."""
     group = step.cause.group
     first = next(each.before for each in found.steps if each.cause.group == group)
     return (step.alone - first) * found.prompt_tokens.get(group, 0)

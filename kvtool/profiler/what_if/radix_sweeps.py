@@ -88,7 +88,7 @@ class RadixSweep:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """KvtoolError for what SGLang does not have."""
+        """Raise KvtoolError for what SGLang does not have."""
         rules = self.opened.planned.plan.cache
         assert rules is not None
         assert rules.engine is not None, "SGLang's rules"
@@ -180,7 +180,9 @@ class RadixSweep:
         return OF_SGLANG[:-1]
 
     def _capacities(self, found: RadixRequests, policies: Sequence[Policy]) -> list[int]:
-        """In pages. What was asked for and cannot run all requests is left out with a note; the bound alone needs no such room."""
+        """Return capacities in pages. What was asked for and cannot run all requests is left out with a note; the bound alone
+        needs no such room.
+        """
         distinct = found.pages.distinct
         if tuple(policies) == ("opt",):
             return list(self.asked.capacities or spread(distinct, FEW_POINTS))
@@ -195,7 +197,7 @@ class RadixSweep:
         return [capacity for capacity in self.asked.capacities if capacity >= least]
 
     def _least(self, requests: Sequence[Asked]) -> int:
-        """Pages of the smallest pool in which SGLang runs all requests."""
+        """Count pages of the smallest pool in which SGLang runs all requests."""
         longest: dict[int, int] = {}
         for request in requests:
             prompt = len(request.prompt)
@@ -239,7 +241,7 @@ class _Counting:
 
     @property
     def references(self) -> int:
-        """Pages that are looked up: those of all prompts but the one with a prompt's last token."""
+        """Count pages that are looked up: those of all prompts but the one with a prompt's last token."""
         return self.found.pages.of_engine().references
 
     def __call__(self, one: _OneRun) -> int:

@@ -44,7 +44,7 @@ class AskedFleet:
 
     @classmethod
     def of(cls, axis: Axis, routed: Routed) -> AskedFleet:
-        """As options say. KvtoolError for routers that there are not."""
+        """Read the options. Raise KvtoolError for routers that there are not."""
         routers = [named_router(name, routed.router_view) for name in routed.names()]
         replicas = routed.counts()
         if routed.routing is not None and not routers:
@@ -73,7 +73,7 @@ class RoutingSweep:
         )
 
     def rows(self, tasks: AskedTasks, progress: Progress, command: Callable[[Flags], str]) -> list[SweepRow]:
-        """By number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last.
+        """Return rows by number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last.
 
         `command` is what was given, with other flags: each row has the one that gives it again.
         """
@@ -106,7 +106,7 @@ class RoutingSweep:
         return [router for router in usual if not router.kind.needs_sessions]
 
     def _keyless(self) -> int:
-        """Requests of no session and no tenant."""
+        """Count requests of no session and no tenant."""
         return sum(request.session < 0 and request.salt < 0 for request in self._plan.requests)
 
     def _with_sessions(self, routers: Sequence[AskedRouter]) -> Sequence[AskedRouter]:
@@ -212,6 +212,6 @@ def _flags(row: SweepRow) -> Flags:
 
 
 def _order(row: SweepRow) -> tuple[int, bool, float, float]:
-    """Fewest GPUs for an objective first, then by waiting, never by hits alone."""
+    """Order rows: fewest GPUs for an objective first, then by waiting, never by hits alone."""
     waiting = inf if row.ttft_p99 is None else row.ttft_p99
     return row.replicas or 0, row.sure == "bound", inf if row.gpus is None else row.gpus, waiting

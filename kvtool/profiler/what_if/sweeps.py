@@ -47,7 +47,7 @@ class AskedSweep:
 
     @classmethod
     def of(cls, axis: Axis, sweeping: Sweeping, *, whole: bool) -> AskedSweep:
-        """As options say; `whole` is `whole_prompt_may_hit`. KvtoolError for values that there are not."""
+        """Read the options; `whole` is `whole_prompt_may_hit`. Raise KvtoolError for values that there are not."""
         return cls(
             axis,
             whole,
@@ -129,7 +129,7 @@ def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 
 def _in_pool(trace: BlockTrace, engine: EngineConfig, capacity: int) -> int:
-    """Blocks that vLLM's own pool of this size hits. KvtoolError where it would never run a request."""
+    """Count blocks that vLLM's own pool of this size hits. KvtoolError where it would never run a request."""
     least = int(held_blocks(trace, engine).max(initial=1))
     if capacity < least:
         raise KvtoolError(
@@ -201,7 +201,7 @@ def _row(
     error: float | None = None,
     rate: float | None = None,
 ) -> SweepRow:
-    """`rate` where it is not that of the blocks."""
+    """Return a row; `rate` is given where it is not that of the blocks."""
     references = blocks.references
     share = min(hits / references, 1.0) if references else 0.0
     return SweepRow(
@@ -219,7 +219,7 @@ def _row(
 
 
 def spread(distinct: int, points: int = POINTS) -> list[int]:
-    """Capacities up to one that holds all, each twice the one before (four times, where there are few points)."""
+    """Return capacities up to one that holds all, each twice the one before (four times, where there are few points)."""
     times = 2 if points > _FEW else 4
     return sorted({max(distinct // times**step, 1) for step in range(points)})
 

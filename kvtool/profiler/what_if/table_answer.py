@@ -17,8 +17,9 @@ _HALF = 0.5
 def answer(
     rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_hint: str, gpus_each: int | None = None
 ) -> list[str]:
-    """`rows` as the table has them, today's first; `prompts_hint` says where prompts are changed, `gpus_each` how many accelerators
-    a replica has."""
+    """Answer from `rows` as the table has them, today's first; `prompts_hint` says where prompts are changed, `gpus_each` how
+    many accelerators a replica has.
+    """
     return [*_too_many(rows[0], gpus_each), *_first(rows, missing, prompts_hint)]
 
 
@@ -75,7 +76,7 @@ def _gain(row: SweepRow, today: SweepRow) -> str:
 
 
 def _saved(row: SweepRow, today: SweepRow) -> float:
-    """Part of what counts that a row saves: accelerators where they differ, else waiting, else computed tokens."""
+    """Return part of what counts that a row saves: accelerators where they differ, else waiting, else computed tokens."""
     gpus = gpus_of(row, today)
     if gpus != today.gpus:
         if gpus is None or today.gpus is None:
@@ -89,7 +90,9 @@ def _saved(row: SweepRow, today: SweepRow) -> float:
 
 
 def gpus_of(row: SweepRow, today: SweepRow) -> int | None:
-    """Accelerators for the objectives; a split fleet, which is not sought, saves none where as many serve as many within them."""
+    """Return accelerators for the objectives; a split fleet, which is not sought, saves none where as many serve as many within
+    them.
+    """
     if row.kind == "pd" and (row.goodput or 0.0) >= (today.goodput or 0.0):
         return today.gpus
     return row.gpus
@@ -103,7 +106,7 @@ def _serves_less(split: SweepRow, today: SweepRow) -> bool:
 
 
 def _fewer(row: SweepRow, today: SweepRow) -> float:
-    """Part of today's computed tokens that a row does not compute; negative where it computes more."""
+    """Return part of today's computed tokens that a row does not compute; negative where it computes more."""
     before = today.computed_tokens or 0
     return (before - (row.computed_tokens or 0)) / before if before else 0.0
 

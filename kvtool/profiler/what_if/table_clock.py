@@ -217,7 +217,7 @@ class TodayOnClock:
 
 
 def today_on_clock(opened: Opened, slo: Slo, progress: Progress) -> TodayOnClock:
-    """KvtoolError where requests have no times, or where a clock does not follow what the plan says."""
+    """Raise KvtoolError where requests have no times, or where a clock does not follow what the plan says."""
     plan = opened.planned.plan
     if plan.engine.plan is not None or plan.rules != "vllm" or (plan.cache is not None and plan.cache.hosted):
         raise KvtoolError(

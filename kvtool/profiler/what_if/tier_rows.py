@@ -58,7 +58,7 @@ class AskedTiers:
     rules: TierRules = TIER_RULES["vllm"]
 
     def plans(self, gpu_blocks: int, block_bytes: float) -> Iterator[TierPlan]:
-        """First no tier at all, then each size at each bandwidth."""
+        """Yield no tier at all, then each size at each bandwidth."""
         yield TierPlan(block_bytes=block_bytes, rules=self.rules)
         sizes = product(self._hosts(gpu_blocks), self.disk_blocks or (0,), self.host_bandwidths)
         for host, disk, bandwidth in sizes:
@@ -88,7 +88,7 @@ class AskedTiers:
 def tier_rows(
     plan: FleetPlan, asked: AskedTiers, block_bytes: float, router: AskedRouter, replicas: int, seed: int
 ) -> list[SweepRow]:
-    """With the clock. KvtoolError where nothing ever falls out of the GPU's cache, as that is unlimited."""
+    """Return the rows with the clock. Raise KvtoolError where nothing ever falls out of the GPU's cache, as that is unlimited."""
     return [_row(plan, tiers, router, replicas, seed) for tiers in asked.plans(gpu_blocks(plan.config), block_bytes)]
 
 
@@ -100,7 +100,9 @@ def one_at_a_time(trace: BlockTrace) -> BlockTrace:
 
 
 def counted_tier_rows(plan: FleetPlan, asked: AskedTiers, block_bytes: float) -> list[SweepRow]:
-    """Without the clock: what requests hit that come one at a time, and what of the rest can be loaded. KvtoolError as with it."""
+    """Return the rows without the clock: what requests hit that come one at a time, and what of the rest can be loaded.
+    KvtoolError as with it.
+    """
     return [counted_tier_row(plan, tiers) for tiers in asked.plans(gpu_blocks(plan.config), block_bytes)]
 
 
@@ -112,7 +114,7 @@ def counted_tier_row(plan: FleetPlan, tiers: TierPlan) -> SweepRow:
 
 
 def gpu_blocks(config: EngineConfig) -> int:
-    """Usable blocks of a GPU below which a tier makes sense; KvtoolError where none does."""
+    """Return usable blocks of a GPU below which a tier makes sense; KvtoolError where none does."""
     blocks = config.num_blocks
     if blocks is None:
         raise KvtoolError(
@@ -145,12 +147,12 @@ def tier_fields(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> dict[str, ob
 
 
 def _finite(bandwidth: float) -> float | None:
-    """JSON has no infinite numbers."""
+    """Return None for infinity: JSON has no infinite numbers."""
     return None if bandwidth == inf else bandwidth
 
 
 def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:
-    """Tokens, in whole blocks, from which on a prefix of the first level below is loaded in less time than it is computed.
+    """Return tokens, in whole blocks, from which on a prefix of the first level below is loaded in less time than it is computed.
 
     The prompt goes on after it for as many tokens as half of the requests compute at least. None: up to the longest prompt
     there is no such length.
