@@ -14,6 +14,7 @@ from kvtool.diagnose.codes.structure.kv143 import KV143
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.slots import content_part
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.diagnose.visible_characters import NOTHING
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
@@ -25,10 +26,6 @@ from kvtool.workload.turn import RequestName
 Locate = Callable[[Origin, int], tuple[int, int]]
 """Line and column in the file of a character of an origin's text."""
 
-WORTH_TELLING = 0.01
-"""Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
-MUST_BE_TOLD = 0.05
-"""Share of a group's prompt tokens above which a loss is told whatever can be done about it."""
 _IN_SESSIONS = (KV115.code, KV142.code, KV143.code)
 _LONGEST = 40
 _MOST_POINTS = 4
@@ -43,7 +40,7 @@ def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
 
     Where much of what requests share is after a user's text, an application wrote what is around it.
     """
-    if cause.blocked < WORTH_TELLING * group.prompt_tokens:
+    if cause.blocked < THRESHOLDS.warning_share * group.prompt_tokens:
         return False
     slot = cause.slot
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
@@ -54,7 +51,7 @@ def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
 
 def must_be_told(tokens: int, group: GroupTotals) -> bool:
     """Return whether a loss of so many tokens of a group is too large to be passed over."""
-    return tokens > MUST_BE_TOLD * group.prompt_tokens
+    return tokens > THRESHOLDS.error_share * group.prompt_tokens
 
 
 def is_to_be_told(cause: SlotCause, group: GroupTotals) -> bool:
@@ -62,7 +59,7 @@ def is_to_be_told(cause: SlotCause, group: GroupTotals) -> bool:
     on.
     """
     in_sessions = cause.structural and cause.kind.code in _IN_SESSIONS
-    worth = in_sessions and cause.blocked >= WORTH_TELLING * group.prompt_tokens
+    worth = in_sessions and cause.blocked >= THRESHOLDS.warning_share * group.prompt_tokens
     return worth or must_be_told(cause.blocked, group)
 
 
@@ -214,7 +211,7 @@ def fate_finding(
     `severity` None: as they cost.
     """
     points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
-    if points < WORTH_TELLING:
+    if points < THRESHOLDS.warning_share:
         return None
     message, fix = told
     if severity is None:

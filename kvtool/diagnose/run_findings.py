@@ -24,9 +24,10 @@ from kvtool.diagnose.codes.run.kv332 import KV332
 from kvtool.diagnose.codes.run.kv333 import KV333
 from kvtool.diagnose.codes.run.kv334 import KV334
 from kvtool.diagnose.codes.run.kv335 import KV335
-from kvtool.diagnose.findings import WORTH_TELLING, Locate, fate_finding, logged_place
+from kvtool.diagnose.findings import Locate, fate_finding, logged_place
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.shared_secrets import Sensitive
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding
@@ -167,7 +168,12 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
         severity = _severity(lost, group)
         return [Finding.of(KV203.code, severity, group.name, path, 0, 0, message, lost, fix, points=points)]
     edit = shape.padding() if shape is not None else None
-    if edit is None or shape is None or edit.tokens_saved < WORTH_TELLING * group.prompt_tokens or shared < block_size:
+    if (
+        edit is None
+        or shape is None
+        or edit.tokens_saved < THRESHOLDS.warning_share * group.prompt_tokens
+        or shared < block_size
+    ):
         return []
     lost = group.in_part_blocks
     over = shared % block_size

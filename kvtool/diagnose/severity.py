@@ -19,22 +19,15 @@ from kvtool.diagnose.codes.structure.kv133 import KV133
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.codes.values.kv107 import KV107
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.results.choices import Severity
-
-ERROR_SHARE = 0.05
-"""Part of the prompt's tokens that are lost, from which on a finding is an error."""
-ERROR_TOKENS = 64
-"""The tokens of a request that must be lost for an error, however short its prompt is."""
-WARNING_SHARE = 0.01
-"""The same for a warning."""
-WARNING_TOKENS = 16
 
 
 def severity_of(lost: float, prompt: float) -> Severity:
     """Return the severity of losing `lost` tokens of each request, out of the `prompt` tokens that it has."""
-    if lost >= ERROR_TOKENS and lost >= ERROR_SHARE * prompt:
+    if lost >= THRESHOLDS.error_tokens and lost >= THRESHOLDS.error_share * prompt:
         return "error"
-    return "warning" if lost >= WARNING_TOKENS and lost >= WARNING_SHARE * prompt else "info"
+    return "warning" if lost >= THRESHOLDS.warning_tokens and lost >= THRESHOLDS.warning_share * prompt else "info"
 
 
 def severity_in_run(lost: int, requests: int, prompt_tokens: int) -> Severity:
@@ -42,9 +35,10 @@ def severity_in_run(lost: int, requests: int, prompt_tokens: int) -> Severity:
     return severity_of(lost / max(requests - 1, 1), prompt_tokens / max(requests, 1))
 
 
+_LOSS = "a request loses {:.0f} % of its prompt tokens or more, and {} tokens or more"
 RULE: dict[Severity, str] = {
-    "error": f"a request loses {100 * ERROR_SHARE:.0f} % of its prompt tokens or more, and {ERROR_TOKENS} tokens or more",
-    "warning": f"a request loses {100 * WARNING_SHARE:.0f} % of its prompt tokens or more, and {WARNING_TOKENS} tokens or more",
+    "error": _LOSS.format(100 * THRESHOLDS.error_share, THRESHOLDS.error_tokens),
+    "warning": _LOSS.format(100 * THRESHOLDS.warning_share, THRESHOLDS.warning_tokens),
     "info": "a request loses less, or nothing that could be counted",
 }
 """The rule in words; the first that applies counts."""

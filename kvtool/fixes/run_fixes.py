@@ -17,8 +17,8 @@ from kvtool.diagnose.codes.run.kv322 import KV322
 from kvtool.diagnose.codes.run.kv323 import KV323
 from kvtool.diagnose.codes.run.kv324 import KV324
 from kvtool.diagnose.codes.run.kv326 import KV326
-from kvtool.diagnose.findings import WORTH_TELLING
 from kvtool.diagnose.run_findings import code_of
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.prediction.sizing import block_bytes
@@ -55,7 +55,7 @@ def run_fixes(groups: Iterable[GroupTotals], plan: Plan, *, keyed: bool = True) 
         fate
         for group in groups
         for fate, tokens in group.fates.items()
-        if tokens >= WORTH_TELLING * group.prompt_tokens and tokens
+        if tokens >= THRESHOLDS.warning_share * group.prompt_tokens and tokens
     }
     fixes: list[Fix] = []
     choice = None if plan.cache is None else plan.cache.engine
@@ -124,7 +124,7 @@ def _settings(choice: RuleChoice, groups: Sequence[GroupTotals]) -> Iterator[Fix
         codes = {
             entry.code
             for group in groups
-            if group.fates[other.fate] and group.fates[other.fate] >= WORTH_TELLING * group.prompt_tokens
+            if group.fates[other.fate] and group.fates[other.fate] >= THRESHOLDS.warning_share * group.prompt_tokens
             if (entry := code_of(other.fate, group)) is not None
         }
         for code in sorted(codes):

@@ -15,6 +15,7 @@ from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REOR
 from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.compare.tools import is_tool, parted
 from kvtool.diagnose.compare.units import Unit
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.diagnose.word_lists import read_words, word_pattern
 from kvtool.text.structure.tag_name import TAG_NAME, TAG_START
 
@@ -46,10 +47,7 @@ _BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LEAST_MOVED = 32
-_SHORT_ITEM = 4
-"""Words of an item, on average, up to which a list on one line is one of names and not of documents."""
 _MAX_HULL = 65_536
-_LINES_OF_AN_EXAMPLE = 24
 
 
 class Moved(NamedTuple):
@@ -124,7 +122,7 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     found = _pattern("example_line").findall(hull)
     lines = sum(1 for each in hull.split("\n") if each.strip())
     heads = heads_of_examples(hull)
-    if heads >= 2 and _LINES_OF_AN_EXAMPLE * heads >= lines:
+    if heads >= 2 and THRESHOLDS.example_lines * heads >= lines:
         return EXAMPLES_REORDERED
     if len(found) >= 2 and 12 * len(found) >= lines:
         return EXAMPLES_REORDERED
@@ -144,7 +142,7 @@ def is_short_list(text: str, start: int, stop: int) -> bool:
     if "\n" in line or _pattern("documents").search(text[max(text.rfind("\n", 0, start) + 1, start - _LEAD) : start]):
         return False
     items = [item for item in _LIST.split(line) if item.strip()]
-    return len(items) > 1 and sum(len(item.split()) for item in items) <= _SHORT_ITEM * len(items)
+    return len(items) > 1 and sum(len(item.split()) for item in items) <= THRESHOLDS.list_item_words * len(items)
 
 
 def _heading_above(text: str, start: int) -> str:

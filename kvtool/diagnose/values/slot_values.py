@@ -18,9 +18,10 @@ from kvtool.diagnose.codes.values.kv105 import COUNTER, KV105
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, FILE
 from kvtool.diagnose.codes.values.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.compare.units import common_prefix
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before
-from kvtool.diagnose.values.value_shapes import EXPLAINED, shape_of
+from kvtool.diagnose.values.value_shapes import shape_of
 from kvtool.diagnose.values.variable_names import says_time_alone
 from kvtool.diagnose.word_lists import word_pattern
 
@@ -45,7 +46,6 @@ _AT = re.compile(r"(?i:(?:^|[\W_])(?:at|since|until|epoch|unix|stamp|iat|exp|nbf
 _PLACE = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ '\u2019-][^\W\d_]+){0,4}")
 _LETTERED = re.compile(r"(?:^|[^A-Za-z0-9-])[A-Z]{2,10}[-_#]$")
 """The letters that numbers of one register begin with: `HELP-48058`."""
-_DISTINCT = 0.8
 _COUNT = re.compile(r"\s*\d{1,3}\s*\W?")
 _GROUPED = re.compile(r"[,.\u2019]")
 
@@ -61,11 +61,6 @@ _SWITCHES = re.compile(
 """One switch or several, each after its name but the first: `true, "beta": false`."""
 _EXACT_TIME = ("timestamp", "unix")
 _ANY_ID = REQUEST_ID.code
-_MAJORITY = 0.6
-_OFTEN_ABSENT = 0.25
-_SERIES = 0.8
-_RISES = 6
-"""Integers that only rise, or only fall, without an even step, count as a counter from so many on: by chance once in 360 times."""
 
 
 def _are_switches(value: str) -> bool:
@@ -110,7 +105,7 @@ class Series:
 
     def one_way(self) -> bool:
         """Return whether the numbers only rise, or only fall, as what is left of a budget does."""
-        return self.count >= _RISES and self.count in (self.rises, self.falls)
+        return self.count >= THRESHOLDS.rises and self.count in (self.rises, self.falls)
 
 
 @dataclass(slots=True)
@@ -211,48 +206,54 @@ class SlotValues:
         if kind.code == ENVIRONMENT.code and kind is not FILE and self._are_sentences(words):
             return Resolved(OTHER, 0.9 * sure)
         detected = Resolved(kind, share * sure)
-        if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
+        if kind is not OTHER and share >= THRESHOLDS.majority and kind.key.startswith(_EXACT_TIME):
             return detected
         named = kind_of_variable(variable) if variable is not None else self._named(words, kind)
         if variable is None and named is not None and named.code == TIME.code and self._are_counts(words):
             named = None
         if named is not None:
-            same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
+            same = kind if kind.code == named.code and share >= THRESHOLDS.majority and kind.key != "number" else named
             return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
         texts = len(self.distinct) - (hash("") in self.distinct)
-        listed = variable is None and kind.code == ENVIRONMENT.code and share >= _MAJORITY  # a file is no section
+        listed = (
+            variable is None and kind.code == ENVIRONMENT.code and share >= THRESHOLDS.majority
+        )  # a file is no section
         if (
             not listed
             and (self.seen > 1 or variable is not None)
-            and self.absent >= _OFTEN_ABSENT * self.seen
+            and self.absent >= THRESHOLDS.often_absent * self.seen
             and texts <= 1
         ):
             return Resolved(OPTIONAL, min(self.absent / self.seen + 0.5, 1.0) * sure)
-        shape = shape_of([value for value in self.examples if value]) if share < EXPLAINED or kind is OTHER else None
+        shape = (
+            shape_of([value for value in self.examples if value])
+            if share < THRESHOLDS.explained or kind is OTHER
+            else None
+        )
         if shape is not None:
             return Resolved(shape[0], shape[1] * sure)
         if kind.key == "url" and (inside := kind_in_urls(self.examples)) is not None:
             return Resolved(inside, 0.9 * share * sure)
-        if kind is not OTHER and kind.key != "number" and share >= _MAJORITY:
+        if kind is not OTHER and kind.key != "number" and share >= THRESHOLDS.majority:
             return detected
         numeric = share if kind.key == "number" else 0.0
-        if numeric >= _MAJORITY and self._are_records(words or "", before):
+        if numeric >= THRESHOLDS.majority and self._are_records(words or "", before):
             return Resolved(REQUEST_ID, 0.7 * sure)
         return self._by_course(numeric, sure, texts, constant_within=constant_within)
 
     def _by_course(self, numeric: float, sure: float, texts: int, *, constant_within: bool) -> Resolved:
         """Return the kind by how the values follow each other, where their form says nothing; `numeric` is the share of numbers."""
         even = max(self.in_order.regular(), self.in_session.regular())
-        if numeric >= _MAJORITY and even >= _SERIES:
+        if numeric >= THRESHOLDS.majority and even >= THRESHOLDS.even_steps:
             return Resolved(COUNTER, even * sure)
-        if numeric >= _MAJORITY and (self.in_order.one_way() or self.in_session.one_way()):
+        if numeric >= THRESHOLDS.majority and (self.in_order.one_way() or self.in_session.one_way()):
             return Resolved(COUNTER, 0.7 * sure)
         if self.examples and all(map(_are_switches, filter(None, self.examples))):
             return Resolved(FLAG, 0.8 * sure)
         sessions = len(self.sessions)
         if constant_within and 2 <= texts <= sessions / 2 and len(self.mixed) <= sessions / 10:
             return Resolved(USER, 0.6 * sure)
-        if numeric >= _MAJORITY:
+        if numeric >= THRESHOLDS.majority:
             return Resolved(NUMBER, numeric * sure)
         return Resolved(OTHER, sure)
 
@@ -274,16 +275,20 @@ class SlotValues:
     def _words(self, before: str) -> str | None:
         """Return the words before most values, else those that stand `before` all of them up to a colon and the like."""
         label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]), default=("", 0))
-        return label if times and times >= _MAJORITY * self.seen else label_before(before, len(before)) or None
+        return (
+            label if times and times >= THRESHOLDS.majority * self.seen else label_before(before, len(before)) or None
+        )
 
     def _are_records(self, words: str, before: str) -> bool:
         """Return whether numbers without an order, hardly any of them twice, are after the name of what is numbered, or its
         letters.
         """
-        even = max(self.in_order.regular(), self.in_session.regular()) >= _SERIES or self.in_order.one_way()
+        even = (
+            max(self.in_order.regular(), self.in_session.regular()) >= THRESHOLDS.even_steps or self.in_order.one_way()
+        )
         return (
             not even
-            and len(self.distinct) >= _DISTINCT * self.seen
+            and len(self.distinct) >= THRESHOLDS.distinct * self.seen
             and (_pattern("record").search(words) is not None or _LETTERED.search(before) is not None)
         )
 
@@ -298,7 +303,7 @@ class SlotValues:
         if said is not None:
             return None if said.code == TIME.code else said
         constant = len(self.in_order.steps) == 1 and self.in_order.regular() == 1.0
-        return COUNTER if constant and self.in_order.count >= _RISES else None
+        return COUNTER if constant and self.in_order.count >= THRESHOLDS.rises else None
 
     def _are_towns(self, words: str | None) -> bool:
         """Return whether values that are called branches are those of a bank, say: plain words that begin with a capital."""
@@ -352,4 +357,4 @@ def kind_in_urls(urls: Sequence[str]) -> DifferenceKind | None:
     if shape is not None:
         return shape[0]
     kinds = [kind for part in parts if (kind := classify(part)).code != KV201.code and kind.key != "number"]
-    return max(kinds, key=kinds.count) if kinds and len(kinds) >= _MAJORITY * len(parts) else None
+    return max(kinds, key=kinds.count) if kinds and len(kinds) >= THRESHOLDS.majority * len(parts) else None

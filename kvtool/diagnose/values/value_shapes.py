@@ -10,6 +10,7 @@ from itertools import pairwise
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv106 import KV106
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.diagnose.values.labels import MODEL
 
 _FILE_LINE = re.compile(
@@ -25,19 +26,7 @@ BRANCH = DifferenceKind("branch", "branch (git)", KV106.code)
 HOST = DifferenceKind("host", "host or pod", KV106.code)
 SYSTEM = DifferenceKind("system", "host, build or model", KV106.code)
 
-EXPLAINED = 0.95
-"""The share of a slot's values that its kind must explain."""
-_FEWEST = 3
-_FEWEST_OF_LETTERS = 6
-_SHORTEST = 6
-_SHORTEST_OF_LETTERS = 8
-_NUMBERED = 0.6
-"""The share of names of hosts or builds that have a number."""
 _VOWELS = "aeiou"
-_VOWELS_OF_WORDS = 0.29
-"""The share of vowels that words of a language have more of; by chance a fifth of all letters are."""
-_ALIKE = 0.3
-"""The share of characters, place by place, in which two random ids may be the same: by chance a sixteenth of hex digits are."""
 _LONGEST = 128
 
 _AROUND = " \t\r\n\"'`.,;:!?()[]{}"
@@ -74,7 +63,7 @@ def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     does.
     """
     texts = [value for each in values if (value := each.strip(_AROUND)) and len(value) <= _LONGEST]
-    if len(texts) < _FEWEST or len(texts) < EXPLAINED * len(values):
+    if len(texts) < THRESHOLDS.fewest_ids or len(texts) < THRESHOLDS.explained * len(values):
         return None
     named = _without_label(texts)
     return _by_form(named) or _branches(named) or _random(texts) or _system(named)
@@ -83,7 +72,7 @@ def shape_of(values: Sequence[str]) -> tuple[DifferenceKind, float] | None:
 def _by_form(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     for kind, form in _FORMS:
         share = _share(form, texts)
-        if share >= EXPLAINED and not all(map(str.isalpha, texts)):
+        if share >= THRESHOLDS.explained and not all(map(str.isalpha, texts)):
             return kind, share
     return None
 
@@ -101,8 +90,8 @@ def _system(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     """
     share = _share(_SYSTEM, texts)
     numbered = sum(any(map(str.isdigit, text)) for text in texts)
-    named = numbered >= _NUMBERED * len(texts) and len({_DIGITS.sub("0", text) for text in texts}) > 1
-    return (SYSTEM, share) if share >= EXPLAINED and named else None
+    named = numbered >= THRESHOLDS.numbered * len(texts) and len({_DIGITS.sub("0", text) for text in texts}) > 1
+    return (SYSTEM, share) if share >= THRESHOLDS.explained and named else None
 
 
 def _share(form: re.Pattern[str], texts: Sequence[str]) -> float:
@@ -128,7 +117,7 @@ def _random_words(parted: Sequence[Sequence[str]]) -> tuple[DifferenceKind, floa
     usual = Counter(tuple(map(len, parts)) for parts in parted).most_common(1)[0][0]
     of_one = [parts for parts in parted if tuple(map(len, parts)) == usual]
     share = len(of_one) / len(parted)
-    if share < EXPLAINED:
+    if share < THRESHOLDS.explained:
         return None
     columns = [column for column in zip(*of_one, strict=True) if len(set(column)) > 1]
     return (RANDOM, share) if columns and all(map(_is_random, columns)) else None
@@ -137,15 +126,19 @@ def _random_words(parted: Sequence[Sequence[str]]) -> tuple[DifferenceKind, floa
 def _is_random(words: Sequence[str]) -> bool:
     """Return whether words of one length look drawn by chance."""
     letters = not any(map(str.isdigit, "".join(words)))
-    least, fewest = (_SHORTEST_OF_LETTERS, _FEWEST_OF_LETTERS) if letters else (_SHORTEST, _FEWEST)
+    least, fewest = (
+        (THRESHOLDS.shortest_letter_id, THRESHOLDS.fewest_letter_ids)
+        if letters
+        else (THRESHOLDS.shortest_id, THRESHOLDS.fewest_ids)
+    )
     if len(words[0]) < least or len(set(words)) < fewest or all(map(str.isdecimal, words)):
         return False
-    if letters and sum(map(_VOWELS.__contains__, "".join(words).lower())) > _VOWELS_OF_WORDS * len(words[0]) * len(
+    if letters and sum(map(_VOWELS.__contains__, "".join(words).lower())) > THRESHOLDS.vowels * len(words[0]) * len(
         words
     ):
         return False
     same = sum(a == b for one, other in pairwise(words) for a, b in zip(one, other, strict=True))
-    return same <= _ALIKE * len(words[0]) * (len(words) - 1)
+    return same <= THRESHOLDS.alike * len(words[0]) * (len(words) - 1)
 
 
 def _without_label(texts: Sequence[str]) -> list[str]:

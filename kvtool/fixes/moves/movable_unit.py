@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.moves.dangling_references import goes_with_previous
+from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.numbered_lines import RULE
 from kvtool.text.structure.sentences import has_label, is_sentence, words_in
@@ -29,18 +30,7 @@ FIRST = "it stands in data that has to begin the text"
 ALL_OF_IT = "all of the text is one piece of data around it"
 IN_MANY = "it stands in many sentences or lines"
 
-_MOST_WORDS = 14
-"""Words beside a value in a sentence that tells the value, and nothing that the model has to do."""
-_MOST_ROLE_WORDS = 4
-_LEAST_DUTY_WORDS = 10
-"""Words of a sentence with a duty in it that says more than a value."""
 _DUTY = re.compile(r"\byou\b[^.!?]{0,200}\b(?:must|never|always|shall|may not|do not|don't)\b", re.IGNORECASE)
-_MOST_RULES = 3
-_MOST_LISTED_RULES = 1
-"""Sentences without a value that may go along with it, and items of a list that are such."""
-_LEAST_LINES = 2
-_LINES_OF_A_RULE = 4
-"""Lines with a value or a fragment for each sentence without one, in an element that is data as a whole."""
 _CONTAINERS = frozenset({"introduced", "list", "numbered", "element", "section"})
 _BLOCKS = frozenset({"introduced", "list", "numbered", "element", "section", "table", "fence", "data", "rows", "quote"})
 _NAMED = re.compile(r"[ \t]*(?:[-*+•][ \t]+)?[*_`\"']{0,3}[^\W\d_][^:：\n]{0,40}[:：]")
@@ -171,7 +161,7 @@ class _Climb:
                 said = [line for line in lines if words_in(line)]
                 if len(said) > 1 and self._is_own(said):
                     return index
-            elif len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
+            elif len(lines) > THRESHOLDS.data_lines and THRESHOLDS.lines_of_a_rule * self._rules_in(held) <= len(lines):
                 return index
         return next((index for index in range(1, at) if self._are_fields(self._path[index])), at)
 
@@ -198,11 +188,11 @@ class _Climb:
         if not is_sentence(shown):
             return None
         if not known:  # some of its words are the value
-            return IN_A_RULE if words_in(shown) >= 2 * _MOST_ROLE_WORDS and _pattern("role").match(shown) else None
+            return IN_A_RULE if words_in(shown) >= 2 * THRESHOLDS.role_words and _pattern("role").match(shown) else None
         words = words_in(self._without_values(unit.start, unit.stop))
-        if words >= _LEAST_DUTY_WORDS and _DUTY.search(shown):
+        if words >= THRESHOLDS.duty_words and _DUTY.search(shown):
             return IN_A_RULE
-        if words > _MOST_WORDS or (words >= _MOST_ROLE_WORDS and _pattern("role").match(shown)):
+        if words > THRESHOLDS.fact_words or (words >= THRESHOLDS.role_words and _pattern("role").match(shown)):
             return IN_A_RULE
         return None
 
@@ -258,7 +248,7 @@ class _Climb:
         if unit.kind in SEALED or unit.kind not in _BLOCKS:
             return False
         listed = any(each.kind in ("list", "numbered") and each.holds(unit.body, unit.body) for each in self._path)
-        return self._rules_in(unit) > (_MOST_LISTED_RULES if listed else _MOST_RULES)
+        return self._rules_in(unit) > (THRESHOLDS.listed_rules if listed else THRESHOLDS.rules)
 
     def _rules_in(self, unit: TextUnit) -> int:
         """Count sentences in a unit in which no value stands, and that other requests have, too."""

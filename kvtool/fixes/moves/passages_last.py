@@ -14,6 +14,7 @@ from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
 from kvtool.fixes.moves.question_text import nearly_all_differ
 from kvtool.fixes.moves.split_text import parted_at, units_last
+from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.fixes.turn_texts import lines_with_places, map_texts, role_of_part, texts_of
 from kvtool.text.structure.sentences import is_sentence
 from kvtool.text.traced import Traced
@@ -27,16 +28,8 @@ MOVE_PASSAGES = (
 
 _ROLES = ("system", "developer")
 _LOOKED_AT = 24
-_LEAST_SAMPLES = 5
 _MOST_LINES = 20_000
 _LEAST_PASSAGES = 2
-_OWN = 0.5
-"""The share of lines between the first and the last that other requests have not which are such, or passages."""
-_MOST_OFTEN = 0.6
-"""The share of requests that may have a line for it to be a passage."""
-_NEARLY_ALL = 0.8
-_BEHIND = 200
-"""Characters of instructions after the passages from which on they are worth it."""
 _IN_BLOCKS = ("introduced", "list", "numbered", "section", "element", "quote")
 
 
@@ -55,12 +48,14 @@ class PassagesLast:
             return None
         looked = samples[:_LOOKED_AT]
         texts = [str.__str__(text) for turn in looked if (text := _first_text(turn, role)) is not None]
-        if len(texts) < max(_LEAST_SAMPLES, _NEARLY_ALL * len(looked)):
+        if len(texts) < max(THRESHOLDS.passage_samples, THRESHOLDS.passage_requests * len(looked)):
             return None
         counts = Counter(line for text in texts for line in {line.rstrip() for line in text.split("\n", _MOST_LINES)})
-        found = cls(role, frozenset(line for line, count in counts.items() if count > _MOST_OFTEN * len(texts)))
+        found = cls(
+            role, frozenset(line for line, count in counts.items() if count > THRESHOLDS.passage_often * len(texts))
+        )
         blocks = [text[unit.start : unit.stop] for text in texts if (unit := found.block_of(text)) is not None]
-        return found if len(blocks) >= _NEARLY_ALL * len(texts) and nearly_all_differ(blocks) else None
+        return found if len(blocks) >= THRESHOLDS.passage_requests * len(texts) and nearly_all_differ(blocks) else None
 
     def block_of(self, text: str) -> Movable | None:
         """Return the block of passages; None where a text has none, or what is its own is at several places."""
@@ -71,13 +66,17 @@ class PassagesLast:
         span = places[own[0] : own[-1] + 1]
         said = [text[slice(*place)] for place in span]
         passages = sum(is_sentence(line) for line in said)
-        if len(said) < _LEAST_PASSAGES or len(own) < _OWN * len(said) or passages < _OWN * len(said):
+        if (
+            len(said) < _LEAST_PASSAGES
+            or len(own) < THRESHOLDS.passage_share * len(said)
+            or passages < THRESHOLDS.passage_share * len(said)
+        ):
             return None
         start, stop = span[0][0], span[-1][1]
         unit = movable_unit(text, start, stop, [(start, stop)], common=self.common)
         if not isinstance(unit, Movable) or unit.kind not in _IN_BLOCKS or not text[: unit.start].strip():
             return None
-        return unit if len(text[unit.stop :].strip()) >= _BEHIND else None
+        return unit if len(text[unit.stop :].strip()) >= THRESHOLDS.passage_gain else None
 
     def __call__(self, turn: Turn) -> Turn:
         def change(text: str) -> str:

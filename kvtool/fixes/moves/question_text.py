@@ -11,6 +11,7 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
+from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.structure.sentences import words_in
 from kvtool.text.structure.tag_name import TAG_NAME
@@ -26,14 +27,7 @@ BEFORE_IT = "put what is constant in the last message before what is asked, wher
 """What may be done where the tail of a question costs hits."""
 
 _LOOKED_AT = 24
-_LEAST_SAMPLES = 3
-_NEARLY_ALL = 0.75
-_FEW_WORDS = 12
-_MOST_WORDS = 80
-_MOST_PART = 0.15
-"""Constant words after what is asked, and their part of all words of the prompt, for them to be its tail."""
 _WORDS_OF_A_QUESTION = 3
-_LONGEST_CUE = 40
 _HEADS = re.compile(rf"#{{1,6}}[ \t]+[^\n]*[^\W_]\W*|<{TAG_NAME}>|<\|[\w-]+\|>|\[/INST\]")
 """A heading, an opening tag or a mark of a chat template that nothing is after."""
 
@@ -53,12 +47,12 @@ def cue_begin(text: str) -> int:
 def leads_over(text: str) -> bool:
     """Return whether the last line of a text is a label, a heading or an opening tag for what the model is to write."""
     last = str.__str__(text).rstrip().rsplit("\n", 1)[-1].strip()
-    return len(last) <= _LONGEST_CUE and (last.endswith((":", "\uff1a")) or _HEADS.fullmatch(last) is not None)
+    return len(last) <= THRESHOLDS.cue_length and (last.endswith((":", "\uff1a")) or _HEADS.fullmatch(last) is not None)
 
 
 def nearly_all_differ(values: Sequence[str]) -> bool:
     """Return whether a text is another one in nearly every request."""
-    return len(values) >= _LEAST_SAMPLES and len(set(values)) >= _NEARLY_ALL * len(values)
+    return len(values) >= THRESHOLDS.question_samples and len(set(values)) >= THRESHOLDS.question_share * len(values)
 
 
 def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> bool:
@@ -79,7 +73,11 @@ def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> b
             found.append((*_behind(text, stop), words))
     if not nearly_all_differ(values):
         return False
-    if cause.slot.logged and role_of_part(cause.slot.part) == "user" and questions >= _NEARLY_ALL * len(values):
+    if (
+        cause.slot.logged
+        and role_of_part(cause.slot.part) == "user"
+        and questions >= THRESHOLDS.question_share * len(values)
+    ):
         return True
     rests = Counter(rest for rest, _, _ in found)
     asked = 0
@@ -89,7 +87,7 @@ def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> b
         within = rests[rest] == 1 and words_in(rest) >= _WORDS_OF_A_QUESTION
         is_last = cause.kind is OTHER or within or others < _WORDS_OF_A_QUESTION
         asked += is_last and is_tail(sum(map(words_in, fixed)), words)
-    return asked >= _NEARLY_ALL * len(values)
+    return asked >= THRESHOLDS.question_share * len(values)
 
 
 def _behind(text: str, at: int) -> tuple[str, list[str]]:
@@ -100,7 +98,9 @@ def _behind(text: str, at: int) -> tuple[str, list[str]]:
 
 def is_tail(words: int, of: int) -> bool:
     """Return whether so many constant words after a question, of so many in the prompt, are only its tail."""
-    return words <= _FEW_WORDS or (words <= _MOST_WORDS and words <= _MOST_PART * of)
+    return words <= THRESHOLDS.tail_words or (
+        words <= THRESHOLDS.long_tail_words and words <= THRESHOLDS.tail_part * of
+    )
 
 
 def _last_text(turn: Turn) -> tuple[TextAt, int] | None:

@@ -12,6 +12,7 @@ from kvtool.diagnose.slots import Slot, content_part, is_found_again
 from kvtool.diagnose.values.classify import DETECTORS
 from kvtool.fixes.moves.movable_unit import IN_MANY, Movable, merged, movable_unit
 from kvtool.fixes.moves.move_target import BLOCK_CODES, MoveTarget, places_at, value_in
+from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.fixes.turn_texts import edited, map_texts, role_of_part
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.masking import Span
@@ -25,8 +26,6 @@ from kvtool.workload.turn import Turn
 _LONGEST_BLOCK = 500
 _HEADING = 80
 _MOST_PLACES = 200
-MANY = 4
-"""Lines or sentences in which a value has to be for them not to be moved."""
 TRIED_WITHOUT = "the gain is that of prompts without the value"
 _LEAST = 3
 _LONGEST = 200
@@ -256,14 +255,14 @@ def stands_in_many(text: str, start: int, stop: int) -> str | None:
     value = _core(text[start:stop])
     if not _LEAST <= len(value) <= _LONGEST or "\n" in value or not (_LETTER.search(value) or len(value) > _LEAST):
         return None
-    if text.count(value) < MANY:
+    if text.count(value) < THRESHOLDS.many_places:
         return None
     last, count = -1, 0
     for low, _ in _places(text, value):
         line = text.find("\n", low)
         count += line != last
         last = line
-    return IN_MANY if count >= MANY else None
+    return IN_MANY if count >= THRESHOLDS.many_places else None
 
 
 def _core(value: str) -> str:

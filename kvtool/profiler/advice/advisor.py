@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
-from kvtool.diagnose.findings import WORTH_TELLING, is_to_be_told
+from kvtool.diagnose.findings import is_to_be_told
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.moves.question_text import ASKED
 from kvtool.fixes.proofs import check_proof
@@ -170,7 +171,7 @@ class Advisor:
         known = [(length, self._trials.rate(name, chain[:length])) for length in range(len(chain) + 1)]
         rates = [(length, rate) for length, rate in known if rate is not None]
         best = max(rate for _, rate in rates)
-        if best < rates[0][1] + WORTH_TELLING:
+        if best < rates[0][1] + THRESHOLDS.warning_share:
             return ()
         return chain[: next(length for length, rate in rates if rate >= best - _MORE)]
 

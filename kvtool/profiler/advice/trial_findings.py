@@ -14,7 +14,6 @@ from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.findings import (
     CLAIM,
-    WORTH_TELLING,
     Locate,
     described,
     fixed_finding,
@@ -23,6 +22,7 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.fixes.fix import fix_name
 from kvtool.fixes.moves.passages_last import PASSAGES
 from kvtool.profiler.advice.advisor import Advice, KeptFix
@@ -169,7 +169,9 @@ class Teller:
         told: list[SlotCause] = []
         small: list[SlotCause] = []
         for cause in self._result.causes.of_group(group.name):
-            is_value = varies(cause.kind.code) == "value" and cause.share >= WORTH_TELLING * group.prompt_tokens
+            is_value = (
+                varies(cause.kind.code) == "value" and cause.share >= THRESHOLDS.warning_share * group.prompt_tokens
+            )
             if cause.slot in handled or left.get(cause.slot, 0.0) >= cause.share / 2:
                 continue
             if is_value or must_be_told(cause.blocked, group):

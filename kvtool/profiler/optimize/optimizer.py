@@ -8,6 +8,7 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.accounting.ledger.totals import TokenTotals
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
@@ -34,7 +35,7 @@ Choose = Callable[[YamlSource | LogSource, PassResult, Advice], Mapping[str, Seq
 
 _WORSE = 0.005
 """By how much a group's hit rate may fall for an edit that wins hits elsewhere."""
-_LEAST: dict[Tier, float] = {"P2": 0.01, "P3": 0.05}
+_LEAST: dict[Tier, float] = {"P2": THRESHOLDS.warning_share, "P3": THRESHOLDS.error_share}
 """What a group's hit rate must win for text to be moved (as much as makes a warning), and to be changed (an error)."""
 _MOST_ROUNDS = 8
 _LOGS = "logs are records of what was sent: change what writes them"

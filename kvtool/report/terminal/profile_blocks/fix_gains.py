@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvtool.diagnose.findings import WORTH_TELLING
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.report.terminal.next_command import shorten_middle, shorten_place
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.report import Cause, Group
@@ -39,7 +39,7 @@ class _Table(NamedTuple):
 
 def told(group: Group, causes: Iterable[Cause]) -> list[Cause]:
     """Those causes of a group that the terminal shows."""
-    least = WORTH_TELLING * group.prompt_tokens
+    least = THRESHOLDS.warning_share * group.prompt_tokens
     return [row for row in causes if row.unlock is not None or row.blame_tokens >= least][:_MOST_ROWS]
 
 
