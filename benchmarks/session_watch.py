@@ -13,8 +13,7 @@ from xxhash import xxh64_intdigest
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.history import front_cut
 from kvtool.diagnose.compare.json_forms import canonical
-from kvtool.diagnose.compare.messages import content_text, message_key
-from kvtool.diagnose.compare.turns import compare_requests
+from kvtool.diagnose.compare.messages import compare_requests, content_text, message_key
 from kvtool.diagnose.compare.units import common_prefix, plain
 from kvtool.workload.turn import Turn
 

@@ -70,8 +70,7 @@ class OptimizeCommand(Command):
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.optimize.log_order import write_in_order
-        from kvtool.profiler.optimize.undo_folder import free_undo
-        from kvtool.profiler.optimize.write_edits import write_edits
+        from kvtool.profiler.optimize.write_edits import free_undo, write_edits
         from kvtool.text.terminal.streams import printing
         from kvtool.text.tokens.tokenizer import Tokenizers
         from kvtool.workload.yaml.yaml_source import YamlSource

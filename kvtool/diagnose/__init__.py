@@ -1,1 +1,1 @@
-"""Why two requests part: what differs, what it is called, and the tokens that it loses."""
+"""Causes of differences between two requests: what differs, how it is named, and the tokens that it loses."""

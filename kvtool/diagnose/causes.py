@@ -1,4 +1,4 @@
-"""What stands where prompts of a group differ although the same text follows: the causes of blocked tokens."""
+"""Causes of blocked tokens: text that differs between prompts of a group although the same text follows."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
-from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
-from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.codes.kv131 import TEMPLATE_TIME
-from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.example_pair import LineExcerpt, SeenPair, seen_pair
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
+from kvtool.diagnose.codes.structure.kv121 import KV121
+from kvtool.diagnose.codes.structure.kv131 import TEMPLATE_TIME
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.differing_ranges import LineExcerpt, SeenPair, seen_pair
 from kvtool.diagnose.gap_names import Named, Namer
-from kvtool.diagnose.slot_combinations import Chain, Chains
-from kvtool.diagnose.slots import Slot, content_part
+from kvtool.diagnose.slots import Chain, Chains, Slot, content_part
 from kvtool.diagnose.values.log_slots import KnownPlaces
 from kvtool.diagnose.values.slot_values import Resolved, SlotValues
 from kvtool.diagnose.visible_characters import spelled
@@ -38,7 +37,7 @@ _STRUCTURE_IS_SURE = 0.95
 
 
 class Opportunities:
-    """How often a request of a group was compared with an earlier one of its session, and of another."""
+    """Counts of comparisons of a group's requests with an earlier one of their session, and of another."""
 
     __slots__ = ("across", "within")
 
@@ -124,22 +123,22 @@ class SlotCause:
 
     @property
     def in_source(self) -> bool:
-        """Whether it stands in a file that people edit, not in a log."""
+        """Return whether it is in a file that people edit, not in a log."""
         return self.origin is not None and (not self.slot.logged or self.origin.one_of_many)
 
     @property
     def seen(self) -> int:
-        """How many requests it changed in, whether or not it is to blame."""
+        """Return how many requests it changed in, whether or not it is to blame."""
         return self.values.seen
 
     @property
     def distinct(self) -> int:
-        """How many values it took (counted up to 100,000)."""
+        """Return how many values it took (counted up to 100,000)."""
         return len(self.values.distinct)
 
     @property
     def share(self) -> float:
-        """Its fair share of the blocked tokens, each split evenly over the distinct slots before it.
+        """Return its fair share of the blocked tokens, each split evenly over the distinct slots before it.
 
         That is the Shapley value of the game in which a token is won when all slots before it are closed. The shares of a group's
         causes add up to the tokens that they are to blame for.
@@ -148,23 +147,23 @@ class SlotCause:
 
     @property
     def volatility_within(self) -> float:
-        """Changes between requests of one session ÷ comparisons of two requests of one session; 0 where there were none."""
+        """Return changes between requests of one session ÷ comparisons of two requests of one session; 0 where there were none."""
         return min(self.within / self._opportunities.within, 1.0) if self._opportunities.within else 0.0
 
     @property
     def volatility_across(self) -> float:
-        """The same for requests of two sessions (a request without a session is one of its own)."""
+        """Return the same for requests of two sessions (a request without a session is one of its own)."""
         return min(self.across / self._opportunities.across, 1.0) if self._opportunities.across else 0.0
 
     @property
     def kind(self) -> DifferenceKind:
-        """What varies, by all that was seen of it."""
+        """Return what varies, by all that was seen of it."""
         kind = self._resolve().kind
         return TEMPLATE_TIME if self.slot.part == "chat template" and kind.code == TIME.code else kind
 
     @property
     def confidence(self) -> float:
-        """How sure the kind is: 0 (a guess) to 1; see `Values.resolve`. A change of structure has 0.95."""
+        """Return how sure the kind is: 0 (a guess) to 1; see `Values.resolve`. A change of structure has 0.95."""
         return self._resolve().confidence
 
     def _resolve(self) -> Resolved:
@@ -251,7 +250,7 @@ class CauseBook:
             seen.across += 1
 
     def of_group(self, group: str) -> list[SlotCause]:
-        """The causes of a group, the costliest first."""
+        """Return the causes of a group, the costliest first."""
         causes = self._causes.get(group, {}).values()
         return sorted(causes, key=lambda cause: (-cause.blocked, -cause.share, cause.first_token))
 
@@ -263,11 +262,11 @@ class CauseBook:
             self._chains[group].scale(weight)
 
     def behind(self, group: str, slot: Slot) -> int:
-        """Tokens that stand behind a slot and in an earlier prompt, too, whichever of the slots before them is to blame."""
+        """Count tokens that are after a slot and in an earlier prompt, too, whichever of the slots before them is to blame."""
         return self._chains[group].behind(slot) if group in self._chains else 0
 
     def predicted(self, group: str, slots: Collection[Slot]) -> int:
-        """Tokens that closing these slots would win: those behind nothing else, in whole blocks, the last token left out.
+        """Count tokens that closing these slots would win: those after nothing else, in whole blocks, the last token left out.
 
         The cache is taken for unlimited, and what was in the gaps for gone from the front of the prompt.
         """
@@ -322,7 +321,7 @@ class CauseBook:
     ) -> None:
         """Count what a cache would hit if the gaps were closed one after the other.
 
-        `lost` tokens behind each go with what is in it (a negative number: so many more would be the same).
+        `lost` tokens after each go with what is in it (a negative number: so many more would be the same).
         """
         reached = alignment.known
         hits = self._whole_blocks(reached, length)
@@ -336,11 +335,11 @@ class CauseBook:
             hits = more
 
     def _whole_blocks(self, tokens: int, length: int) -> int:
-        """What hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
+        """Return what hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
         return max(min(tokens, length - 1), 0) // self._block_size * self._block_size
 
     def _cause(self, turn: Turn, named: Named, token: int) -> tuple[SlotCause, Named]:
-        """The cause of a slot, made where it is new, and the value as one of its: all of what the slot's frame holds."""
+        """Return the cause of a slot, made where it is new, and the value as one of its: all of what the slot's frame holds."""
         group = turn.group
         causes = self._causes.setdefault(group, {})
         if named.slot not in causes:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import source_variable
 from kvtool.text.tokens.prompt import Prompt
-from kvtool.text.traced import Origin, marks_of
+from kvtool.text.traced import Origin, line_around, marks_of
+from kvtool.workload.turn import RequestName
 
+_EXCERPT = 160
+"""Characters of a line that are kept."""
 _MOST_TRIMMED = 256
 """Characters at either end of a gap that may be equal: no more than its outer tokens have."""
 _MOST_LINES = 16
@@ -29,7 +33,7 @@ class PromptSide(NamedTuple):
 
 
 class VariableAt(NamedTuple):
-    """What a template variable produced: its characters `[start, stop)`, from `offset` of the origin's text on."""
+    """The text of a template variable: its characters `[start, stop)`, from `offset` of the origin's text on."""
 
     origin: Origin
     start: int
@@ -48,7 +52,9 @@ class Sources:
         self.has_variables = any(mark.origin is not None and mark.origin.variable is not None for mark in self._marks)
 
     def origin(self, char: int) -> tuple[Origin | None, int]:
-        """The origin of a character, or of the last one, and the offset in the origin's text; None for what is no source text."""
+        """Return the origin of a character, or of the last one, and the offset in the origin's text; None for what is no source
+        text.
+        """
         at = min(bisect_right(self._starts, char), len(self._marks)) - 1
         if at < 0:
             return None, 0
@@ -58,7 +64,9 @@ class Sources:
         return origin, offset + min(char - self._starts[at], length)
 
     def said(self, start: int, stop: int) -> tuple[Origin | None, int]:
-        """The origin of the first character in `[start, stop)` that no chat template wrote; of `start` where there is none."""
+        """Return the origin of the first character in `[start, stop)` that no chat template wrote; of `start` where there is
+        none.
+        """
         at = max(bisect_right(self._starts, start) - 1, 0)
         while at < len(self._marks) and self._starts[at] < stop:
             origin = self._marks[at].origin
@@ -68,7 +76,7 @@ class Sources:
         return self.origin(start)
 
     def variables(self, start: int, stop: int) -> Iterator[VariableAt]:
-        """The values of template variables that overlap `[start, stop)`."""
+        """Yield the values of template variables that overlap `[start, stop)`."""
         at = max(bisect_right(self._starts, start) - 1, 0)
         while at < len(self._marks) and self._starts[at] < stop:
             length, origin, offset = self._marks[at]
@@ -84,7 +92,7 @@ class Sources:
 
 
 def char_span(prompt: Prompt, start: int, stop: int) -> tuple[int, int]:
-    """The characters of tokens `[start, stop)` of a prompt with text; where there are none, the place between characters."""
+    """Return the characters of tokens `[start, stop)` of a prompt with text; where there are none, the place between characters."""
     if start >= len(prompt):
         end = len(prompt.text or "")
         return end, end
@@ -95,7 +103,7 @@ def char_span(prompt: Prompt, start: int, stop: int) -> tuple[int, int]:
 
 
 def trimmed(own: PromptSide, theirs: PromptSide | None) -> tuple[PromptSide, PromptSide | None]:
-    """Both sides without the characters that they begin and end with alike: their outer tokens may share some."""
+    """Return both sides without the characters that they begin and end with alike: their outer tokens may share some."""
     if theirs is None:
         return own, None
     most = min(own.stop - own.start, theirs.stop - theirs.start)
@@ -110,7 +118,7 @@ def trimmed(own: PromptSide, theirs: PromptSide | None) -> tuple[PromptSide, Pro
 
 
 def by_line(own: PromptSide, theirs: PromptSide | None) -> Iterator[tuple[PromptSide, PromptSide | None]]:
-    """Pairs of lines that differ, where both sides have the same few; else both as they are."""
+    """Yield pairs of lines that differ, where both sides have the same few; else both as they are."""
     lines = str(own).split("\n") if own.stop - own.start <= _MOST_CHARACTERS else []
     others = str(theirs).split("\n") if theirs is not None and lines else []
     if theirs is None or not 1 < len(lines) == len(others) <= _MOST_LINES:
@@ -124,7 +132,9 @@ def by_line(own: PromptSide, theirs: PromptSide | None) -> Iterator[tuple[Prompt
 
 
 def is_whole(empty: PromptSide, full: PromptSide) -> bool:
-    """Whether one side lacks what the other has, whole words of it: no part of a longer word or of a longer row of one sign."""
+    """Return whether one side lacks what the other has, whole words of it: no part of a longer word or of a longer row of one
+    sign.
+    """
     if empty.stop > empty.start or full.start == full.stop:
         return False
     text = full.text
@@ -134,3 +144,54 @@ def is_whole(empty: PromptSide, full: PromptSide) -> bool:
         (left.isalnum() and right.isalnum()) or (left == right and not left.isspace())
         for left, right in ((before, first), (last, after))
     )
+
+
+class LineExcerpt(NamedTuple):
+    """A line of a prompt, or a part of a long one, and the range of what is meant in it."""
+
+    text: str
+    start: int
+    stop: int
+
+    @classmethod
+    def around(cls, text: str, low: int, high: int) -> LineExcerpt:
+        """Return the line that `text[low:high]` begins in."""
+        start, stop = line_around(text, low)
+        start = max(start, low - _EXCERPT // 2)
+        stop = min(stop, start + _EXCERPT)
+        return cls(str.__getitem__(text, slice(start, stop)).rstrip("\r\n"), low - start, high - start)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPair:
+    """An earlier request and a later one; `was` and `now` are what each has where they differ."""
+
+    earlier: RequestName
+    later: RequestName
+    was: LineExcerpt
+    now: LineExcerpt
+
+
+def seen_pair(earlier: RequestName, later: RequestName, was: PromptSide, now: PromptSide) -> SeenPair:
+    """Return the pair, with the lines in which the two sides begin."""
+    return SeenPair(
+        earlier,
+        later,
+        LineExcerpt.around(was.text, was.start, was.stop),
+        LineExcerpt.around(now.text, now.start, now.stop),
+    )
+
+
+def widened(side: PromptSide, other: PromptSide, low: int, high: int) -> PromptSide:
+    """Return the other side of a whole value: `side` is the part of `side.text[low:high]` that differs, `other` what is there.
+
+    What is around both is the same; where it is not, `other` is as it was.
+    """
+    before, behind = max(side.start - low, 0), max(high - side.stop, 0)
+    wide = PromptSide(other.text, other.start - before, other.stop + behind)
+    if wide.start < 0 or wide.stop > len(other.text):
+        return other
+    same = str.startswith(
+        other.text, str.__getitem__(side.text, slice(low, side.start)), wide.start
+    ) and str.startswith(other.text, str.__getitem__(side.text, slice(side.stop, high)), other.stop)
+    return wide if same else other

@@ -1,4 +1,4 @@
-"""What codes mean, as the document of `kvtool explain`."""
+"""The document of `kvtool explain`: what codes mean."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def explained(entries: Iterable[CodeEntry]) -> ExplainDocument:
-    """The document of these entries."""
+    """Return the document of these entries."""
     return ExplainDocument(schema="kvtool.explain/1", entries=[_document(entry) for entry in entries])
 
 

@@ -1,4 +1,4 @@
-"""What findings cost: in words, and in the order in which they are told. The same for those of a run and those of a file."""
+"""Costs of findings, in words, and their order: the same for findings of a run and of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvtool.text.terminal.numbers import duration
 
 
 def by_cost(findings: Iterable[Finding]) -> list[Finding]:
-    """The costliest first, but those of a group whose fixes build on each other together and in their order."""
+    """Return the costliest first, but those of a group whose fixes build on each other together and in their order."""
     findings = list(findings)
     chains: dict[str, int] = {}
     for finding in findings:
@@ -19,7 +19,7 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def cost_of(finding: Finding) -> str:
-    """Tokens and, where they are known, points of the group's hit rate and predicted seconds; empty where it costs none."""
+    """Return tokens and, where they are known, points of the group's hit rate and predicted seconds; empty where it costs none."""
     parts = [f"{finding.tokens_lost:,} tokens lost"] if finding.tokens_lost else []
     if finding.points:
         parts.append(f"{100 * finding.points:.1f} pts")

@@ -29,12 +29,12 @@ class MeantLine(NamedTuple):
 
     @classmethod
     def of(cls, snippet: Snippet) -> MeantLine:
-        """The line of a prompt that a finding brings along."""
+        """Return the line of a prompt that a finding brings along."""
         return cls(snippet.text, snippet.start, snippet.stop - snippet.start, whole=False)
 
 
 def meant_line(finding: Finding, *, read_files: bool = True) -> MeantLine | None:
-    """The line of the file; for logs, whose lines are whole records, the line of the prompt; None where neither is known."""
+    """Return the line of the file; for logs, whose lines are whole records, the line of the prompt; None where neither is known."""
     start, width = max(finding.column - 1, 0), finding.width
     snippet = finding.snippet
     line = None
@@ -48,14 +48,14 @@ def meant_line(finding: Finding, *, read_files: bool = True) -> MeantLine | None
 
 
 def _fits(finding: Finding, line: str, start: int) -> bool:
-    """Whether the line can be the one that the finding was about: of a saved result the file may have changed since."""
+    """Return whether the line can be the one that the finding was about: of a saved result the file may have changed since."""
     _, named, rest = finding.message.partition("variable `")
     variable = rest.partition("`")[0] if named else ""
     return start + max(finding.width, 1) <= len(line) and variable in line
 
 
 def _line_of(path: str, line: int) -> str | None:
-    """A line of a text file; None where it is no such file any more, or never was."""
+    """Return a line of a text file; None where it is no such file any more, or never was."""
     try:
         there = Path(path)
         status = there.stat()
@@ -68,14 +68,14 @@ def _line_of(path: str, line: int) -> str | None:
 
 @lru_cache(maxsize=64)
 def _read_line(path: str, line: int, _changed: int, _size: int) -> str | None:
-    """The same of a file in a certain state, which is read once."""
+    """Return the same of a file in a certain state, which is read once."""
     with Path(path).open(encoding="utf-8", errors="replace", newline="\n") as file:
         found = next(islice(file, line - 1, line), None)
     return None if found is None else found.rstrip("\r\n")[:_LONGEST_LINE]
 
 
 def redacted_line(line: MeantLine) -> MeantLine:
-    """The line with what looks secret blacked out, before anything of it is cut off."""
+    """Return the line with what looks secret blacked out, before anything of it is cut off."""
     text, start, stop = line.text.rstrip("\r\n"), line.start, line.start + line.width
     if not line.whole:
         text, start, stop = _without_torn_words(text, start, stop)
@@ -84,7 +84,7 @@ def redacted_line(line: MeantLine) -> MeantLine:
 
 
 def _without_torn_words(text: str, start: int, stop: int) -> tuple[str, int, int]:
-    """A line without the words at which it may have been cut off: half a key cannot be told as one."""
+    """Return a line without the words at which it may have been cut off: half a key cannot be told as one."""
     if len(text) >= _LENGTH:
         kept = len(text.rstrip(_WORD))
         text, start, stop = f"{text[:kept]}{_CUT}", min(start, kept), min(stop, kept)

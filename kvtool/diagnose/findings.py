@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv103 import KV103
-from kvtool.diagnose.codes.kv115 import KV115
-from kvtool.diagnose.codes.kv142 import KV142
-from kvtool.diagnose.codes.kv143 import KV143
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.entry import CodeEntry
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv115 import KV115
+from kvtool.diagnose.codes.structure.kv142 import KV142
+from kvtool.diagnose.codes.structure.kv143 import KV143
+from kvtool.diagnose.codes.values.kv103 import KV103
+from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.slots import content_part
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.diagnose.visible_characters import NOTHING
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
@@ -23,25 +26,21 @@ from kvtool.workload.turn import RequestName
 Locate = Callable[[Origin, int], tuple[int, int]]
 """Line and column in the file of a character of an origin's text."""
 
-WORTH_TELLING = 0.01
-"""Share of a group's prompt tokens below which a loss is not worth a finding of its own."""
-MUST_BE_TOLD = 0.05
-"""Share of a group's prompt tokens above which a loss is told whatever can be done about it."""
 _IN_SESSIONS = (KV115.code, KV142.code, KV143.code)
 _LONGEST = 40
 _MOST_POINTS = 4
 """Code points of one text that are listed."""
 _WRITTEN_AROUND = 0.2
-"""Part of a group's tokens that are shared and stand behind text of a user."""
+"""Part of a group's tokens that are shared and are after text of a user."""
 CLAIM = "stands before shared text"
 
 
 def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
-    """Whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered.
+    """Return whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered.
 
-    Where much of what requests share stands behind a user's text, an application wrote what is around it.
+    Where much of what requests share is after a user's text, an application wrote what is around it.
     """
-    if cause.blocked < WORTH_TELLING * group.prompt_tokens:
+    if cause.blocked < THRESHOLDS.warning_share * group.prompt_tokens:
         return False
     slot = cause.slot
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
@@ -51,24 +50,26 @@ def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
 
 
 def must_be_told(tokens: int, group: GroupTotals) -> bool:
-    """Whether a loss of so many tokens of a group is too large to be passed over."""
-    return tokens > MUST_BE_TOLD * group.prompt_tokens
+    """Return whether a loss of so many tokens of a group is too large to be passed over."""
+    return tokens > THRESHOLDS.error_share * group.prompt_tokens
 
 
 def is_to_be_told(cause: SlotCause, group: GroupTotals) -> bool:
-    """Whether a cause that no fix removed is told: a large one, and what an application does to its sessions from a warning on."""
+    """Return whether a cause that no fix removed is told: a large one, and what an application does to its sessions from a warning
+    on.
+    """
     in_sessions = cause.structural and cause.kind.code in _IN_SESSIONS
-    worth = in_sessions and cause.blocked >= WORTH_TELLING * group.prompt_tokens
+    worth = in_sessions and cause.blocked >= THRESHOLDS.warning_share * group.prompt_tokens
     return worth or must_be_told(cause.blocked, group)
 
 
 def is_declared_stable(cause: SlotCause) -> bool:
-    """Whether the author said that this text does not vary."""
+    """Return whether the author said that this text does not vary."""
     return cause.origin is not None and cause.origin.stable is True
 
 
 def place_of(cause: SlotCause, locate: Locate, path: str) -> tuple[str, int, int]:
-    """File, line and column of a cause; the record for what it holds outside of its texts, else `path`, 0 and 0."""
+    """Return file, line and column of a cause; the record for what it holds outside of its texts, else `path`, 0 and 0."""
     if cause.origin is None:
         where, line, column = cause.written if cause.record is not None and cause.written is not None else (path, 0, 0)
         return where, line or 0, column or 0
@@ -87,7 +88,7 @@ def fixed_finding(
     number: int = 0,
     together: int = 1,
 ) -> Finding | None:
-    """The finding of a cause whose fix was tried in a rerun; None where that won nothing. A declared one is always an error.
+    """Return the finding of a cause whose fix was tried in a rerun; None where that won nothing. A declared one is always an error.
 
     It was fix `number` (from 0) of `together` in that rerun, in the order of what each adds.
     """
@@ -119,7 +120,7 @@ def no_gain_finding(
     severity: Severity,
     fix: str,
 ) -> Finding | None:
-    """The finding of a cause that blocks much and that no fix removed; None where it blocks little."""
+    """Return the finding of a cause that blocks much and that no fix removed; None where it blocks little."""
     if not is_to_be_told(cause, group):
         return None
     return described(cause, CLAIM, place=place, block_size=block_size).model_copy(
@@ -128,7 +129,7 @@ def no_gain_finding(
 
 
 def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
-    """What and where a cause is, as information."""
+    """Return what and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
     if cause.spelled is not None:
         what = f"{what} ({' / '.join(map(_quoted, cause.spelled))})"
@@ -158,7 +159,7 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
 
 
 def _quoted(spelled: str) -> str:
-    """What stands there; of many code points the first few, each whole, and how many more there are."""
+    """Return what is there; of many code points the first few, each whole, and how many more there are."""
     if spelled == NOTHING:
         return spelled
     points = spelled.split(" ")
@@ -168,7 +169,9 @@ def _quoted(spelled: str) -> str:
 
 
 def _logged(cause: SlotCause) -> LoggedPlace | None:
-    """Where in a record a cause is, record 0 being a file of its own; None for what is of no record, or comes from a template."""
+    """Return where in a record a cause is, record 0 being a file of its own; None for what is of no record, or comes from a
+    template.
+    """
     origin, record = cause.origin, cause.record
     if origin is not None and origin.one_of_many and origin.variable is None:
         return logged_place(RequestName(origin.path), origin, cause.offset, cause.slot.part)
@@ -178,7 +181,7 @@ def _logged(cause: SlotCause) -> LoggedPlace | None:
 
 
 def in_their_files(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings as they are shown: a file that is a record of its own is told by file and line, as any other file is."""
+    """Return the findings as they are shown: a file that is a record of its own is told by file and line, as any other file is."""
     return [
         finding.model_copy(update={"logged": None})
         if finding.logged is not None and not finding.logged.record
@@ -188,8 +191,31 @@ def in_their_files(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def logged_place(record: RequestName, origin: Origin | None, offset: int, part: str) -> LoggedPlace:
-    """The place of character `offset` of the text that was written at `origin`; of what has none, `part` alone."""
+    """Return the place of character `offset` of the text that was written at `origin`; of what has none, `part` alone."""
     if origin is None or not (origin.pointer or origin.one_of_many):
         return LoggedPlace(record=record.record, part=part, content=None, line=0)
     line = origin.lines.number(offset)
     return LoggedPlace(record=record.record, part=origin.part or part, content=content_part(origin), line=line)
+
+
+def fate_finding(
+    entry: CodeEntry,
+    tokens: int,
+    group: GroupTotals,
+    told: tuple[str, str],
+    *,
+    path: str,
+    severity: Severity | None = None,
+) -> Finding | None:
+    """Return the finding of a fate; `told` are message and fix. None where the group lost too few tokens to be worth a word.
+    `severity` None: as they cost.
+    """
+    points = tokens / group.prompt_tokens if group.prompt_tokens else 0.0
+    if points < THRESHOLDS.warning_share:
+        return None
+    message, fix = told
+    if severity is None:
+        severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
+    return Finding.of(
+        entry.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points, tier=entry.tier
+    )

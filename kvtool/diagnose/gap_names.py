@@ -9,41 +9,48 @@ from string import ascii_letters, digits
 from typing import NamedTuple, TypeGuard
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv106 import FILE
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
-from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
-from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
-from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
-from kvtool.diagnose.codes.kv122 import SEAM
-from kvtool.diagnose.codes.kv124 import GENERATED
-from kvtool.diagnose.codes.kv141 import WINDOW
-from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
-from kvtool.diagnose.codes.kv143 import CUT_SHORT
-from kvtool.diagnose.codes.kv201 import OTHER, TOOL_REDEFINED
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER, TOOL_REDEFINED
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
+from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
+from kvtool.diagnose.codes.structure.kv122 import SEAM
+from kvtool.diagnose.codes.structure.kv124 import GENERATED
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv106 import FILE
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.history import history_start
-from kvtool.diagnose.compare.messages import goes_on
+from kvtool.diagnose.compare.messages import compare_structure, goes_on
 from kvtool.diagnose.compare.only_values import differ_in_values
-from kvtool.diagnose.compare.turns import compare_structure
-from kvtool.diagnose.difference_kind import DifferenceKind
-from kvtool.diagnose.differing_ranges import PromptSide, Sources, VariableAt, by_line, char_span, is_whole, trimmed
-from kvtool.diagnose.example_pair import widened
+from kvtool.diagnose.differing_ranges import (
+    PromptSide,
+    Sources,
+    VariableAt,
+    by_line,
+    char_span,
+    is_whole,
+    trimmed,
+    widened,
+)
 from kvtool.diagnose.invisible_differences import cosmetic, first_word
 from kvtool.diagnose.prompt_layout import Layout
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_before, words_beside
 from kvtool.diagnose.values.classify import classify, classify_in
-from kvtool.diagnose.values.file_lists import in_file_list, lists_files
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, label_before, shared_label
+from kvtool.diagnose.values.value_shapes import in_file_list, lists_files
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import Turn
 
 _CONTEXT = 4
-"""Tokens around a gap that are decoded with it: the bytes of one character may stand in several tokens."""
+"""Tokens around a gap that are decoded with it: the bytes of one character may be in several tokens."""
 _LONG_LINE = 240
 _MOST_VALUE = 512
 _SHORT_VALUE = 64
@@ -72,14 +79,14 @@ _TOLD = STRUCTURAL | {TOOL_REDEFINED}
 """Kinds of change that say where a value stands, if not what it is."""
 _ORDERS = (TOOLS_REORDERED, DOCUMENTS_REORDERED, LIST_REORDERED, EXAMPLES_REORDERED)
 _SLIP = 16
-"""Characters by which the place of what was put in or left out may differ: those behind it may be those that it ends with."""
+"""Characters by which the place of what was put in or left out may differ: those after it may be those that it ends with."""
 _LEAST_MOVED = 16
 _MOST_MOVED = 32
 _IN_SESSIONS = (WINDOW.code, HISTORY_EDITED.code, CUT_SHORT.code)
 """What happens to a history; the history of another session is simply another one."""
 _EDITED = (HISTORY_EDITED.code, CUT_SHORT.code)
 _IN_VARIABLES = (OPTIONAL.code, HISTORY_EDITED.code, CUT_SHORT.code)
-"""Changes of structure that say less than the template variable which they stand in."""
+"""Changes of structure that say less than the template variable which they are in."""
 
 
 class Named(NamedTuple):
@@ -101,16 +108,16 @@ class Named(NamedTuple):
     absent: bool = False
     other: str | None = None
     tail: int = 0
-    """Tokens behind the gap that belong to the same line: they go with the value where its line goes."""
+    """Tokens after the gap that belong to the same line: they go with the value where its line goes."""
 
 
 def _as_file(named: Named) -> Named:
-    """A value that is an entry of a listing of files."""
+    """Return a value that is an entry of a listing of files."""
     return named._replace(kind=FILE, slot=replace(named.slot, kind=FILE.key))
 
 
 def _is_entry(named: Named) -> bool:
-    """Whether a value of which nothing else is known stands in a listing of files."""
+    """Return whether a value of which nothing else is known is in a listing of files."""
     return named.kind is OTHER and named.slot.variable is None and in_file_list(named.text, named.low)
 
 
@@ -129,7 +136,7 @@ class Namer:
         self._text: str = "" if prompt.text is None else prompt.text
 
     def name(self, gap: Gap) -> tuple[Rung, list[Named]]:
-        """The rung of a gap and its slots, the first of which is to blame; none where the prompt has no text."""
+        """Return the rung of a gap and its slots, the first of which is to blame; none where the prompt has no text."""
         if self._prompt.text is None:
             return "blocked", []
         own = self._own(gap)
@@ -154,7 +161,9 @@ class Namer:
         return "blocked", found
 
     def sides(self, gap: Gap, named: Named) -> tuple[PromptSide, PromptSide] | None:
-        """What the donor has where a slot of a gap is, and what this prompt has; None where the donor's prompt does not tell."""
+        """Return what the donor has where a slot of a gap is, and what this prompt has; None where the donor's prompt does not
+        tell.
+        """
         own, theirs = self._own(gap), self._theirs(gap)
         if theirs is None or not self._is_donors(theirs):
             return None
@@ -189,7 +198,9 @@ class Namer:
 
     @cached_property
     def _changes(self) -> list[Change]:
-        """How the prompt's request and the donor's differ; nothing where that is in values alone, which need not be named."""
+        """Return how the prompt's request and the donor's differ; nothing where that is in values alone, which
+        need not be named.
+        """
         if self._donor is None or differ_in_values(self._donor.turn, self._turn):
             return []
         found = compare_structure(self._donor.turn, self._turn)
@@ -198,12 +209,12 @@ class Namer:
 
     @cached_property
     def _in_session(self) -> bool:
-        """Whether the donor belongs to the same session, as far as sessions are told apart."""
+        """Return whether the donor belongs to the same session, as far as sessions are told apart."""
         return self._donor is not None and self._donor.turn.session == self._turn.session
 
     @cached_property
     def _goes_on(self) -> bool:
-        """Whether this request goes on with the donor's conversation, where the log does not tell sessions apart."""
+        """Return whether this request goes on with the donor's conversation, where the log does not tell sessions apart."""
         if self._donor is None or self._turn.session is not None:
             return True
         before, after = self._donor.turn.messages, self._turn.messages
@@ -213,7 +224,7 @@ class Namer:
         return PromptSide(self._text, *char_span(self._prompt, gap.start, gap.stop))
 
     def _theirs(self, gap: Gap) -> PromptSide | None:
-        """What the donor has there: in its prompt, or decoded where it was generated or the prompt is not known any more."""
+        """Return what the donor has there: in its prompt, or decoded where it was generated or the prompt is not known any more."""
         donor = self._donor
         if donor is not None and gap.donor_stop <= len(donor.prompt) and donor.prompt.text is not None:
             return PromptSide(donor.prompt.text, *char_span(donor.prompt, gap.donor_start, gap.donor_stop))
@@ -223,14 +234,16 @@ class Namer:
         return PromptSide(text, 0, len(text))
 
     def rest_of_tools(self, token: int) -> int:
-        """Tokens from `token` to the end of the stretch without messages that it stands in; 0 where it stands in a message."""
+        """Count tokens from `token` to the end of the stretch without messages that it is in; 0 where it is in a message."""
         found = self._prompt.char_range(token) if token < len(self._prompt) else None
         if found is None or self._layout.stretch(found[0], found[0] + 1) is not None:
             return 0
         return max(self._prompt.token_at(self._layout.around(found[0], found[0])[1]) - token, 0)
 
     def _rest_of_line(self, token: int, start: int) -> int:
-        """Tokens from `token`, whose text begins at `start`, to the end of the line or, where that is far, of the sentence."""
+        """Count tokens from `token`, whose text begins at `start`, to the end of the line or, where that is
+        far, of the sentence.
+        """
         text = str.__str__(self._text)
         end = text.find("\n", start, start + _LONG_LINE)
         if end < 0:
@@ -240,7 +253,7 @@ class Namer:
     # What it is
 
     def _seam(self, gap: Gap, own: PromptSide, theirs: PromptSide | None) -> DifferenceKind | None:
-        """The kind of a gap whose tokens are other ones of the same text; None where the texts differ."""
+        """Return the kind of a gap whose tokens are other ones of the same text; None where the texts differ."""
         lengths = gap.stop - gap.start, gap.donor_stop - gap.donor_start
         if not min(lengths) or max(lengths) > _MOST_DECODED:
             return None
@@ -262,7 +275,9 @@ class Namer:
         return GENERATED if generated or answered else SEAM
 
     def _spelling(self, own: PromptSide, theirs: PromptSide | None) -> DifferenceKind | None:
-        """The form that alone differs in a gap; on a line that varies elsewhere, too, the whole comparison does not tell it."""
+        """Return the form that alone differs in a gap; on a line that varies elsewhere, too, the whole comparison does not tell
+        it.
+        """
         if theirs is None:
             return None
         mine, other = str(own), str(theirs)
@@ -277,7 +292,7 @@ class Namer:
         return unseen[-1].kind if unseen else None
 
     def _change(self, own: PromptSide, theirs: PromptSide | None) -> Change | None:
-        """The change of structure that a gap belongs to; None where it is a value that differs."""
+        """Return the change of structure that a gap belongs to; None where it is a value that differs."""
         if not self._changes:
             return None
         change = self._covering(own, theirs)
@@ -324,7 +339,7 @@ class Namer:
         return history[-1] if history else None
 
     def _nearest(self, changes: list[Change], own: PromptSide, theirs: PromptSide | None, shift: int) -> Change | None:
-        """The change of a part that shares most characters with a gap, or touches it; of equals the first.
+        """Return the change of a part that shares most characters with a gap, or touches it; of equals the first.
 
         A change of order also has the gaps beside it in which one prompt has what the other one has elsewhere: which of several
         things moved is in the eye of the alignment.
@@ -345,12 +360,12 @@ class Namer:
         return moved if moved is not None and self._is_donors(theirs) and _elsewhere(own, theirs) else None
 
     def _is_beside(self, change: Change, index: int) -> bool:
-        """Whether a change is one of fields other than the content, of the message before message `index` or of that one."""
+        """Return whether a change is one of fields other than the content, of the message before message `index` or of that one."""
         at = change.part.index
         return at in (index - 1, index) and change.start >= self._layout.content_length(at)
 
     def _changed(self, change: Change, own: PromptSide, theirs: PromptSide | None) -> Named:
-        """The slot of a change of structure. Where only the donor has a section, its place in the source is the donor's."""
+        """Return the slot of a change of structure. Where only the donor has a section, its place in the source is the donor's."""
         part = "history" if change.kind.code in _IN_SESSIONS else "tools" if change.part.kind == "tools" else ""
         if change.kind is ROLE_CHANGED:
             part = f"messages[{change.part.index}]" if change.part.index == 0 else "history"
@@ -375,11 +390,11 @@ class Namer:
         return Named(slot, kind, True, origin, offset, side.text, side.start, side.stop, str(side))
 
     def _is_donors(self, side: PromptSide | None) -> TypeGuard[PromptSide]:
-        """Whether a side is of the donor's prompt, so that its text is traced."""
+        """Return whether a side is of the donor's prompt, so that its text is traced."""
         return side is not None and self._donor is not None and side.text is self._donor.prompt.text
 
     def _shifting(self, side: PromptSide) -> str | None:
-        """The part that a place belongs to if it may stand elsewhere in other turns, as the history does; else None."""
+        """Return the part that a place belongs to if it may be elsewhere in other turns, as the history does; else None."""
         messages = self._turn.messages
         if messages is None:
             origin, _ = self._sources.origin(side.start)
@@ -392,7 +407,7 @@ class Namer:
         return f"messages ({self._layout.role(index)})" if self._layout.shifts(index) else None
 
     def _redefines(self, side: PromptSide) -> bool:
-        """Whether a value stands in the definition of a tool that the request before has, too."""
+        """Return whether a value is in the definition of a tool that the request before has, too."""
         if not any(change.kind is TOOL_REDEFINED and change.part.kind == "tools" for change in self._changes):
             return False
         in_message = self._layout.stretch(side.start, side.stop) is not None
@@ -400,11 +415,13 @@ class Namer:
 
     @cached_property
     def _history(self) -> int:
-        """The first character of the history in a prompt that is one text."""
+        """Return the first character of the history in a prompt that is one text."""
         return history_start(str.__str__(self._text))
 
     def _values(self, own: PromptSide, theirs: PromptSide | None) -> list[Named]:
-        """The values that differ between two stretches of text: of each variable, or else the one that the detectors find."""
+        """Return the values that differ between two stretches of text: of each variable, or else the one that
+        the detectors find.
+        """
         if self._sources.has_variables or (self._is_donors(theirs) and self._donor_sources.has_variables):
             found = list(self._variables(own, theirs))
             if found:
@@ -412,7 +429,9 @@ class Namer:
         return [self._literal(own, theirs)]
 
     def _variables(self, own: PromptSide, theirs: PromptSide | None) -> Iterator[Named]:
-        """The variables whose values differ. Of the donor's text too, where it is known: what is equal there does not vary."""
+        """Yield the variables whose values differ. Of the donor's text too, where it is known: what is equal
+        there does not vary.
+        """
         empty = own.start == own.stop
         mine = list(self._sources.variables(max(own.start - empty, 0), own.stop + empty))
         if not self._is_donors(theirs):
@@ -435,7 +454,7 @@ class Namer:
                 yield named._replace(value="", other=each.value)
 
     def _variable(self, each: VariableAt, text: str, *, absent: bool = False) -> Named:
-        """The slot of a variable of a prompt's text; `absent`: the other prompt has nothing of it."""
+        """Return the slot of a variable of a prompt's text; `absent`: the other prompt has nothing of it."""
         low, high = each.start, each.stop
         kind = classify(each.value)
         if kind is OTHER:
@@ -447,7 +466,7 @@ class Namer:
         return Named(slot, kind, False, each.origin, each.offset, text, low, high, each.value, "", absent, other)
 
     def _literal(self, own: PromptSide, theirs: PromptSide | None) -> Named:
-        """The value that differs in text without variables."""
+        """Return the value that differs in text without variables."""
         if theirs is not None and is_whole(own, theirs):
             origin, offset = (
                 self._donor_sources.origin(theirs.start) if self._is_donors(theirs) else self._sources.origin(own.start)
@@ -499,8 +518,9 @@ class Namer:
 
 
 def _whole_word(own: PromptSide, theirs: PromptSide, low: int, high: int) -> tuple[int, int] | None:
-    """The range of the word that the number `own.text[low:high]` is a part of, where the other side has another word there, and not
-    another number in the same one (`12px`): a random id may begin with a digit."""
+    """Return the range of the word that the number `own.text[low:high]` is a part of, where the other side has another word
+    there, and not another number in the same one (`12px`): a random id may begin with a digit.
+    """
     mine, other = (_word_at(side.text, at) for side, at in ((own, low), (theirs, theirs.start)))
     if mine == (low, high):
         return None
@@ -512,7 +532,7 @@ def _whole_word(own: PromptSide, theirs: PromptSide, low: int, high: int) -> tup
 
 
 def _word_at(text: str, at: int) -> tuple[int, int]:
-    """The range of the letters and digits around a place, at most 64 to either side."""
+    """Return the range of the letters and digits around a place, at most 64 to either side."""
     start = stop = at
     while start > max(at - _SHORT_VALUE, 0) and text[start - 1] in _OF_AN_ID:
         start -= 1
@@ -522,7 +542,7 @@ def _word_at(text: str, at: int) -> tuple[int, int]:
 
 
 def _by_words(text: str, low: int, first: int) -> tuple[DifferenceKind, int, str]:
-    """The kind of a short value that differs from `first` on, by the words before it; where it begins, and those words."""
+    """Return the kind of a short value that differs from `first` on, by the words before it; where it begins, and those words."""
     beside = words_before(text, low)
     if beside and (kind := kind_beside(beside)) is not None:
         return kind, low, beside
@@ -534,7 +554,7 @@ def _by_words(text: str, low: int, first: int) -> tuple[DifferenceKind, int, str
 
 
 def _elsewhere(own: PromptSide, theirs: PromptSide) -> bool:
-    """Whether the lines that one side has stand in the other prompt, too."""
+    """Return whether the lines that one side has are in the other prompt, too."""
     return _all_in(str(own), theirs.text) or _all_in(str(theirs), own.text)
 
 
@@ -544,7 +564,7 @@ def _all_in(piece: str, text: str) -> bool:
 
 
 def _label(text: str, low: int, *, numeric: bool) -> str:
-    """The words before a value that may be its name: up to a colon and the like or, before a number, the word beside it."""
+    """Return the words before a value that may be its name: up to a colon and the like or, before a number, the word beside it."""
     label = label_before(text, low)
     if numeric and not label:
         word = str.__getitem__(text, slice(max(low - _SHORT_VALUE, 0), low))

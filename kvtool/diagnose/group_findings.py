@@ -1,4 +1,4 @@
-"""What the KV cache groups of a model explain: long blocks, boundaries that are not kept, states that are not there, drafts."""
+"""Findings of a model's KV cache groups: long blocks, boundaries that are not kept, missing states, drafts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.served_cache import ServedCache
 from kvtool.diagnose.codes.entry import CodeEntry
-from kvtool.diagnose.codes.kv321 import KV321
-from kvtool.diagnose.codes.kv322 import KV322
-from kvtool.diagnose.codes.kv323 import KV323
-from kvtool.diagnose.codes.kv324 import KV324
-from kvtool.diagnose.codes.kv325 import KV325
-from kvtool.diagnose.codes.kv326 import KV326
-from kvtool.diagnose.codes.kv327 import KV327
-from kvtool.diagnose.fate_finding import fate_finding
+from kvtool.diagnose.codes.run.kv321 import KV321
+from kvtool.diagnose.codes.run.kv322 import KV322
+from kvtool.diagnose.codes.run.kv323 import KV323
+from kvtool.diagnose.codes.run.kv324 import KV324
+from kvtool.diagnose.codes.run.kv325 import KV325
+from kvtool.diagnose.codes.run.kv326 import KV326
+from kvtool.diagnose.codes.run.kv327 import KV327
+from kvtool.diagnose.findings import fate_finding
 from kvtool.engine.config import EngineConfig
 from kvtool.results.finding import Finding
 
@@ -25,7 +25,7 @@ _FAR_BELOW = 0.8
 def group_findings(
     groups: Iterable[GroupTotals], served: ServedCache, engine: EngineConfig, *, path: str
 ) -> list[Finding]:
-    """The findings of each group of requests; none is about a line of text."""
+    """Return the findings of each group of requests; none is about a line of text."""
     groups = list(groups)
     if not engine.enable_prefix_caching:
         return _caching_off(groups, served, path)
@@ -119,7 +119,7 @@ _TOLD: tuple[tuple[CodeEntry, Callable[[GroupTotals, ServedCache, EngineConfig],
 
 
 def _caching_off(groups: list[GroupTotals], served: ServedCache, path: str) -> list[Finding]:
-    """Of the model, not of a flag."""
+    """Return the finding for a model whose prefix caching is off, whatever the flags say."""
     why = served.planned.caching_off
     if why is None or not groups:
         return []
@@ -134,7 +134,7 @@ def _caching_off(groups: list[GroupTotals], served: ServedCache, path: str) -> l
 
 
 def _capacity(groups: list[GroupTotals], served: ServedCache, engine: EngineConfig, path: str) -> list[Finding]:
-    """Once for a run, where the cache was full."""
+    """Return the finding of the capacity, once for a run, where the cache was full."""
     if engine.num_blocks is None or not any(group.fates["evicted"] for group in groups):
         return []
     size = max(group.block_size for group in served.planned.plan.groups)

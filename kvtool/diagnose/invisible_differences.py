@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.text.look_alike import FORMAT, JOINERS, KINDS_OF_SPACE, as_latin, ascii_signs, compatible
 
 _INVISIBLE = re.compile(f"[{FORMAT}{JOINERS}]")
@@ -88,7 +88,7 @@ NORMALIZERS: list[Normalizer] = [  # the mildest first
 
 
 def cosmetic(a: str, b: str) -> list[Normalizer]:
-    """The mildest normalizers that together make two different texts equal; empty where none do."""
+    """Return the mildest normalizers that together make two different texts equal; empty where none do."""
     needed = list(NORMALIZERS)
     if a == b or normalized(a, needed) != normalized(b, needed):
         return []
@@ -100,7 +100,7 @@ def cosmetic(a: str, b: str) -> list[Normalizer]:
 
 
 def normalized(text: str, normalizers: Sequence[Normalizer]) -> str:
-    """The text with each normalizer applied in turn."""
+    """Return the text with each normalizer applied in turn."""
     text = str.__str__(text)
     for one in normalizers:
         text = one.apply(text)
@@ -108,7 +108,7 @@ def normalized(text: str, normalizers: Sequence[Normalizer]) -> str:
 
 
 def first_word(text: str) -> str:
-    """The first word that anybody sees, normalized; texts that look the same begin with the same one."""
+    """Return the first word that anybody sees, normalized; texts that look the same begin with the same one."""
     rest = text.split(None, 1)
     while rest:
         seen = rest[:1] if rest[0].isascii() else normalized(rest[0], NORMALIZERS).split()

@@ -1,4 +1,4 @@
-"""Which part of a request each character of its rendered prompt belongs to."""
+"""The layout of a rendered prompt: the part of the request that each character belongs to."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class Layout:
         self._starts = [stretch.start for stretch in self._stretches]
 
     def stretch(self, start: int, stop: int) -> Stretch | None:
-        """The message text that holds the first of the characters `[start, stop)` that stands in a message (or touches it)."""
+        """Return the message text that holds the first of the characters `[start, stop)` that is in a message (or touches
+        it).
+        """
         at = max(bisect_right(self._starts, start) - 1, 0)
         for stretch in self._stretches[at : at + 2]:
             if stretch.start < max(stop, start + 1) and start < stretch.stop:
@@ -44,37 +46,37 @@ class Layout:
         return touching[0] if touching else None
 
     def around(self, start: int, stop: int) -> tuple[int, int]:
-        """The stretch without message text that `[start, stop)` stands in."""
+        """Return the stretch without message text that `[start, stop)` is in."""
         at = bisect_right(self._starts, start) - 1
         low = self._stretches[at].stop if at >= 0 else 0
         high = self._starts[at + 1] if at + 1 < len(self._starts) else len(self._text)
         return min(low, start), max(high, stop)
 
     def next_message(self, start: int) -> int:
-        """The index of the message whose text is the first to end behind `start`."""
+        """Return the index of the message whose text is the first to end after `start`."""
         for stretch in self._stretches[max(bisect_right(self._starts, start) - 1, 0) :]:
             if start < stretch.stop:
                 return stretch.index
         return len(self._turn.messages or ())
 
     def holds_tools(self, start: int, stop: int) -> bool:
-        """Whether `[start, stop)` stands in the list of tools, as far as names of tools tell."""
+        """Return whether `[start, stop)` is in the list of tools, as far as names of tools tell."""
         low, high = self.around(start, stop)
         names = [name for tool in self._turn.tools or () if (name := tool_name(tool))]
         return any(self._text.find(name, low, high) >= 0 for name in names) if names else not self._turn.tools
 
     def content_length(self, index: int) -> int:
-        """Characters of a message's content; what a template makes of its other fields counts as text behind it."""
+        """Count characters of a message's content; what a template makes of its other fields counts as text after it."""
         messages = self._turn.messages or ()
         return len(content_text(_parts(messages[index]))) if 0 <= index < len(messages) else 0
 
     def role(self, index: int) -> str:
-        """The role of a message, empty where it has none."""
+        """Return the role of a message, empty where it has none."""
         messages = self._turn.messages or ()
         return role_of(messages[index]) if 0 <= index < len(messages) else ""
 
     def shifts(self, index: int) -> bool:
-        """Whether a message may stand at another place in another turn: it comes after the first one of the user."""
+        """Return whether a message may be at another place in another turn: it comes after the first one of the user."""
         return "user" in map(role_of, (self._turn.messages or ())[:index])
 
 
@@ -88,8 +90,9 @@ def _stretches(messages: Sequence[Message], text: str) -> Iterator[Stretch]:
 
 
 def _with_offsets(message: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """The texts of a message and what stands for its images and files, without their origins, each with the length of the texts
-    before it."""
+    """Yield the texts of a message and what is for its images and files, without their origins, each with the length of the
+    texts before it.
+    """
     offset = 0
     for part in _parts(message):
         yield offset, str.__str__(part_text(part))
@@ -97,6 +100,6 @@ def _with_offsets(message: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
 
 
 def _parts(message: Mapping[str, Any]) -> list[Any]:
-    """The parts of a message's content; none where it is no text and no list."""
+    """Return the parts of a message's content; none where it is no text and no list."""
     content = message.get("content")
     return [content] if isinstance(content, str) else list(content) if isinstance(content, list | tuple) else []

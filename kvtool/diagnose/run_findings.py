@@ -1,4 +1,4 @@
-"""What the run explains, not a line: evictions, salts, cold starts, replicas, times to live, the order, too short prefixes."""
+"""Findings of the run, not of a line: evictions, salts, cold starts, replicas, times to live, the order, too short prefixes."""
 
 from __future__ import annotations
 
@@ -8,27 +8,43 @@ from kvtool.accounting.boundary import BoundaryBook, GroupBoundary, padding_sent
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.observable import ObservedTokens, by_pair
-from kvtool.diagnose.codes.kv202 import KV202
-from kvtool.diagnose.codes.kv203 import KV203
-from kvtool.diagnose.codes.kv204 import KV204
-from kvtool.diagnose.codes.kv301 import KV301
-from kvtool.diagnose.codes.kv302 import KV302
-from kvtool.diagnose.codes.kv303 import KV303
-from kvtool.diagnose.codes.kv304 import KV304
-from kvtool.diagnose.codes.kv305 import KV305
-from kvtool.diagnose.codes.kv306 import KV306
-from kvtool.diagnose.codes.kv307 import KV307
-from kvtool.diagnose.fate_finding import fate_finding
-from kvtool.diagnose.findings import WORTH_TELLING, Locate, logged_place
+from kvtool.diagnose.codes.entry import CodeEntry
+from kvtool.diagnose.codes.layout.kv202 import KV202
+from kvtool.diagnose.codes.layout.kv203 import KV203
+from kvtool.diagnose.codes.layout.kv204 import KV204
+from kvtool.diagnose.codes.run.kv301 import KV301
+from kvtool.diagnose.codes.run.kv302 import KV302
+from kvtool.diagnose.codes.run.kv303 import KV303
+from kvtool.diagnose.codes.run.kv304 import KV304
+from kvtool.diagnose.codes.run.kv305 import KV305
+from kvtool.diagnose.codes.run.kv306 import KV306
+from kvtool.diagnose.codes.run.kv307 import KV307
+from kvtool.diagnose.codes.run.kv331 import KV331
+from kvtool.diagnose.codes.run.kv332 import KV332
+from kvtool.diagnose.codes.run.kv333 import KV333
+from kvtool.diagnose.codes.run.kv334 import KV334
+from kvtool.diagnose.codes.run.kv335 import KV335
+from kvtool.diagnose.findings import Locate, fate_finding, logged_place
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.shared_secrets import Sensitive
+from kvtool.diagnose.thresholds import THRESHOLDS
+from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding
 
+_MESSAGES = {
+    "evicted": "evicted before reuse: {engine} had no room for it",
+    "slot_lost": "its slot took another prompt, and nothing that was saved could stand in for it",
+    "host_list_full": "saved in host memory, and thrown away for what was saved later",
+    "window": "layers with a sliding window no longer had what the prefix needs",
+    "taken_over": "another prompt took over the last block in which it stood",
+    "partial_block": "shared prefixes end inside of pages of {unit:,} tokens",
+}
+_CODES: dict[str, CodeEntry] = {fate: code for code in (KV301, KV303, KV331, KV332, KV333, KV334) for fate in code.wins}
 _OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
 """Codes whose findings are told from the fates that they win alone."""
 _OFF_PREFIX = 0.1
-"""Share of a group's prompt tokens that must stand elsewhere in earlier prompts: some lines are the same in any two texts."""
+"""Share of a group's prompt tokens that must be elsewhere in earlier prompts: some lines are the same in any two texts."""
 _MOST_SENSITIVE = 10
 _SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")
 
@@ -42,14 +58,12 @@ def run_findings(
     boundaries: BoundaryBook | None = None,
     tenants: int = 0,
 ) -> list[Finding]:
-    """The findings of each group; `path` stands for the workload, as none of them is about a line of text.
+    """Return the findings of each group; `path` is for the workload, as none of them is about a line of text.
 
     `tenants` is how many salts were left out, as the engine whose rules are followed knows none.
     """
     found: list[Finding] = []
     if rules is not None and rules.engine is not None:
-        from kvtool.diagnose.engine_findings import engine_findings
-
         groups = list(groups)
         found += engine_findings(groups, rules.engine, path=path, tenants=tenants)
     for group in groups:
@@ -72,7 +86,9 @@ def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> l
 
 
 def _off_prefix(group: GroupTotals, path: str) -> list[Finding]:
-    """Text that earlier prompts have too, and none of them at this place: no line is to blame for it, but the order of all."""
+    """Return text that earlier prompts have too, and none of them at this place: no line is to blame for it, but the order of
+    all.
+    """
     tokens = group.fates["displaced"]
     if tokens < max(_OFF_PREFIX * group.prompt_tokens, 1):
         return []
@@ -90,7 +106,7 @@ def _severity(tokens: int, group: GroupTotals) -> Severity:
 
 
 def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
-    """What a fate is told as: message and fix."""
+    """Return what a fate is told as: message and fix."""
     provider = rules.provider if rules is not None else None
     minimum = f"{provider.minimum:,} tokens that {provider.name} caches from" if provider is not None else "minimum"
     ttl = lifetime(rules.ttl) if rules is not None and rules.ttl is not None else "the time to live"
@@ -140,7 +156,7 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
 
 
 def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: GroupBoundary | None) -> list[Finding]:
-    """Where the shared prefix ends among the blocks."""
+    """Return where the shared prefix ends among the blocks."""
     shared = group.common_prefix()
     if group.requests < 2 or not group.prompt_tokens:
         return []
@@ -152,7 +168,12 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
         severity = _severity(lost, group)
         return [Finding.of(KV203.code, severity, group.name, path, 0, 0, message, lost, fix, points=points)]
     edit = shape.padding() if shape is not None else None
-    if edit is None or shape is None or edit.tokens_saved < WORTH_TELLING * group.prompt_tokens or shared < block_size:
+    if (
+        edit is None
+        or shape is None
+        or edit.tokens_saved < THRESHOLDS.warning_share * group.prompt_tokens
+        or shared < block_size
+    ):
         return []
     lost = group.in_part_blocks
     over = shared % block_size
@@ -166,7 +187,7 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
 
 
 def _smaller_block(shape: GroupBoundary | None) -> str:
-    """What the largest smaller block that hits anything would hit."""
+    """Return what the largest smaller block that hits anything would hit."""
     if shape is None:
         return ""
     sizes = [size for size, totals in shape.sizes.items() if size < shape.block_size and totals.hit_tokens]
@@ -177,7 +198,9 @@ def _smaller_block(shape: GroupBoundary | None) -> str:
 
 
 def observable_findings(observed: Sequence[ObservedTokens], *, path: str, group: str) -> list[Finding]:
-    """What tenants can tell of each other by the cache, each pair with its tokens; one finding, as one change mends all of it."""
+    """Return what tenants can tell of each other by the cache, each pair with its tokens; one finding, as one change mends all of
+    it.
+    """
     pairs = by_pair(list(observed))
     if not pairs:
         return []
@@ -193,7 +216,7 @@ def observable_findings(observed: Sequence[ObservedTokens], *, path: str, group:
 
 
 def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate) -> list[Finding]:
-    """What looks sensitive in prefixes that several sessions or groups share. The text itself is never told."""
+    """Return what looks sensitive in prefixes that several sessions or groups share. The text itself is never told."""
     found = []
     for place in sorted(places, key=lambda place: (place.kind not in _SERIOUS, -place.requests))[:_MOST_SENSITIVE]:
         where, line, column = path, 0, 0
@@ -223,4 +246,36 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
                 logged=logged,
             )
         )
+    return found
+
+
+def code_of(fate: str, group: GroupTotals) -> CodeEntry | None:
+    """Return which code tells of a fate under another engine's rules; of parts of pages that depends on whether any hit at all."""
+    if fate == "partial_block":
+        return KV204 if group.hit_tokens else KV203
+    return _CODES.get(fate)
+
+
+def engine_findings(groups: Iterable[GroupTotals], choice: RuleChoice, *, path: str, tenants: int) -> list[Finding]:
+    """Return what each group lost to the engine's rules; `tenants` is how many salts the run had, which some engines leave out."""
+    settings = choice.rules.remedies(choice.options)
+    found: list[Finding] = []
+    name = ""
+    for group in groups:
+        name = name or group.name
+        for fate, message in _MESSAGES.items():
+            code = code_of(fate, group)
+            if code is None:
+                continue
+            text = message.format(engine=choice.rules.engine, unit=choice.unit)
+            fix = next((each.what for each in settings if each.fate == fate), "no setting of the engine changes that")
+            finding = fate_finding(code, group.fates[fate], group, (text, fix), path=path)
+            found += [finding] if finding is not None else []
+    if tenants > 1 and not choice.rules.scopes:
+        text = (
+            f"{tenants:,} tenants share one cache: {choice.rules.engine} knows no salts; "
+            "who guesses a prompt can tell that it was sent"
+        )
+        fix = "run a server for each tenant, or an engine that knows salts"
+        found.append(Finding.of(KV335.code, "warning", name, path, 0, 0, text, 0, fix))
     return found

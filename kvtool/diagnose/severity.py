@@ -1,50 +1,44 @@
-"""How severe a finding is: one rule for what was measured and for what was only read in a file.
+"""The severity of a finding: one rule for what was measured and for what was only read in a file.
 
-What decides is what a request loses: the tokens behind the place that would be the same in other requests, as a part of the prompt
-and as a number. A run counts them; of a template they are its constant text behind the place, out of all of its constant text.
+What decides is what a request loses: the tokens after the place that would be the same in other requests, as a part of the prompt
+and as a number. A run counts them; of a template they are its constant text after the place, out of all of its constant text.
 """
 
 from __future__ import annotations
 
-from kvtool.diagnose.codes.kv001 import KV001
-from kvtool.diagnose.codes.kv002 import KV002
-from kvtool.diagnose.codes.kv103 import KV103
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv107 import KV107
-from kvtool.diagnose.codes.kv112 import KV112
-from kvtool.diagnose.codes.kv123 import KV123
-from kvtool.diagnose.codes.kv131 import KV131
-from kvtool.diagnose.codes.kv132 import KV132
-from kvtool.diagnose.codes.kv133 import KV133
-from kvtool.diagnose.codes.kv201 import KV201
-from kvtool.diagnose.codes.kv302 import KV302
-from kvtool.diagnose.codes.kv306 import KV306
+from kvtool.diagnose.codes.ignores.kv001 import KV001
+from kvtool.diagnose.codes.ignores.kv002 import KV002
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.run.kv302 import KV302
+from kvtool.diagnose.codes.run.kv306 import KV306
+from kvtool.diagnose.codes.structure.kv112 import KV112
+from kvtool.diagnose.codes.structure.kv123 import KV123
+from kvtool.diagnose.codes.structure.kv131 import KV131
+from kvtool.diagnose.codes.structure.kv132 import KV132
+from kvtool.diagnose.codes.structure.kv133 import KV133
+from kvtool.diagnose.codes.values.kv103 import KV103
+from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv107 import KV107
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.results.choices import Severity
-
-ERROR_SHARE = 0.05
-"""Part of the prompt's tokens that are lost, from which on a finding is an error."""
-ERROR_TOKENS = 64
-"""The tokens of a request that must be lost for an error, however short its prompt is."""
-WARNING_SHARE = 0.01
-"""The same for a warning."""
-WARNING_TOKENS = 16
 
 
 def severity_of(lost: float, prompt: float) -> Severity:
-    """The severity of losing `lost` tokens of each request, out of the `prompt` tokens that it has."""
-    if lost >= ERROR_TOKENS and lost >= ERROR_SHARE * prompt:
+    """Return the severity of losing `lost` tokens of each request, out of the `prompt` tokens that it has."""
+    if lost >= THRESHOLDS.error_tokens and lost >= THRESHOLDS.error_share * prompt:
         return "error"
-    return "warning" if lost >= WARNING_TOKENS and lost >= WARNING_SHARE * prompt else "info"
+    return "warning" if lost >= THRESHOLDS.warning_tokens and lost >= THRESHOLDS.warning_share * prompt else "info"
 
 
 def severity_in_run(lost: int, requests: int, prompt_tokens: int) -> Severity:
-    """The same of sums over a group: nothing can be lost by the first of its requests, for nobody came before."""
+    """Return the same of sums over a group: nothing can be lost by the first of its requests, for nobody came before."""
     return severity_of(lost / max(requests - 1, 1), prompt_tokens / max(requests, 1))
 
 
+_LOSS = "a request loses {:.0f} % of its prompt tokens or more, and {} tokens or more"
 RULE: dict[Severity, str] = {
-    "error": f"a request loses {100 * ERROR_SHARE:.0f} % of its prompt tokens or more, and {ERROR_TOKENS} tokens or more",
-    "warning": f"a request loses {100 * WARNING_SHARE:.0f} % of its prompt tokens or more, and {WARNING_TOKENS} tokens or more",
+    "error": _LOSS.format(100 * THRESHOLDS.error_share, THRESHOLDS.error_tokens),
+    "warning": _LOSS.format(100 * THRESHOLDS.warning_share, THRESHOLDS.warning_tokens),
     "info": "a request loses less, or nothing that could be counted",
 }
 """The rule in words; the first that applies counts."""
@@ -72,5 +66,5 @@ EXCEPTIONS: dict[str, str] = {
 
 
 def severity_told(code: str) -> str:
-    """How severe findings of a code are, in sentences; empty for those of gates, which have a level of their own."""
+    """Return how severe findings of a code are, in sentences; empty for those of gates, which have a level of their own."""
     return "" if code.startswith("KV4") else EXCEPTIONS.get(code, _BY_COST)

@@ -1,6 +1,6 @@
 """Text that looks sensitive in prefixes that several sessions or groups share: found, counted and placed, never kept.
 
-A shared prefix is a side channel: who sends the same beginning is answered sooner. What stands in it should be known to all who
+A shared prefix is a side channel: who sends the same beginning is answered sooner. What is in it should be known to all who
 share it.
 """
 
@@ -86,7 +86,7 @@ class SensitiveBook(Book):
                 self._kept += 1
 
     def _new(self, job: Job, text: Traced, shared: int) -> Iterator[tuple[int, Sensitive]]:
-        """What stands in text that no earlier request had, and the block in which it ends."""
+        """Yield what is in text that no earlier request had, and the block in which it ends."""
         prompt = job.prompt
         assert prompt is not None
         plain, begins = _plain(text), prompt.char_before(shared) if shared < len(prompt) else None
@@ -105,7 +105,7 @@ class SensitiveBook(Book):
                 )
 
     def shared(self) -> list[Sensitive]:
-        """What several sessions or groups share, one for each place and kind, in the order in which it was found."""
+        """Return what several sessions or groups share, one for each place and kind, in the order in which it was found."""
         merged: dict[tuple[str, str, Origin | None, int], Sensitive] = {}
         for place in (place for places in self._known.values() for place in places):
             if len(place.parties) < 2:
@@ -119,5 +119,5 @@ class SensitiveBook(Book):
 
 
 def _plain(text: Traced) -> str:
-    """The text without its origins: patterns run faster over it, and slices of it are cheap."""
+    """Return the text without its origins: patterns run faster over it, and slices of it are cheap."""
     return str.__getitem__(text, slice(None))

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.compare.units import common_prefix, common_suffix
 from kvtool.diagnose.values.ascii_digits import plain_signs
 from kvtool.diagnose.values.classify import DETECTORS, classify, value_span
 from kvtool.diagnose.values.detectors import Form
-from kvtool.diagnose.values.value_frames import Frame
 from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.text.traced import Origin, Traced
 
+MOST_CHAINS = 4096
+_KEEP = MOST_CHAINS // 2
+_SIDE = 80
+"""Characters of either side that are kept."""
+_LONGEST_VALUE = 512
+_WIDER = 24
+"""Characters by which one value may begin before, or end after, another one of the same line: `Ms. Ada` and `Ada`."""
 WHOLE_LINE = "line"
 """The `kind` of a slot on a logged line whose value no detector can find again."""
 
@@ -32,9 +41,9 @@ class Slot:
     """A place in the source of prompts that varies: a template variable, a line of a file, or a line of a logged message.
 
     `kind` is the key of what a logged value looks like, or of the structural change (its slot has no line). A logged slot is one
-    line (`line_in_text`) of one message while the message has a fixed place, up to the first one of the user; messages behind it
+    line (`line_in_text`) of one message while the message has a fixed place, up to the first one of the user; messages after it
     shift from turn to turn, so there `part` ends with the role alone (`messages (tool)`) and `words`, the constant words around
-    the value, stand for the line.
+    the value, are for the line.
     """
 
     path: str
@@ -50,23 +59,23 @@ class Slot:
     words: str | None = None
     """The words beside the value on its line, where no line number tells it; None where `line_in_text` does."""
     frame: Frame | None = field(default=None, compare=False)
-    """What stands beside a logged value, as far as all values seen have it in common."""
+    """What is beside a logged value, as far as all values seen have it in common."""
     mixed: bool = field(default=False, compare=False)
     """Whether values of other forms than `kind` were found in the frame: it tells them then, and no detector."""
 
     @property
     def place(self) -> tuple[str, int, int | None, str | None]:
-        """Where a logged value stands, whatever it looks like."""
+        """Return where a logged value stands, whatever it looks like."""
         return self.part, self.line_in_text, self.content_part, self.words
 
 
 def content_part(origin: Origin) -> int | None:
-    """The index that leads to a text in a message's list of parts."""
+    """Return the index that leads to a text in a message's list of parts."""
     return next((at for name, at in pairwise(origin.pointer) if name == "content" and isinstance(at, int)), None)
 
 
 def structural_slot(part: str, kind: DifferenceKind, words: str | None = None) -> Slot:
-    """The slot of a change of structure: one for all its occurrences in a part, wherever they stand.
+    """Return the slot of a change of structure: one for all its occurrences in a part, wherever they stand.
 
     A section that is there or not is told from others by the `words` that it begins with.
     """
@@ -74,8 +83,9 @@ def structural_slot(part: str, kind: DifferenceKind, words: str | None = None) -
 
 
 def source_variable(origin: Origin | None, value: str) -> bool:
-    """Whether text is the value of a template variable: of a prompt's template or, in a chat template, one that stands for a value
-    (a date) and not for messages or tools, which are known by themselves."""
+    """Return whether text is the value of a template variable: of a prompt's template or, in a chat template, one that is for
+    a value (a date) and not for messages or tools, which are known by themselves.
+    """
     if origin is None or origin.variable is None:
         return False
     if origin.part != "chat template":
@@ -84,12 +94,12 @@ def source_variable(origin: Origin | None, value: str) -> bool:
 
 
 def variable_place(origin: Origin) -> tuple[str, int, int]:
-    """File, line and column of a template variable; in one of many files its name alone tells it."""
+    """Return file, line and column of a template variable; in one of many files its name alone tells it."""
     return ("", 0, 0) if origin.one_of_many else (origin.path, origin.line, origin.column)
 
 
 def source_slot(origin: Origin, kind: DifferenceKind) -> Slot | None:
-    """The slot of a change of structure in text that a template variable or a file brought; None for text of a log."""
+    """Return the slot of a change of structure in text that a template variable or a file brought; None for text of a log."""
     if origin.variable is not None:
         return Slot(*variable_place(origin), variable=origin.variable, part=origin.part, kind=kind.key)
     if not origin.shared:
@@ -100,9 +110,9 @@ def source_slot(origin: Origin, kind: DifferenceKind) -> Slot | None:
 def value_slot(
     text: str, origin: Origin | None, offset: int, low: int, high: int, kind: DifferenceKind, *, shifting: str | None
 ) -> Slot:
-    """The slot of the value `text[low:high]`, whose first character stands at `offset` of its origin's text.
+    """Return the slot of the value `text[low:high]`, whose first character is at `offset` of its origin's text.
 
-    `shifting` names the part where it stands on other lines, or in another message, in other turns; None for a fixed place.
+    `shifting` names the part where it is on other lines, or in another message, in other turns; None for a fixed place.
     """
     if origin is not None and origin.variable is not None:
         return Slot(*variable_place(origin), variable=origin.variable, part=origin.part)
@@ -125,7 +135,7 @@ def value_slot(
 
 
 def words_beside(text: str, low: int, high: int) -> str:
-    """The last words before `text[low:high]` on its line, else the first ones behind it."""
+    """Return the last words before `text[low:high]` on its line, else the first ones after it."""
     if before := words_before(text, low):
         return before
     behind = str.__getitem__(text, slice(high, high + _WORDS_WITHIN))
@@ -133,13 +143,13 @@ def words_beside(text: str, low: int, high: int) -> str:
 
 
 def words_before(text: str, low: int) -> str:
-    """The last words before `text[low:]` on its line."""
+    """Return the last words before `text[low:]` on its line."""
     before = str.__getitem__(text, slice(max(low - _WORDS_WITHIN, 0), low))
     return " ".join(_WORD.findall(before[before.rfind("\n") + 1 :])[-_MOST_WORDS:])
 
 
 def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
-    """Where values of a logged slot begin and end in the text of a message; logs have no template that would say more.
+    """Yield where values of a logged slot begin and end in the text of a message; logs have no template that would say more.
 
     Lines are those of the log: a text from which other lines were taken still has the slot's line. Where the words
     before the value name it, and no detector, its whole line is meant, up to 4,096 characters.
@@ -164,18 +174,20 @@ def places_in_log(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
 
 
 def is_found_again(slot: Slot) -> bool:
-    """Whether a detector finds the values of a logged slot on their line: words before them may alone have told what they are."""
+    """Return whether a detector finds the values of a logged slot on their line: words before them may alone have told what they
+    are.
+    """
     return slot.kind != WHOLE_LINE and bool(_patterns_of(slot.kind))
 
 
 @lru_cache(maxsize=64)
 def _patterns_of(key: str) -> list[Form]:
-    """The detectors of a kind."""
+    """Return the detectors of a kind."""
     return [pattern for kind, pattern in DETECTORS if kind.key == key]
 
 
 def _value_on(text: str, start: int, stop: int, slot: Slot, patterns: list[Form]) -> tuple[int, int] | None:
-    """The first value on a line."""
+    """Return the first value on a line."""
     line = text[start : min(stop, start + _LONGEST_LINE)]
     framed = in_frame(line, slot)
     if slot.mixed and framed is not None:
@@ -192,7 +204,7 @@ def _value_on(text: str, start: int, stop: int, slot: Slot, patterns: list[Form]
 
 
 def in_frame(line: str, slot: Slot) -> tuple[int, int] | None:
-    """The value of a slot on a line: what stands between the words that are around all of its values."""
+    """Return the value of a slot on a line: what is between the words that are around all of its values."""
     found = None if slot.frame is None else slot.frame.value_in(f"\n{line}\n")
     return None if found is None else (found[0] - 1, found[1] - 1)
 
@@ -200,7 +212,7 @@ def in_frame(line: str, slot: Slot) -> tuple[int, int] | None:
 def _places_by_words(
     text: str, start: int, stop: int, slot: Slot, words: str, patterns: list[Form]
 ) -> Iterator[tuple[int, int]]:
-    """The values of a slot in `text[start:stop]` beside which these words stand."""
+    """Yield the values of a slot in `text[start:stop]` beside which these words stand."""
     first = words.split(" ", 1)[0]
     while start < stop:
         end = text.find("\n", start, stop)
@@ -221,7 +233,9 @@ def _places_by_words(
 
 
 def nth_line(text: str, start: int, stop: int, number: int) -> tuple[int, int] | None:
-    """Line `number` (0 is the one that `start` is on) of `text[start:stop]`, without its newline; None where there is none."""
+    """Return line `number` (0 is the one that `start` is on) of `text[start:stop]`, without its newline; None where there is
+    none.
+    """
     for _ in range(number):
         start = text.find("\n", start, stop) + 1
         if not start:
@@ -230,3 +244,126 @@ def nth_line(text: str, start: int, stop: int, number: int) -> tuple[int, int] |
         return None
     end = text.find("\n", start, stop)
     return start, stop if end < 0 else end
+
+
+class Frame(NamedTuple):
+    """The text before and after a value on its line; a line end in it is where the line begins or ends."""
+
+    before: str
+    after: str
+
+    @classmethod
+    def around(cls, text: str, low: int, high: int, start: int, stop: int) -> Frame:
+        """Return the frame of `text[low:high]` in a message that is `text[start:stop]`."""
+        plain = str.__str__(text)
+        first = plain.rfind("\n", max(low - _SIDE, start), low) + 1
+        before = f"\n{plain[first:low]}" if first else plain[max(low - _SIDE, start) : low]
+        if not first and low - _SIDE <= start:
+            before = f"\n{before}"
+        end = plain.find("\n", high, min(high + _SIDE, stop))
+        after = f"{plain[high:end]}\n" if end >= 0 else plain[high : min(high + _SIDE, stop)]
+        if end < 0 and high + _SIDE >= stop:
+            after += "\n"
+        return cls(before, after)
+
+    def narrowed(self, other: Frame) -> Frame:
+        """Return what two values of a slot have beside them alike."""
+        if other.before.endswith(self.before) and other.after.startswith(self.after):
+            return self
+        return Frame(_before_both(self.before, other.before), _behind_both(self.after, other.after))
+
+    @property
+    def is_telling(self) -> bool:
+        """Return whether it says where a value begins and ends, and not of every line."""
+        if not self.before or not self.after or not f"{self.before}{self.after}".strip():
+            return False
+        return all(side.strip() or "\n" in side for side in self)
+
+    def value_in(self, line: str) -> tuple[int, int] | None:
+        """Return where the value is in a line that has the frame; the line has a line end before and after it where it is
+        whole.
+        """
+        if not self.is_telling:
+            return None
+        start = line.find(self.before)
+        if start < 0:
+            return None
+        start += len(self.before)
+        stop = line.find(self.after, start)
+        return (start, stop) if start < stop <= start + _LONGEST_VALUE else None
+
+
+def _before_both(one: str, other: str) -> str:
+    """Return what is before two values: from the beginning of the line to the one that begins first, else what they end with
+    alike.
+    """
+    short, long = sorted((one, other), key=len)
+    if short.startswith("\n") and len(short) > 1 and long.startswith(short) and len(long) - len(short) <= _WIDER:
+        return short
+    return short[len(short) - common_suffix(short, long, len(short)) :]
+
+
+def _behind_both(one: str, other: str) -> str:
+    """Return the same after two values."""
+    short, long = sorted((one, other), key=len)
+    if short.endswith("\n") and len(short) > 1 and long.endswith(short) and len(long) - len(short) <= _WIDER:
+        return short
+    return short[: common_prefix(short, long)]
+
+
+Chain = tuple[Slot, ...]
+
+
+class Chains:
+    """Tokens by the distinct slots that are before them, in the order in which they are there; bounded.
+
+    `tokens` are those that are blocked, `hits` those that a cache would give in whole blocks if the slots were closed.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: Counter[Chain] = Counter()
+        self.hits: Counter[Chain] = Counter()
+
+    def add(self, chain: Chain, tokens: int) -> None:
+        """Count tokens after these slots."""
+        self.tokens[chain] += tokens
+        if len(self.tokens) > MOST_CHAINS:
+            self._merge()
+
+    def promise(self, chain: Chain, hits: int) -> None:
+        """Count what closing these slots would add to the hits of a request in which all but the last of them are closed."""
+        self.hits[chain] += hits
+        if len(self.hits) > MOST_CHAINS:
+            self._merge()
+
+    def scale(self, weight: float) -> None:
+        """Count every token as so many."""
+        for counts in (self.tokens, self.hits):
+            for chain in counts:
+                counts[chain] = round(counts[chain] * weight)
+
+    def predicted(self, slots: Collection[Slot]) -> int:
+        """Count hits after nothing but these slots."""
+        closed = frozenset(slots)
+        return sum(hits for chain, hits in self.hits.items() if closed.issuperset(chain))
+
+    def behind(self, slot: Slot) -> int:
+        """Count tokens after a slot, whichever others are there, too."""
+        return sum(tokens for chain, tokens in self.tokens.items() if slot in chain)
+
+    def _merge(self) -> None:
+        """Keep the weightiest half; what was after another chain counts after the longest kept one that it begins with.
+
+        A chain without such a beginning goes to the slot that it begins with, so no token is lost.
+        """
+        kept = {chain for chain, _ in self.tokens.most_common(_KEEP)}
+        self.tokens = _merged(self.tokens, kept)
+        self.hits = _merged(self.hits, kept)
+
+
+def _merged(counts: Counter[Chain], kept: Collection[Chain]) -> Counter[Chain]:
+    merged: Counter[Chain] = Counter()
+    for chain, count in counts.items():
+        length = next((n for n in range(len(chain), 0, -1) if chain[:n] in kept), 1)
+        merged[chain[:length]] += count
+    return merged

@@ -1,4 +1,4 @@
-"""What nobody sees, written so that everybody does: the characters in which two texts that look alike first differ."""
+"""Invisible characters made visible: those in which two texts that look alike first differ."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from kvtool.diagnose.compare.units import common_prefix
 NOTHING = "nothing"
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MOST = 8
-"""Characters that stand for each other at one place, at most."""
+"""Characters that are for each other at one place, at most."""
 _BEHIND = (2, 1, 0)
-"""Characters that both have behind that place: some where they can be had, for one is the same by chance."""
+"""Characters that both have after that place: some where they can be had, for one is the same by chance."""
 
 
 def spelled(one: str, other: str) -> tuple[str, str]:
-    """The characters of either text where they first differ, as `\\r\\n` or `U+0430`; `nothing` where it has none there.
+    """Return the characters of either text where they first differ, as `\\r\\n` or `U+0430`; `nothing` where it has none there.
 
     Both are empty for equal texts.
     """
@@ -34,12 +34,12 @@ def spelled(one: str, other: str) -> tuple[str, str]:
 
 
 def _line_end(text: str, at: int) -> str:
-    """The line end that begins at a place of a text; empty where none does."""
+    """Return the line end that begins at a place of a text; empty where none does."""
     return next((end for end in ("\r\n", "\n", "\r") if text.startswith(end, at)), "")
 
 
 def _apart(one: str, other: str) -> tuple[int, int]:
-    """How many characters at the beginning of either text stand for each other."""
+    """Return how many characters at the beginning of either text are for each other."""
     for behind in _BEHIND:
         for total in range(1, 2 * _MOST):
             for length in range(max(total - _MOST, 0), min(total, _MOST) + 1):

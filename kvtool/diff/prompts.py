@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from kvtool.diagnose.codes.kv107 import KV107
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.codes.kv122 import KV122
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.compare.grown_value import value_around
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv121 import KV121
+from kvtool.diagnose.codes.structure.kv122 import KV122
+from kvtool.diagnose.codes.values.kv107 import KV107
+from kvtool.diagnose.compare.passages import value_around
 from kvtool.diagnose.invisible_differences import cosmetic
 from kvtool.diff.diff_texts import DiffTexts, Range, Region, excerpts
 from kvtool.results.documents.diff import FirstDifference, Lost, NamedDifference, Side, SideBlocks, Spot, Trial, TwoDiff

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.diagnose.codes.kv114 import KV114
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv113 import KV113
+from kvtool.diagnose.codes.structure.kv114 import KV114
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, normalized
 from kvtool.diff.diff_texts import DiffTexts, Unit
 from kvtool.diff.moved_units import MovedPair, moved_last, moved_units, taken_out
 from kvtool.diff.prompts import PromptDiff, reusable
-from kvtool.fixes.forms.canonical import sort_keys, sort_tools
+from kvtool.fixes.forms.json_form import sort_keys, sort_tools
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, OneForm
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.orders.permute import ExampleMessages, ItemOrder

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
-from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.diagnose.compare.messages import compare_turns
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, diff_prompts
 from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.side_trials import trials_of

@@ -1,1 +1,1 @@
-"""What to change: fixes proposed, the proof of what each may do, and how it becomes an edit."""
+"""Fixes: proposed changes, the proof of what each may do, and the edits that make it."""

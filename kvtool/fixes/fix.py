@@ -13,7 +13,7 @@ from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
     from kvtool.accounting.plan import Plan
-    from kvtool.fixes.moves.unit_memo import HeldUnits
+    from kvtool.fixes.moves.move_target import HeldUnits
     from kvtool.workload.render import Renderer
 
 Tier = Literal["P0", "P1", "P2", "P3"]
@@ -29,7 +29,7 @@ Transform = Callable[[Turn], Turn]
 class Fix:
     """One change, of the turns of a group or of how the workload is run.
 
-    `key` is stable and unique among the fixes of a run, `what` an imperative sentence without prompt text ("move its line behind
+    `key` is stable and unique among the fixes of a run, `what` an imperative sentence without prompt text ("move its line after
     the shared text, to the end of the last message"). `group` None is the whole workload. One of the last four fields says what
     changes: `make` gives a fresh transformation of turns for each pass (it may remember earlier turns of the pass; it returns the
     very turn where nothing is to be done, and is deterministic and idempotent), the others change the source's order, the chat
@@ -54,12 +54,12 @@ class Fix:
 
     @property
     def kind(self) -> str:
-        """How its key begins: what is done, such as `move`."""
+        """Return how its key begins: what is done, such as `move`."""
         return self.key.partition(":")[0]
 
     @property
     def name(self) -> str:
-        """What findings call it."""
+        """Return what findings call it."""
         return fix_name(self.key)
 
     @property
@@ -68,7 +68,7 @@ class Fix:
 
 
 def fix_name(key: str) -> str:
-    """The same for all findings that one fix mends, without what its key may quote."""
+    """Return the same for all findings that one fix mends, without what its key may quote."""
     return xxh64_hexdigest(key.encode(errors="surrogatepass"))
 
 
@@ -91,5 +91,5 @@ class CombinedFixes:
 
 
 def combined(fixes: Iterable[Fix]) -> CombinedFixes:
-    """One transformation of these fixes for a pass."""
+    """Return one transformation of these fixes for a pass."""
     return CombinedFixes(fixes)

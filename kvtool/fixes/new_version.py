@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
+from kvtool.diagnose.codes.layout.kv201 import NUMBER, OTHER
+from kvtool.diagnose.codes.structure.kv121 import KV121
+from kvtool.diagnose.codes.values.kv101 import KV101
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.values.labels import MODEL
 from kvtool.diagnose.values.slot_values import VERSION
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def changed_for_good(cause: SlotCause, samples: Sequence[Turn]) -> bool:
-    """Whether a text came, or went, in the midst of the samples, and no request after it is like those before."""
+    """Return whether a text came, or went, in the midst of the samples, and no request after it is like those before."""
     if cause.seen != 1 or cause.kind.code == KV121.code:
         return False
     role = role_of_part(cause.slot.part)
@@ -56,14 +56,14 @@ def _said_by(turn: Turn, role: str) -> list[str]:
 
 
 def _one_change(samples: Sequence[Turn], said: Callable[[Turn], object]) -> bool:
-    """Whether what is said of each sample changes once, well inside of them."""
+    """Return whether what is said of each sample changes once, well inside of them."""
     told = [said(turn) for turn in samples]
     changes = [at for at in range(1, len(told)) if told[at] != told[at - 1]]
     return len(changes) == 1 and _LEAST <= changes[0] <= len(told) - _LEAST
 
 
 def _written_anew(samples: Sequence[Turn], role: str) -> int:
-    """The sentences of which some words are others in the last sample than in the first, and most are the same ones."""
+    """Return the sentences of which some words are others in the last sample than in the first, and most are the same ones."""
     before, after = (Counter(_lines(_said_by(turn, role))) for turn in (samples[0], samples[-1]))
     gone, came = list((before - after).elements()), list((after - before).elements())
     return sum(any(_is_edited(line, other) for other in gone) for line in came)

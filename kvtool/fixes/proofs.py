@@ -1,4 +1,4 @@
-"""Whether a rewrite does to a turn no more than its tier allows. Token ids (P0) are compared where the engine runs again."""
+"""Proofs that a rewrite does to a turn no more than its tier allows. Token ids (P0) are compared where the engine runs again."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv111 import KV111
-from kvtool.diagnose.codes.kv112 import KV112
-from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.diagnose.codes.kv114 import KV114
-from kvtool.diagnose.codes.kv115 import KV115
-from kvtool.diagnose.codes.kv116 import KV116
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.codes.kv141 import KV141
+from kvtool.diagnose.codes.structure.kv111 import KV111
+from kvtool.diagnose.codes.structure.kv112 import KV112
+from kvtool.diagnose.codes.structure.kv113 import KV113
+from kvtool.diagnose.codes.structure.kv114 import KV114
+from kvtool.diagnose.codes.structure.kv115 import KV115
+from kvtool.diagnose.codes.structure.kv116 import KV116
+from kvtool.diagnose.codes.structure.kv121 import KV121
+from kvtool.diagnose.codes.structure.kv141 import KV141
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.compare.tools import is_tool, tool_name
 from kvtool.diagnose.compare.units import common_prefix
@@ -62,7 +62,7 @@ Check = Callable[[Turn, Turn], str | None]
 
 
 def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
-    """None where what the fix made of a turn keeps the promise of its tier, else why not, without text of the prompt.
+    """Return None where what the fix made of a turn keeps the promise of its tier, else why not, without text of the prompt.
 
     P0 and P1: the same after the canonicalizer that the code names. P2: the same lines (of long ones the sentences), in each role
     unless a warning says otherwise. P3: nothing differs but the value, the order of tools or the length of the history.
@@ -93,7 +93,7 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
 
 
 def _one_word_held(before: Turn, after: Turn) -> str | None:
-    """One word is another one wherever it stands, and nothing else differs."""
+    """Return one word is another one wherever it stands, and nothing else differs."""
     if _places(before) != _places(after) or _shells(before) != _shells(after):
         return "the messages are not the same"
     held: set[tuple[str, str]] = set()
@@ -137,8 +137,9 @@ _P1: dict[str, Check] = {KV111.code: _tools_sorted, KV112.code: _keys_sorted, KV
 def _texts_differ(
     before: Turn, after: Turn, canonicalizer: Callable[[str], str], *, by_line: bool = False
 ) -> str | None:
-    """Whether two turns have other texts, or at other places, once the canonicalizer was applied; `by_line`: it looks at each line
-    alone, so that those which are the same need not be shown to it."""
+    """Return whether two turns have other texts, or at other places, once the canonicalizer was applied; `by_line`: it looks at
+    each line alone, so that those which are the same need not be shown to it.
+    """
     if _places(before) != _places(after) or _shells(before) != _shells(after):
         return "the messages are not the same"
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
@@ -155,7 +156,7 @@ def _places(turn: Turn) -> list[tuple[int | None, int | None, str]]:
 
 
 def _shell(message: Message) -> bytes:
-    """A message without its text, JSON in it (arguments of tool calls) as what it says."""
+    """Return a message without its text, JSON in it (arguments of tool calls) as what it says."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     others = [part for part in parts if not (isinstance(part, dict) and "text" in part)]
@@ -178,7 +179,7 @@ def _dump(value: Any, *, tools_sorted: bool = False) -> str:
 
 
 def _tools_in_order(value: Any, depth: int) -> Any:
-    """The value with each list of tools, and no other list, in one order."""
+    """Return the value with each list of tools, and no other list, in one order."""
     if depth > 100:
         return value
     if isinstance(value, list):
@@ -216,7 +217,7 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
 
 
 def _others(turn: Turn) -> Counter[str]:
-    """What messages hold beside their text: images, tool calls, names."""
+    """Return what messages hold beside their text: images, tool calls, names."""
     rest: Counter[str] = Counter()
     for message in turn.messages or ():
         content = message.get("content")
@@ -227,7 +228,7 @@ def _others(turn: Turn) -> Counter[str]:
 
 
 def _lines(turn: Turn, *, between_roles: bool) -> Counter[tuple[str, str]]:
-    """The lines of each role, without the space around them; blank ones do not count."""
+    """Return the lines of each role, without the space around them; blank ones do not count."""
     return Counter(
         ("" if between_roles else at.role, line.strip())
         for at in texts_of(turn)
@@ -237,7 +238,7 @@ def _lines(turn: Turn, *, between_roles: bool) -> Counter[tuple[str, str]]:
 
 
 def _words(lines: Counter[tuple[str, str]]) -> Counter[tuple[str, tuple[str, ...]]]:
-    """The words and signs of each line, in whatever order."""
+    """Return the words and signs of each line, in whatever order."""
     found: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for (role, line), count in lines.items():
         found[role, tuple(sorted(_WORD.findall(line)))] += count
@@ -252,7 +253,7 @@ def _no_roles(lines: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
 
 
 def _pieces(lines: Counter[tuple[str, str]], *, renumbered: bool) -> Counter[tuple[str, str]]:
-    """The sentences of lines; the number of a label is counted apart where items may have changed their places."""
+    """Return the sentences of lines; the number of a label is counted apart where items may have changed their places."""
     pieces: Counter[tuple[str, str]] = Counter()
     for (role, line), count in lines.items():
         if renumbered and (label := _LABEL_NUMBER.match(line)):
@@ -270,7 +271,7 @@ def _times_only(before: Turn, after: Turn) -> str | None:
 
 
 def _lines_that_differ(one: str, other: str) -> tuple[str, str]:
-    """Of two texts of as many lines the lines that are not the same in both; of others all."""
+    """Return the lines that are not the same in two texts of as many lines; of other texts all."""
     lines, others = one.split("\n"), other.split("\n")
     if len(lines) != len(others):
         return one, other
@@ -290,7 +291,7 @@ def _shells(turn: Turn) -> list[bytes]:
 
 
 def _value_left_out(fix: Fix, before: Turn, after: Turn) -> str | None:
-    """Each text is the earlier one with values of the cause left out, or the lines that held them."""
+    """Check that each text is the earlier one with values of the cause left out, or the lines that contain them."""
     if before.tools != after.tools or _shells(before) != _shells(after) or _places(before) != _places(after):
         return "more than text changed"
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
@@ -300,7 +301,7 @@ def _value_left_out(fix: Fix, before: Turn, after: Turn) -> str | None:
 
 
 def _values_cut(before: Turn, after: Turn) -> str | None:
-    """Nothing but stretches of lines was left out, and all the same ones: the values."""
+    """Check that only stretches of lines were left out, the same ones everywhere: the values."""
     if before.tools != after.tools or _shells(before) != _shells(after) or _places(before) != _places(after):
         return "more than text changed"
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
@@ -311,13 +312,13 @@ def _values_cut(before: Turn, after: Turn) -> str | None:
 
 
 def _is_part(shorter: str, line: str) -> bool:
-    """Whether a line is another one with some of its characters left out."""
+    """Return whether a line is another one with some of its characters left out."""
     letters = iter(line)
     return shorter == line or all(letter in letters for letter in shorter)
 
 
 def _is_left_over(fix: Fix, old: Traced, new: str) -> bool:
-    """Whether `new` has the lines of `old` in order but for lines with the value: shorter by one stretch, or not there."""
+    """Return whether `new` has the lines of `old` in order but for lines with the value: shorter by one stretch, or not there."""
     places = list(places_of(old, fix.cause.slot)) if fix.cause is not None else []
     lines = str.__str__(new).split("\n")
     at = 0
@@ -334,7 +335,7 @@ def _is_left_over(fix: Fix, old: Traced, new: str) -> bool:
 
 
 def _shortened(line: str, shorter: str) -> bool:
-    """Whether one is the other with one stretch left out."""
+    """Return whether one is the other with one stretch left out."""
     missing = len(line) - len(shorter)
     at = common_prefix(line, shorter)
     return missing > 0 and line[at + missing :] == shorter[at:]
@@ -347,7 +348,7 @@ def _tools_in_other_order(before: Turn, after: Turn) -> str | None:
 
 
 def _tools_redefined(before: Turn, after: Turn) -> str | None:
-    """The same tools by their names, in the same order, and nothing else."""
+    """Return the same tools by their names, in the same order, and nothing else."""
     if (before.text, before.messages) != (after.text, after.messages):
         return "more than the tools changed"
     names = [[tool_name(tool) for tool in turn.tools or ()] for turn in (before, after)]
@@ -355,7 +356,7 @@ def _tools_redefined(before: Turn, after: Turn) -> str | None:
 
 
 def _history_longer(before: Turn, after: Turn) -> str | None:
-    """Everything of the turn is there, with older messages put back between the instructions and the rest."""
+    """Return everything of the turn is there, with older messages put back between the instructions and the rest."""
     old, new = before.messages or [], after.messages or []
     if before.text != after.text or before.tools != after.tools or len(new) < len(old):
         return "more than the history changed"
@@ -367,7 +368,7 @@ def _history_longer(before: Turn, after: Turn) -> str | None:
 
 
 def _roles_only(before: Turn, after: Turn) -> str | None:
-    """Nothing but roles of instructions and of users differs."""
+    """Check that only roles of instructions and of users differ."""
     old, new = before.messages or [], after.messages or []
     if (before.text, before.tools) != (after.text, after.tools) or len(old) != len(new):
         return "more than roles changed"

@@ -7,52 +7,49 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv103 import KV103
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv111 import KV111
-from kvtool.diagnose.codes.kv112 import KV112
-from kvtool.diagnose.codes.kv113 import KV113, LIST_REORDERED
-from kvtool.diagnose.codes.kv114 import KV114
-from kvtool.diagnose.codes.kv115 import KV115
-from kvtool.diagnose.codes.kv116 import KV116
-from kvtool.diagnose.codes.kv121 import KV121
-from kvtool.diagnose.codes.kv122 import KV122
-from kvtool.diagnose.codes.kv124 import KV124
-from kvtool.diagnose.codes.kv141 import KV141
-from kvtool.diagnose.codes.kv142 import KV142
-from kvtool.diagnose.codes.kv143 import KV143
+from kvtool.diagnose.codes.structure.kv111 import KV111
+from kvtool.diagnose.codes.structure.kv112 import KV112
+from kvtool.diagnose.codes.structure.kv113 import KV113, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import KV114
+from kvtool.diagnose.codes.structure.kv115 import KV115
+from kvtool.diagnose.codes.structure.kv116 import KV116
+from kvtool.diagnose.codes.structure.kv121 import KV121
+from kvtool.diagnose.codes.structure.kv122 import KV122
+from kvtool.diagnose.codes.structure.kv124 import KV124
+from kvtool.diagnose.codes.structure.kv141 import KV141
+from kvtool.diagnose.codes.structure.kv142 import KV142
+from kvtool.diagnose.codes.structure.kv143 import KV143
+from kvtool.diagnose.codes.values.kv101 import KV101
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv103 import KV103
+from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.values.detectors import AGE_KEY, PART
 from kvtool.fixes.fix import Fix, Tier, Transform
-from kvtool.fixes.forms.absolute_ages import TELL_WHEN, with_steady_ages
-from kvtool.fixes.forms.canonical import sort_keys, sort_tools
-from kvtool.fixes.forms.coarsen import coarsen_times, drop_values
-from kvtool.fixes.forms.json_form import WRITE_JSON, on_one_line
-from kvtool.fixes.forms.json_layout import OneLayout
-from kvtool.fixes.forms.stable_delimiter import DELIMITER, IT_IS_KNOWN, ONE_DELIMITER, OneDelimiter
-from kvtool.fixes.forms.stable_role import OneRole
+from kvtool.fixes.forms.coarsen import TELL_WHEN, coarsen_times, drop_values, with_steady_ages
+from kvtool.fixes.forms.json_form import WRITE_JSON, OneLayout, on_one_line, sort_keys, sort_tools
+from kvtool.fixes.forms.stable_delimiter import (
+    DELIMITER,
+    IT_IS_KNOWN,
+    ONE_DELIMITER,
+    TOOLS_PART,
+    FirstDefinitions,
+    OneDelimiter,
+    OneRole,
+)
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, OneForm
-from kvtool.fixes.forms.tool_definitions import TOOLS_PART, FirstDefinitions
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
-from kvtool.fixes.moves.movable_unit import AMONG_RULES
-from kvtool.fixes.moves.move import destination, move_targets
-from kvtool.fixes.moves.move_target import MoveTarget, places_at, target_of, value_in
-from kvtool.fixes.moves.move_words import moved_noun
+from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
+from kvtool.fixes.moves.move import destination, move_targets, moved_noun
+from kvtool.fixes.moves.move_target import HeldUnits, MoveTarget, places_at, target_of, value_in
 from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_asked
-from kvtool.fixes.moves.repeated_value import TRIED_WITHOUT, cut_values
-from kvtool.fixes.moves.rule_variants import are_other_rules
-from kvtool.fixes.moves.unit_memo import HeldUnits
+from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.orders.block_order import BlockOrder
-from kvtool.fixes.orders.inline_order import InlineOrder
-from kvtool.fixes.orders.part_order import PARTS_LAST, parts_last
-from kvtool.fixes.orders.permute import ExampleMessages, ItemOrder
-from kvtool.fixes.orders.ranked_lists import AS_MEANT, is_meant
-from kvtool.fixes.orders.tool_order import FirstSeenTools
+from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_meant
+from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, FirstSeenTools, ItemOrder, parts_last
 from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
@@ -85,7 +82,7 @@ Proposer = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 
 def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> list[Fix]:
-    """The fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
+    """Return the fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
 
     Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
     Advice that cannot be tried comes last.
@@ -105,7 +102,7 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> li
 
 
 def _checked(fix: Fix, samples: Sequence[Turn]) -> Fix | None:
-    """The fix with its warnings; None where samples show that it changes nothing."""
+    """Return the fix with its warnings; None where samples show that it changes nothing."""
     if fix.make is None or not samples:
         return fix
     transform = fix.make()
@@ -136,7 +133,7 @@ def _fix(
     in_order: bool = False,
     memo: HeldUnits | None = None,
 ) -> Fix:
-    """A fix of one cause; `shared` stands for the slot in its key where several causes of a group have the same fix."""
+    """Return a fix of one cause; `shared` is for the slot in its key where several causes of a group have the same fix."""
     key = _key(cause, name, shared)
     return Fix(key, cause.kind.code, tier, cause.group, what, cause, warnings, make, in_order=in_order, memo=memo)
 
@@ -154,7 +151,7 @@ def _key(cause: SlotCause, name: str, shared: str | None) -> str:
 
 
 def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    """A value that varies: behind the shared text of its own message, which changes no role, or else of the last one."""
+    """Return a value that varies: after the shared text of its own message, which changes no role, or else of the last one."""
     if cause.kind.key == PART:
         what = "put the text of its message before the image or file, where the wording allows"
         return [_fix(cause, PARTS_LAST, "P2", what, lambda: parts_last, _PICTURE_FIRST, shared="parts")]
@@ -187,7 +184,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
-    """Advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
+    """Return advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
     what = f"name the value once, at {end}, and refer to it where it stands now"
     if reason == AMONG_RULES and are_other_rules(cause.values.examples):
         what = "put the rules that some requests have behind those that all have, so that these keep their numbers and places"
@@ -196,7 +193,7 @@ def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> 
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    """All blocks of the text that holds the slot in their best order: one move gains little where slots alternate."""
+    """Return all blocks of the text that holds the slot in their best order: one move gains little where slots alternate."""
     role = role_of_part(cause.slot.part)
     order = BlockOrder.learn(samples, role) if role in INSTRUCTIONS else None
     if order is None:
@@ -218,7 +215,7 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    """Behind the shared text, or left out; what a user asked with is not left out."""
+    """Move an identifier after the shared text, or leave it out; what a user asked with is not left out."""
     fixes = _value(cause, samples)
     target = target_of(cause, samples)
     marked = bool(fixes) and fixes[0].kind == DELIMITER
@@ -233,7 +230,9 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _stands_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
-    """Whether most samples say the value in another of their messages, too: then it has to be there, and both have to agree."""
+    """Return whether most samples say the value in another of their messages, too: then it has to be there, and both have to
+    agree.
+    """
     told = found = 0
     for turn in samples[:_LOOKED_AT]:
         texts = [Traced(at.text) for at in texts_of(turn)]
@@ -263,7 +262,9 @@ def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _definition(cause: SlotCause) -> list[Fix]:
-    """A value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool first."""
+    """Return a value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool
+    first.
+    """
     what = "define the tool alike in each request, and say what varies in a message behind the shared text"
     return [_fix(cause, STEADY_TOOLS, "P3", what, FirstDefinitions, TRIED_WITHOUT, shared="tools", in_order=True)]
 
@@ -327,7 +328,7 @@ def _examples(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str) -> list[Fix]:
-    """The orders of lists that stand below each other, and of those on one line."""
+    """Return the orders of lists that are below each other, and of those on one line."""
     role = role_of_part(cause.slot.part)
     if role == "assistant":
         return []

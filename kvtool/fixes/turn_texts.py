@@ -28,7 +28,7 @@ class TextAt(NamedTuple):
 
 
 def texts_of(turn: Turn) -> Iterator[TextAt]:
-    """All texts, in order. Content that is no text (None, numbers, images) is passed over."""
+    """Yield all texts, in order. Content that is no text (None, numbers, images) is passed over."""
     if turn.text is not None:
         yield TextAt(None, None, "", turn.text)
     for index, message in enumerate(turn.messages or ()):
@@ -43,14 +43,16 @@ def texts_of(turn: Turn) -> Iterator[TextAt]:
 
 
 def role_of_part(part: str) -> str:
-    """The role in the name that origins and slots give a part: `messages[3] (user)`, `system`; "" for a prompt or a segment."""
+    """Return the role in the name that origins and slots give a part: `messages[3] (user)`, `system`; "" for a prompt or a
+    segment.
+    """
     if found := _ROLE.search(part):
         return found[1]
     return part if part in _ROLES else ""
 
 
 def with_texts(turn: Turn, texts: Mapping[tuple[int | None, int | None], str]) -> Turn:
-    """The turn with other texts at these places (message, part); the turn itself where there are none."""
+    """Return the turn with other texts at these places (message, part); the turn itself where there are none."""
     if not texts:
         return turn
     if (None, None) in texts:
@@ -73,7 +75,7 @@ def with_texts(turn: Turn, texts: Mapping[tuple[int | None, int | None], str]) -
 
 
 def map_texts(turn: Turn, change: Callable[[str], str], roles: Collection[str] | None = None) -> Turn:
-    """The turn with `change` made of each text of these roles (None: of all); the very turn where that changes nothing."""
+    """Return the turn with `change` made of each text of these roles (None: of all); the very turn where that changes nothing."""
     changed: dict[tuple[int | None, int | None], str] = {}
     for at in texts_of(turn):
         if roles is None or at.role in roles:
@@ -84,7 +86,7 @@ def map_texts(turn: Turn, change: Callable[[str], str], roles: Collection[str] |
 
 
 def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> Traced:
-    """The text with `[start, stop)` replaced, for edits in order; what is put there has the origin of what it replaces."""
+    """Return the text with `[start, stop)` replaced, for edits in order; what is put there has the origin of what it replaces."""
     traced = text if isinstance(text, Traced) else Traced(text)
     pieces: list[str] = []
     cursor = Cursor(traced)
@@ -102,7 +104,7 @@ def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> Traced:
 
 
 def lines_with_places(text: str) -> list[tuple[int, int]]:
-    """Where each line begins and ends, its newline left out."""
+    """Return where each line begins and ends, its newline left out."""
     plain = str.__str__(text)
     places: list[tuple[int, int]] = []
     at = 0

@@ -17,7 +17,7 @@ STRIDE = 0.5
 
 @dataclass(slots=True)
 class _History:
-    """What a session's last turn sent behind its instructions: messages put back, then the application's own."""
+    """The history of a session's last turn, after its instructions: messages put back, then the application's own."""
 
     back: list[Message] = field(default_factory=list)
     kept: list[Message] = field(default_factory=list)
@@ -55,7 +55,7 @@ class StrideWindow:
 
 
 def _dropped(before: Sequence[Message], after: Sequence[Message]) -> int | None:
-    """How many messages of the front are gone; None where the rest of the history is not what it was."""
+    """Return how many messages of the front are gone; None where the rest of the history is not what it was."""
     if not after:
         return None
     for start in range(len(before)):

@@ -43,7 +43,7 @@ class ClockDemands:
 
     def fleet_of(self, opened: Opened, progress: Progress) -> FleetFacts:
         """What today's settings come to. KvtoolError where requests have no times, or a clock does not follow the model."""
-        from kvtool.profiler.what_if.today_on_clock import today_on_clock
+        from kvtool.profiler.what_if.table_clock import today_on_clock
 
         found = today_on_clock(opened, self.slo, progress)
         return FleetFacts(found.gpus, found.goodput, self.said)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.config.options.judged_options import BASELINE_FILE, DEFAULT_DROP
-from kvtool.diagnose.codes.kv402 import KV402
-from kvtool.diagnose.codes.kv406 import KV406
+from kvtool.diagnose.codes.gates.kv402 import KV402
+from kvtool.diagnose.codes.gates.kv406 import KV406
 from kvtool.gate.baseline import RecordedSums, Value, WorkloadSums
 from kvtool.gate.demand import DemandLevel
 from kvtool.gate.evaluate import check_id, exact, figureless_check, rate, status_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kvtool.diagnose.codes import codes, similar_code
-from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.verdict import CLOCKED, Kind
 

@@ -11,14 +11,14 @@ from decimal import Decimal
 from fractions import Fraction
 
 from kvtool.diagnose.codes.entry import CodeEntry
-from kvtool.diagnose.codes.kv401 import KV401
-from kvtool.diagnose.codes.kv403 import KV403
-from kvtool.diagnose.codes.kv404 import KV404
-from kvtool.diagnose.codes.kv405 import KV405
-from kvtool.diagnose.codes.kv407 import KV407
-from kvtool.diagnose.codes.kv408 import KV408
-from kvtool.diagnose.codes.kv409 import KV409
-from kvtool.diagnose.codes.kv410 import KV410
+from kvtool.diagnose.codes.gates.kv401 import KV401
+from kvtool.diagnose.codes.gates.kv403 import KV403
+from kvtool.diagnose.codes.gates.kv404 import KV404
+from kvtool.diagnose.codes.gates.kv405 import KV405
+from kvtool.diagnose.codes.gates.kv407 import KV407
+from kvtool.diagnose.codes.gates.kv408 import KV408
+from kvtool.diagnose.codes.gates.kv409 import KV409
+from kvtool.diagnose.codes.gates.kv410 import KV410
 from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
 from kvtool.gate.facts import Facts, Scope, SeenFinding
 from kvtool.results.gate_words import dollars, durations, goodputs, percents, points, subject

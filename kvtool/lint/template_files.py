@@ -11,8 +11,8 @@ from dataclasses import replace
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.placeholders import doubt_of, placeholder, section, unnamed, words_of
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.codes import wins
-from kvtool.diagnose.codes.kv141 import KV141
-from kvtool.diagnose.codes.kv143 import KV143
-from kvtool.diagnose.codes.kv202 import KV202
-from kvtool.diagnose.codes.kv203 import KV203
+from kvtool.diagnose.codes.layout.kv202 import KV202
+from kvtool.diagnose.codes.layout.kv203 import KV203
+from kvtool.diagnose.codes.structure.kv141 import KV141
+from kvtool.diagnose.codes.structure.kv143 import KV143
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv103 import KV103
+from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.report import Cause, CausesLeftOut, Unlock

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.fixes.edits.apply import apply_edits
-from kvtool.fixes.edits.edit import FileEdit
+from kvtool.fixes.edits.apply import FileEdit, apply_edits
 from kvtool.fixes.edits.patch import unified_patch
 from kvtool.profiler.profiler import Profiler
 from kvtool.results.finding import Finding

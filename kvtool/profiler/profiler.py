@@ -55,9 +55,9 @@ from kvtool.workload.turn import Source
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
-    from kvtool.fixes.edits.edit import FileEdit
+    from kvtool.fixes.edits.apply import FileEdit
     from kvtool.profiler.advice.advisor import Advice
-    from kvtool.profiler.advice.lookahead import Lookahead
+    from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.optimizer import Optimized
     from kvtool.profiler.reported.beside_events import BesideEvents
@@ -314,7 +314,7 @@ class Profiler:
         kept = self.runs.kept_requests
         if kept is None or not can_be_parted(self.plan):
             return None
-        from kvtool.profiler.advice.lookahead import Lookahead
+        from kvtool.profiler.advice.combined_fixes import Lookahead
 
         part = LogPart.of(kept, list(result.ledger.totals()))
         return None if part is None else Lookahead(partial(self.runs.tried_in_part, part))
@@ -341,7 +341,7 @@ class Profiler:
         from kvtool.fixes.chat.chat_probe import sample_turns
         from kvtool.fixes.chat.chat_templates import check_chat_template
         from kvtool.fixes.run_fixes import run_fixes
-        from kvtool.profiler.advice.run_trials import RunTrials
+        from kvtool.profiler.advice.trials import RunTrials
 
         trials = RunTrials(result, self.runs.tried)
         try:

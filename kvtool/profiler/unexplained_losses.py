@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import CauseBook, SlotCause
 from kvtool.diagnose.codes import wins
-from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.findings import must_be_told
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.results.finding import Finding

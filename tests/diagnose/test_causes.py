@@ -20,10 +20,9 @@ from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import CauseBook, SlotCause
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.findings import is_candidate, is_declared_stable
-from kvtool.diagnose.slot_combinations import MOST_CHAINS, Chains
-from kvtool.diagnose.slots import Slot
+from kvtool.diagnose.slots import MOST_CHAINS, Chains, Slot
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.dates.date_form import DateForm
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.dates.written import DateForm
 from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, first_word, normalized
 from kvtool.diagnose.values import classify as module
 from kvtool.diagnose.values.ascii_digits import plain_signs

@@ -9,27 +9,34 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.cli.app import run
 from kvtool.diagnose.codes import CodeEntry, CodeRemedy, codes, entries, find_entry, varies, wins
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
 
 KVTOOL = Path(__file__).resolve().parents[2] / "kvtool"
 FILES = KVTOOL / "diagnose" / "codes"
 CODE = re.compile(r"KV\d{3}")
 
 
+def _module(code: str) -> ModuleType:
+    """Import the module of a code."""
+    (path,) = FILES.rglob(f"{code.lower()}.py")
+    return import_module(f"kvtool.diagnose.codes.{path.parent.name}.{path.stem}")
+
+
 def test_each_file_holds_the_entry_that_it_is_named_for() -> None:
-    assert [path.stem.upper() for path in sorted(FILES.glob("kv*.py"))] == list(codes())
+    assert sorted(path.stem.upper() for path in FILES.rglob("kv*.py")) == list(codes())
     assert [entry.code for entry in entries()] == list(codes())
 
 
 @pytest.mark.parametrize("code", codes())
 def test_a_file_names_its_code_and_where_it_is_found(code: str) -> None:
-    module = import_module(f"kvtool.diagnose.codes.{code.lower()}")
+    module = _module(code)
     said = module.__doc__ or ""
     assert " ".join(said.split()).startswith(f"{code}: {find_entry(code).name}.")
     places = re.findall(r"`(kvtool\.[\w.]+)`", said)
@@ -71,13 +78,13 @@ def test_every_code_is_reported_by_something() -> None:
         for path in KVTOOL.rglob("*.py")
         if FILES not in path.parents
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kvtool.diagnose.codes.kv")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kvtool.diagnose.codes.")
         for alias in node.names
     }
     by_kind = {
         code
         for code in codes()
-        for name, value in vars(import_module(f"kvtool.diagnose.codes.{code.lower()}")).items()
+        for name, value in vars(_module(code)).items()
         if isinstance(value, DifferenceKind) and name in used
     }
     assert set(codes()) - used - by_kind == set()
@@ -128,7 +135,8 @@ def test_the_tier_of_an_entry_is_that_of_all_ways_out(tiers: list[str], together
 )
 def test_a_file_is_read_when_its_code_is_asked_for(program: str, most: int) -> None:
     count = (
-        "import sys; print(sum(name.startswith('kvtool.diagnose.codes.kv') for name in sys.modules), file=sys.stderr)"
+        "import sys; print(sum(name.startswith('kvtool.diagnose.codes.') and name.rpartition('.')[2].startswith('kv')"
+        " for name in sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", f"{program}\n{count}"], capture_output=True, text=True, check=True)
     assert int(done.stderr.split()[-1]) <= most

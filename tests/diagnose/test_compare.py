@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.compare.change import Change
-from kvtool.diagnose.compare.messages import goes_on
+from kvtool.diagnose.compare.messages import compare_turns, goes_on
 from kvtool.diagnose.compare.order import order_kind
-from kvtool.diagnose.compare.turns import compare_turns
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 

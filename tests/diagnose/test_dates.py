@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.dates.calendar_words import calendar_words
 from kvtool.diagnose.dates.written import written_in
 from kvtool.diagnose.values.ascii_digits import plain_signs

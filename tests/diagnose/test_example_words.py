@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kvtool.diagnose.compare.example_words import heads_of_examples
-from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.diagnose.compare.messages import compare_turns
+from kvtool.diagnose.compare.order import heads_of_examples
 from kvtool.workload.turn import Turn
 
 SAID = [

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.prompt_layout import Layout
-from kvtool.diagnose.slot_combinations import MOST_CHAINS, Chains
-from kvtool.diagnose.slots import Slot, places_in_log, words_beside
+from kvtool.diagnose.slots import MOST_CHAINS, Chains, Slot, places_in_log, words_beside
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.slot_values import MOST_EXAMPLES, SlotValues
 from kvtool.diagnose.values.variable_names import kind_of_name

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtool.diagnose.slots import Frame
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before, shared_label
-from kvtool.diagnose.values.slot_values import SlotValues
-from kvtool.diagnose.values.url_values import kind_in_urls
-from kvtool.diagnose.values.value_frames import Frame
+from kvtool.diagnose.values.slot_values import SlotValues, kind_in_urls
 from kvtool.diagnose.values.value_shapes import shape_of
 
 ALPHABETS = (

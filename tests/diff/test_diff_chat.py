@@ -13,7 +13,7 @@ from kvtool.config.option import made
 from kvtool.diff.prompts import PromptDiff, reusable
 from kvtool.diff.side_inputs import InputSide, read_sides
 from kvtool.diff.sides import Rendered, diff_sides
-from kvtool.fixes.forms.canonical import sort_tools
+from kvtool.fixes.forms.json_form import sort_tools
 from kvtool.report.terminal.prompt_diffs.diff import print_diff
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.console import cell_width, make_console

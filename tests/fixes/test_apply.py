@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.fixes.edits.apply import apply_edits, write_files
-from kvtool.fixes.edits.edit import FileEdit
+from kvtool.fixes.edits.apply import FileEdit, apply_edits, write_files
 from kvtool.fixes.edits.patch import undo_patch, unified_patch
 
 

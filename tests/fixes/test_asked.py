@@ -10,8 +10,8 @@ import pytest
 
 from kvtool import profile
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin, is_asked

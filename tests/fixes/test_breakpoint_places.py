@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.fixes.breakpoint_places import place_breakpoints
+from kvtool.profiler.optimize.breakpoint_plan import place_breakpoints
 
 Request = list[tuple[str, int]]
 

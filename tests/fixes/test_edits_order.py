@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.edits.edits_order import json_tree, reordered
 from kvtool.fixes.edits.edits_yaml import SourceEdit
 from kvtool.fixes.fix import Fix, Transform
-from kvtool.fixes.forms.canonical import sort_keys, sort_tools
 from kvtool.fixes.forms.coarsen import coarsen_times, drop_values
+from kvtool.fixes.forms.json_form import sort_keys, sort_tools
 from kvtool.fixes.forms.text_form import OneForm
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.turn_texts import INSTRUCTIONS

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.forms.canonical import sort_keys, sort_tools
 from kvtool.fixes.forms.coarsen import Step, coarsen_times, coarsened, drop_values
+from kvtool.fixes.forms.json_form import sort_keys, sort_tools
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, OneForm
 from kvtool.fixes.moves.move_target import MoveTarget
-from kvtool.fixes.orders.tool_order import FirstSeenTools
+from kvtool.fixes.orders.permute import FirstSeenTools
 from kvtool.fixes.turn_texts import INSTRUCTIONS, edited, texts_of
 from kvtool.fixes.window import StrideWindow
 from kvtool.text.json_text import json_in, sorted_json

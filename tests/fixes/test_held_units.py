@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.slots import WHOLE_LINE, Slot
-from kvtool.fixes.moves import unit_memo as held_units
+from kvtool.fixes.moves import move_target as held_units
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.split_text import parted, units_held

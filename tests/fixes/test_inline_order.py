@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.compare.inline_items import reordered
-from kvtool.diagnose.compare.turns import compare_turns
+from kvtool.diagnose.compare.messages import compare_turns
 from kvtool.fixes.orders.inline_order import InlineOrder
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn

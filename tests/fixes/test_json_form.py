@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.fixes.forms.json_form import on_one_line
-from kvtool.fixes.forms.json_layout import OneLayout
+from kvtool.fixes.forms.json_form import OneLayout, on_one_line
 from kvtool.workload.turn import Turn
 
 VALUES: st.SearchStrategy[Any] = st.recursive(

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kvtool.fixes.moves.dangling_references import dangling_references, goes_with_previous, refers_back
 from kvtool.fixes.moves.movable_unit import ALL_OF_IT, AMONG_RULES, FIRST, IN_A_RULE, IN_MANY, Movable, movable_unit
-from kvtool.fixes.moves.repeated_value import stands_in_many
-from kvtool.fixes.moves.split_text import parted_at, units_last
+from kvtool.fixes.moves.split_text import parted_at, stands_in_many, units_last
 from kvtool.text.structure.structure import Structure
 from kvtool.text.structure.text_unit import TextUnit
 from kvtool.text.traced import Traced

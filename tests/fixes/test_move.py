@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import WHOLE_LINE, Slot
 from kvtool.fixes.moves.move import destination, move_targets
 from kvtool.fixes.moves.move_target import MoveTarget

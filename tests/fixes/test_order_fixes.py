@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.fixes.orders.block_order import BlockOrder
-from kvtool.fixes.orders.blocks import blocks_of
+from kvtool.fixes.orders.block_order import BlockOrder, blocks_of
 from kvtool.fixes.orders.items import lines, paragraphs, tagged
 from kvtool.fixes.orders.permute import ExampleMessages, GlobalOrder, ItemOrder
 from kvtool.fixes.turn_texts import texts_of

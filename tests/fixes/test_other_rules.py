@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.fixes.moves.rule_variants import are_other_rules
+from kvtool.fixes.moves.movable_unit import are_other_rules
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool import profile
-from kvtool.fixes.orders.part_order import parts_last
+from kvtool.fixes.orders.permute import parts_last
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 

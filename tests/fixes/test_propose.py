@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
-from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
-from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
-from kvtool.diagnose.codes.kv141 import WINDOW
-from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.slots import Slot, structural_slot
 from kvtool.fixes.fix import Fix, Tier

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.fixes.orders.segments import best_order
+from kvtool.fixes.orders.block_order import best_order
 
 
 def misses(values: Sequence[Sequence[int]], lengths: Sequence[Sequence[int]], order: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.skeleton import Choice, Hole, Node, TemplatePlace
 from tests.lint.found import made_findings, static_findings
 

@@ -12,17 +12,8 @@ from typing import Any
 import pytest
 
 from kvtool.diagnose.codes import entries
-from kvtool.diagnose.severity import (
-    ERROR_SHARE,
-    ERROR_TOKENS,
-    EXCEPTIONS,
-    RULE,
-    WARNING_SHARE,
-    WARNING_TOKENS,
-    severity_in_run,
-    severity_of,
-    severity_told,
-)
+from kvtool.diagnose.severity import EXCEPTIONS, RULE, severity_in_run, severity_of, severity_told
+from kvtool.diagnose.thresholds import THRESHOLDS
 from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]
@@ -30,6 +21,8 @@ Places = dict[tuple[str, int, str], dict[str, Any]]
 
 EXAMPLES = Path(__file__).parents[2] / "workloads"
 REQUESTS = 24
+ERROR_SHARE, ERROR_TOKENS = THRESHOLDS.error_share, THRESHOLDS.error_tokens
+WARNING_SHARE, WARNING_TOKENS = THRESHOLDS.warning_share, THRESHOLDS.warning_tokens
 VARIABLES = {
     "now": ("{datetime: 1m}", "KV101"),
     "request_id": ("{uuid: 4}", "KV102"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.python.changed_values import filling
 from kvtool.lint.python.work_budget import allow

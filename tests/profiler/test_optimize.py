@@ -19,7 +19,7 @@ import pytest
 
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits import apply
-from kvtool.fixes.edits.edit import FileEdit
+from kvtool.fixes.edits.apply import FileEdit
 from kvtool.profiler.optimize.breakpoint_plan import plan_breakpoints
 from kvtool.profiler.optimize.write_edits import write_edits
 from kvtool.profiler.run.workload_runs import WorkloadRuns

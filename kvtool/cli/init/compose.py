@@ -10,7 +10,7 @@ from math import floor
 from pathlib import Path
 
 from kvtool.cli.init.guess import PLACEHOLDER, example, generator
-from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.skeleton import style_of

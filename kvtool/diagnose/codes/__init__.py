@@ -1,7 +1,7 @@
 """Diagnostic codes, a file each: what a code means, why it costs, how it is found, what its fix wins. Codes are never reused.
 
-A file `kv113.py` holds the entry `KV113`, and beside it the kinds of difference that lead to this code alone. Whoever speaks of a
-code imports it from there. The registry below knows the codes by the names of the files, and reads a file when it is asked for.
+A file `kv113.py` in one of the folders contains the entry `KV113`, and the kinds of difference that lead to this code alone. Other
+modules import them from there. The registry below knows the codes by the names of the files, and reads a file when it is asked for.
 """
 
 from __future__ import annotations
@@ -31,35 +31,47 @@ __all__ = [
 
 _LOOKALIKES = str.maketrans("OIL", "011")
 _USUAL = ("blocked",)
-"""What the fix of a code is taken to win that only a newer kvtool knows."""
+"""Fates that the fix wins of a code that only a newer kvtool knows."""
 
 
 @cache
 def codes() -> tuple[str, ...]:
-    """Every code that has an entry, in order."""
-    return tuple(sorted(name.upper() for _, name, _ in iter_modules(__path__) if name.startswith("kv")))
+    """Return every code that has an entry, in order."""
+    return tuple(sorted(_modules()))
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Return the module of each code, by the names of the files in each folder."""
+    (here,) = __path__
+    return {
+        name.upper(): f"{__name__}.{folder}.{name}"
+        for _, folder, is_folder in iter_modules(__path__)
+        if is_folder
+        for _, name, _ in iter_modules([f"{here}/{folder}"])
+    }
 
 
 def entries() -> tuple[CodeEntry, ...]:
-    """Every entry, in the order of the codes."""
+    """Return every entry, in the order of the codes."""
     return tuple(map(_entry, codes()))
 
 
 @cache
 def _entry(code: str) -> CodeEntry:
-    entry = getattr(import_module(f"{__name__}.{code.lower()}"), code)
+    entry = getattr(import_module(_modules()[code]), code)
     assert isinstance(entry, CodeEntry)
     return entry
 
 
 def entry_of(code: str) -> CodeEntry | None:
-    """The entry of a code as users write it (`KV101`, `kv101`, `101`); None where there is none."""
+    """Return the entry of a code as users write it (`KV101`, `kv101`, `101`); None where there is none."""
     wanted = _normal(code)
     return _entry(wanted) if wanted in codes() else None
 
 
 def find_entry(code: str) -> CodeEntry:
-    """The entry of a code; KvtoolError, with the code that was perhaps meant, where there is none."""
+    """Return the entry of a code; raise KvtoolError, with a similar code, where there is none."""
     entry = entry_of(code)
     if entry is None:
         close = similar_code(code)
@@ -69,19 +81,19 @@ def find_entry(code: str) -> CodeEntry:
 
 
 def wins(code: str) -> tuple[str, ...]:
-    """The fates that the fix of a code takes tokens from."""
+    """Return the fates that the fix of a code takes tokens from."""
     entry = entry_of(code)
     return entry.wins if entry is not None else _USUAL
 
 
 def varies(code: str) -> Varies:
-    """What it is that varies where a code is found."""
+    """Return what varies where a code is found."""
     entry = entry_of(code)
     return entry.varies if entry is not None else ""
 
 
 def similar_code(code: str) -> str | None:
-    """The code that is written most like this one, or whose name it is part of; None where none is close."""
+    """Return the code that is most similar to this one, or whose name contains it; None where none is close."""
     wanted = _normal(code).translate(_LOOKALIKES)
     if wanted in codes():
         return wanted

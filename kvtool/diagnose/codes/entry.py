@@ -1,4 +1,4 @@
-"""What a diagnostic code means, as data that the terminal, the JSON and the documentation are made from."""
+"""The entry of a diagnostic code, as data from which the terminal, the JSON and the documentation are made."""
 
 from __future__ import annotations
 
@@ -47,11 +47,20 @@ class CodeEntry:
 
     @property
     def can_be_ignored(self) -> bool:
-        """Whether a comment silences it; none silences what is wrong with comments, or a verdict."""
+        """Return whether a comment silences it; none silences what is wrong with comments, or a verdict."""
         return not self.code.startswith(("KV0", "KV4"))
 
     @property
     def tier(self) -> Tier | None:
-        """The proof that every way out carries; None where they differ, or carry none."""
+        """Return the proof that every way out carries; None where they differ, or carry none."""
         first, *others = {remedy.tier for remedy in self.remedies}
         return None if others else first
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceKind:
+    """A kind of changing value: a stable `key`, a `name` for people, and its diagnostic `code`."""
+
+    key: str
+    name: str
+    code: str

@@ -1,4 +1,4 @@
-"""What a comparison of two requests says: which part of the later one differs from the earlier one, and how."""
+"""Changes between two requests: which part of the later one differs from the earlier one, and how."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
 
 PartKind = Literal["tools", "message", "text", "history"]
 
@@ -40,9 +40,9 @@ class Change:
     after: str = ""
     cosmetic: bool = False
     in_full: Callable[[], list[Change]] | None = field(default=None, compare=False, repr=False)
-    """What it stands for, where it is all the values that differ in a text and nobody has asked yet which they are."""
+    """What it is for, where it is all the values that differ in a text and nobody has asked yet which they are."""
 
 
 def in_full(changes: Iterable[Change]) -> list[Change]:
-    """The changes, those of values one by one."""
+    """Return the changes, those of values one by one."""
     return [one for change in changes for one in ([change] if change.in_full is None else change.in_full())]

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
-from kvtool.diagnose.codes.kv141 import WINDOW
-from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.history import NEVER, front_cut
 from kvtool.diagnose.compare.json_forms import canonical, same_keys
@@ -32,7 +33,6 @@ from kvtool.diagnose.compare.units import (
     same_end,
     units,
 )
-from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic
 from kvtool.text.align import EqualRun
 
@@ -42,12 +42,12 @@ _END = 64
 """Characters of the end of a text that are looked for in a text that may go on, at so many places:"""
 _MOST_ENDS = 32
 _BEHIND = 64
-"""Shared characters behind a difference from which on it counts where a text may end in something new."""
+"""Shared characters after a difference from which on it counts where a text may end in something new."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextWhere:
-    """Which text is compared. `offset` is where it begins in its part; `history` the character from which on it is history.
+    """The place of a text that is compared. `offset` is its beginning in its part; `history` the first character of the history.
 
     `tail`: the later text may go on, or end in something else, where the earlier one ends. `conversation`: it is all of a
     conversation, whose history may be cut. `later`: where nothing but values differ, it is not found out which.
@@ -72,7 +72,7 @@ class TextGap(NamedTuple):
 
 
 def compare_texts(before: str, after: str, where: TextWhere) -> list[Change]:
-    """How two texts differ, in order of position; nothing where `where.tail` and one of them begins with the other."""
+    """Return how two texts differ, in order of position; nothing where `where.tail` and one of them begins with the other."""
     a, b = str.__str__(before), str.__str__(after)
     if a == b or (where.tail and (b.startswith(a) or a.startswith(b))):
         return []
@@ -84,7 +84,7 @@ def compare_texts(before: str, after: str, where: TextWhere) -> list[Change]:
 
 
 def _same_end(a: str, b: str) -> int | None:
-    """How far the later text goes until the end of the earlier one is found in it, with the most before it that both have.
+    """Return how far the later text goes until the end of the earlier one is found in it, with the most before it that both have.
 
     None where it is not found, or where what differs first is only spelled in another way: then the end may be, too.
     """
@@ -100,7 +100,7 @@ def _same_end(a: str, b: str) -> int | None:
 
 
 def _occurrences(text: str, piece: str, near: int) -> list[int]:
-    """Where a piece stands in a text: the nearest places on either side."""
+    """Return where a piece is in a text: the nearest places on either side."""
     found: list[int] = []
     at = text.find(piece, near)
     while at >= 0 and len(found) < _MOST_ENDS:
@@ -137,7 +137,7 @@ class _Texts:
         self.runs = list(self._long_enough(runs))
 
     def changes(self) -> list[Change]:
-        """In order of position, at most so many."""
+        """Return the changes in order of position, at most so many."""
         found: list[list[Change] | Differing] = [[change for run in self.runs for change in self._respelled(run)]]
         gaps = self._gaps()
         found.append(self._reordered(gaps))
@@ -160,7 +160,7 @@ class _Texts:
         return sorted(changes, key=lambda change: (change.start, change.stop))[:_MOST_CHANGES]
 
     def _long_enough(self, runs: list[EqualRun]) -> Iterator[EqualRun]:
-        """The runs without those that are a short line between two large differences, which is chance."""
+        """Yield the runs without those that are a short line between two large differences, which is chance."""
         previous = (0, 0)
         for index, run in enumerate(runs):
             following = runs[index + 1] if index + 1 < len(runs) else EqualRun(len(self.units_a), len(self.units_b), 0)
@@ -176,7 +176,7 @@ class _Texts:
         return max(_length(self.units_a, a0, a1), _length(self.units_b, b0, b1))
 
     def _gaps(self) -> list[TextGap]:
-        """What differs, without the new end that a text may have."""
+        """Return what differs, without the new end that a text may have."""
         gaps: list[TextGap] = []
         at_a, at_b, behind = len(self.units_a), len(self.units_b), self.shared_end
         for run in [*reversed(self.runs), EqualRun(0, 0, 0)]:
@@ -189,12 +189,12 @@ class _Texts:
         return gaps
 
     def _is_tail(self, gap: TextGap) -> bool:
-        """Whether nothing that counts stands behind a gap of a text that may end in something new."""
+        """Return whether nothing that counts is after a gap of a text that may end in something new."""
         size = self._size(gap.a0, gap.a1, gap.b0, gap.b1)
         return self.where.tail and gap.behind < _BEHIND and 4 * gap.behind < size
 
     def _respelled(self, run: EqualRun) -> Iterator[Change]:
-        """Units that say the same in other characters."""
+        """Yield units that say the same in other characters."""
         pairs = []
         for index in range(run.length):
             one, other = self.units_a[run.a_start + index], self.units_b[run.b_start + index]
@@ -214,7 +214,7 @@ class _Texts:
         return run.a_start + run.length == len(self.units_a) and run.b_start + run.length == len(self.units_b)
 
     def _at_end(self, one: Unit, other: Unit, text_a: str, text_b: str) -> bool:
-        """Whether one of two units goes on with white space only because the other one is the end of its text."""
+        """Return whether one of two units goes on with white space only because the other one is the end of its text."""
         if not self.where.tail:
             return False
         return (one.stop == len(self.a) and text_b.startswith(text_a)) or (
@@ -231,7 +231,7 @@ class _Texts:
             yield self._change(one.kind, a0.start, a1.stop, b0.start, b1.stop, cosmetic=True)
 
     def _reordered(self, gaps: list[TextGap]) -> list[Change]:
-        """The change of order that the gaps come from, if one does; what moved is taken out of them."""
+        """Return the change of order that the gaps come from, if one does; what moved is taken out of them."""
         inner = next((at for at, gap in enumerate(gaps) if self._is_tail(gap)), len(gaps))
         left_a, left_b = [list(range(gap.a0, gap.a1)) for gap in gaps], [list(range(gap.b0, gap.b1)) for gap in gaps]
         moved = moved_units(self.units_a, left_a, self.units_b, left_b, inner)
@@ -259,7 +259,7 @@ class _Texts:
         return TextGap(a0, a1, b0, b1, gap.behind)
 
     def _range(self, each: list[Unit], first: int, stop: int, end: int) -> tuple[int, int]:
-        """The characters of units `[first, stop)`."""
+        """Return the characters of units `[first, stop)`."""
         begin = each[first].start if first < len(each) else end
         return begin, each[stop - 1].stop if stop > first else begin
 
@@ -286,7 +286,7 @@ class _Texts:
         return [self._change(kind, *ranges, cosmetic=kind is TOOLS_REORDERED) for kind, ranges in found]
 
     def _lists(self, gap: TextGap) -> list[Change]:
-        """Tools as JSON that are not the same ones, or a JSON list whose items changed places."""
+        """Return tools as JSON that are not the same ones, or a JSON list whose items changed places."""
         units_a, units_b = self.units_a[gap.a0 : gap.a1], self.units_b[gap.b0 : gap.b1]
         if all(is_tool(unit.value) for unit in (*units_a, *units_b)) and (gap.behind or not self.where.tail):
             return self._tools(gap, [unit.value for unit in units_a], [unit.value for unit in units_b])

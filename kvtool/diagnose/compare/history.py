@@ -1,4 +1,4 @@
-"""Where the history of a conversation begins in a prompt that is one text, and whether it was cut there."""
+"""The history of a conversation in a prompt that is one text: its beginning, and whether it was cut there."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ class Cut(NamedTuple):
 
 
 def history_start(text: str) -> int:
-    """Where the history begins in a text that has role marks at the beginning of lines; `NEVER` where it has too few of them."""
+    """Return where the history begins in a text that has role marks at the beginning of lines; `NEVER` where it has too few of
+    them.
+    """
     plain = str.__str__(text)
     return _start_in_short(plain) if len(plain) <= _SHORT else _start(plain)
 
 
 @lru_cache(maxsize=_KEPT)
 def _start_in_short(text: str) -> int:
-    """A request is asked for several times, and again as the donor of those behind it."""
+    """Return the answer for a text and keep it: a request is asked for several times, and again as the donor of later ones."""
     return _start(text)
 
 
@@ -55,7 +57,9 @@ def _start(text: str) -> int:
 
 
 def front_cut(a: str, b: str, history: int) -> Cut | None:
-    """The stretch of `a` that must go for the rest of it to be the beginning of `b`, where it is the front of the history."""
+    """Return the stretch of `a` that must go for the rest of it to be the beginning of `b`, where it is
+    the front of the history.
+    """
     shared = common_prefix(a, b)
     length = _removed(a, b, shared)
     if not length:
@@ -76,7 +80,9 @@ def front_cut(a: str, b: str, history: int) -> Cut | None:
 
 
 def _removed(a: str, b: str, shared: int) -> int:
-    """The shortest stretch behind the first `shared` characters of `a` behind which it goes on as `b` does; 0 if there is none."""
+    """Return the shortest stretch after the first `shared` characters of `a` after which it goes on as `b` does; 0 if there is
+    none.
+    """
     for size in _PROBES:
         probe = b[shared : shared + size]
         at = shared

@@ -1,4 +1,4 @@
-"""Lists that stand on one line: `Tools: search(q), fetch(url)`, `You can use a, b and c.`, `<tool …/><tool …/>`."""
+"""Lists that are on one line: `Tools: search(q), fetch(url)`, `You can use a, b and c.`, `<tool …/><tool …/>`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INTRO = re.compile(
     r"|\b(?:use|using|call|invoke|run|are|is|include|includes|including|tools|functions|to|with)[ \t]+",
     re.IGNORECASE,
 )
-"""What may stand before the first item."""
+"""What may be before the first item."""
 _ELEMENT = re.compile(rf"[ \t,;]*(<({TAG_NAME})(?:\s[^<>]{{0,300}})?(?:/>|>[^<]{{0,2000}}</\2>))")
 _SEPARATOR = re.compile(r"[;|,\u3001\uff0c\uff1b]|(?<=\s)[^\w\s()\[\]{}\"'`.!?:]{1,3}(?=\s)")
 """What parts items: a sign of lists, or any between spaces."""
@@ -42,18 +42,18 @@ Range = tuple[int, int]
 
 
 class InlineList(NamedTuple):
-    """A list on a line: what stands before it, and where each item begins and ends."""
+    """A list on a line: what is before it, and where each item begins and ends."""
 
     intro: str
     items: tuple[Range, ...]
 
     def bodies(self, line: str) -> tuple[str, ...]:
-        """What the items say."""
+        """Return what the items say."""
         return tuple(line[start:stop] for start, stop in self.items)
 
 
 def lists_on(line: str, most: int | None = None, begin: int = 0) -> Iterator[InlineList]:
-    """The lists that may stand on a line, each from one place on, that is at most at character `most`.
+    """Yield the lists that may be on a line, each from one place on, that is at most at character `most`.
 
     `begin` is the end of the words that other lines begin with, too: whatever these are, they may introduce a list.
     """
@@ -71,12 +71,12 @@ def lists_on(line: str, most: int | None = None, begin: int = 0) -> Iterator[Inl
 
 
 def words_before(line: str, at: int) -> int:
-    """Where the last word begins that character `at` of a line is in, or right behind."""
+    """Return where the last word begins that character `at` of a line is in, or right after."""
     return max(line.rfind(sign, 0, at) for sign in " \t\u3000") + 1
 
 
 def reordered(one: str, other: str) -> tuple[InlineList, InlineList] | None:
-    """The list of either line, where nothing differs in these lines but the order of its items.
+    """Return the list of either line, where nothing differs in these lines but the order of its items.
 
     Of several the one with most before it: the first item of another one has what introduces the list.
     """
@@ -93,7 +93,7 @@ def reordered(one: str, other: str) -> tuple[InlineList, InlineList] | None:
 
 
 def _elements(line: str, start: int) -> list[Range]:
-    """Elements one behind the other."""
+    """Return elements that follow each other."""
     items: list[Range] = []
     while len(items) < MOST_ITEMS and (found := _ELEMENT.match(line, items[-1][1] if items else start)):
         items.append(found.span(1))
@@ -101,7 +101,7 @@ def _elements(line: str, start: int) -> list[Range]:
 
 
 def _parted(line: str, start: int) -> list[Range]:
-    """What separators outside of brackets part, up to the end of the sentence, of the line or of what is around it."""
+    """Return what separators outside of brackets part, up to the end of the sentence, of the line or of what is around it."""
     signs = {found.start(): found.end() for found in _SEPARATOR.finditer(line, start)}
     cuts: dict[str, list[Range]] = {}
     depth, stop = 0, len(line)
@@ -132,7 +132,7 @@ def _parted(line: str, start: int) -> list[Range]:
 
 
 def _last_parted(line: str, items: list[Range]) -> list[Range]:
-    """The items, the last one without `and`, and without the words behind it where all others are single ones."""
+    """Return the items, the last one without `and`, and without the words after it where all others are single ones."""
     low, high = items[-1]
     if found := _LAST.match(line, low, high):
         low = found.end()

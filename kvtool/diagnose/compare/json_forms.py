@@ -12,17 +12,19 @@ _MAX_DEPTH = 4
 
 
 def ordered(value: object) -> bytes:
-    """The value as JSON with its keys in the order they have; what is no JSON is written as Python writes it."""
+    """Return the value as JSON with its keys in the order they have; what is no JSON is written as Python writes it."""
     return _dumped(value, 0)
 
 
 def canonical(value: object) -> bytes:
-    """The value as JSON with sorted keys; strings that hold JSON objects or lists count as what they hold."""
+    """Return the value as JSON with sorted keys; strings that hold JSON objects or lists count as what they hold."""
     return _dumped(opened(value), orjson.OPT_SORT_KEYS)
 
 
 def opened(value: Any, depth: int = _MAX_DEPTH) -> Any:
-    """A copy in which a string that is a JSON object or list has become that (wrapped, so that it differs from a bare one)."""
+    """Return a copy in which a string that is a JSON object or list has become that (wrapped, so that it differs from a bare
+    one).
+    """
     if isinstance(value, str):
         inner = parsed(value) if depth else None
         return value if inner is None else {"\0json": opened(inner, depth - 1)}
@@ -37,7 +39,7 @@ def opened(value: Any, depth: int = _MAX_DEPTH) -> Any:
 
 
 def parsed(text: str) -> Any:
-    """The object or list that a text is as JSON; None where it is something else."""
+    """Return the object or list that a text is as JSON; None where it is something else."""
     stripped = str.__str__(text).strip()
     if stripped[:1] not in ("{", "[") or stripped[-1:] not in ("}", "]"):
         return None
@@ -48,7 +50,7 @@ def parsed(text: str) -> Any:
 
 
 def same_keys(a: Any, b: Any) -> bool:
-    """Whether two canonically equal values have all their keys in the same order: then only their spelling differs."""
+    """Return whether two canonically equal values have all their keys in the same order: then only their spelling differs."""
     return _dumped(opened(a), 0) == _dumped(opened(b), 0)
 
 

@@ -7,25 +7,26 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED
-from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
-from kvtool.diagnose.codes.kv116 import ROLE_CHANGED
-from kvtool.diagnose.codes.kv141 import WINDOW
-from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
-from kvtool.diagnose.codes.kv143 import CUT_SHORT, is_cut_short
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT, is_cut_short
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.change import Change, RequestPart, in_full
 from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
-from kvtool.diagnose.compare.history import NEVER
+from kvtool.diagnose.compare.history import NEVER, history_start
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
-from kvtool.diagnose.compare.tools import MAX_EXCERPT
+from kvtool.diagnose.compare.tools import MAX_EXCERPT, compare_tools
 from kvtool.diagnose.compare.units import aligned, plain, same_end
-from kvtool.diagnose.difference_kind import DifferenceKind
 from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, first_word
 from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
+from kvtool.workload.turn import Turn
 
 _FIELDS = ("reasoning_content", "tool_calls", "function_call", "name", "tool_call_id")
 """What a message has beside its role and content that a chat template may write."""
@@ -42,7 +43,7 @@ Key = tuple[str, ...]
 class MessageGap(NamedTuple):
     """Messages `[a0, a1)` of the earlier request stand where the later one has `[b0, b1)`.
 
-    `last`: little of what stands behind them is shared; then they are where the two requests part for good.
+    `last`: little of what is after them is shared; then they are where the two requests part for good.
     """
 
     a0: int
@@ -53,7 +54,7 @@ class MessageGap(NamedTuple):
 
 
 def content_text(content: Any) -> str:
-    """The text of a message's content: of its parts, one after the other, where it is a list; empty where it has none."""
+    """Return the text of a message's content: of its parts, one after the other, where it is a list; empty where it has none."""
     if isinstance(content, str):
         return str.__str__(content)
     if not isinstance(content, list):
@@ -66,7 +67,7 @@ def content_text(content: Any) -> str:
 
 
 def message_key(message: Any) -> Key:
-    """Equal for messages that a chat template writes alike."""
+    """Return a key that is equal for messages that a chat template writes alike."""
     if not isinstance(message, dict):
         return ("", repr(type(message)), ordered(message).decode(errors="replace"))
     content = message.get("content")
@@ -76,7 +77,8 @@ def message_key(message: Any) -> Key:
 
 
 def goes_on(before: Sequence[Any], after: Sequence[Any]) -> bool:
-    """Whether a request may be a later one of the same conversation: most of what stands before its last message was said there.
+    """Return whether a request may be a later one of the same conversation: most of what is before its last message was said
+    there.
 
     Where users said several things, these decide: answers are often the same in two conversations that begin alike.
     """
@@ -88,7 +90,8 @@ def goes_on(before: Sequence[Any], after: Sequence[Any]) -> bool:
 
 
 def compare_messages(before: Sequence[Any], after: Sequence[Any], *, later: bool = False) -> list[Change]:
-    """How two lists of messages differ; nothing where one of them begins with the other, or only the last question is another.
+    """Return how two lists of messages differ; nothing where one of them begins with the other, or only the last question is
+    another.
 
     `later` leaves open which values differ in a text where nothing else does.
     """
@@ -122,7 +125,7 @@ class _Histories:
         return found
 
     def _front_cut(self) -> Change | None:
-        """The history of the later request is the end of the earlier one's."""
+        """Return the history of the later request is the end of the earlier one's."""
         start = self.start
         length = _shortest_cut(self.keys_a, self.keys_b)
         kept_user = start == self.head + 1 and length > 1 and role_of(self.a[self.head]) == "user"
@@ -147,7 +150,7 @@ class _Histories:
         return gaps[::-1]
 
     def _reordered(self, gaps: list[MessageGap]) -> list[Change]:
-        """Messages that changed places, where that is all that differs before the end; then the gaps are done with."""
+        """Return messages that changed places, where that is all that differs before the end; then the gaps are done with."""
         left_a = [at for gap in gaps for at in range(gap.a0, gap.a1)]
         left_b = [at for gap in gaps for at in range(gap.b0, gap.b1)]
         both = Counter(self.keys_a[at - self.start] for at in left_a) & Counter(
@@ -196,7 +199,9 @@ class _Histories:
         return [*found, Change(self._kind(a0, a1, b0, b1), part, before=before, after=after)]
 
     def _role_changed(self, at_a: int, at_b: int) -> Change | None:
-        """That two messages say the same under different roles; behind the content, as a template writes roles outside of it."""
+        """Return the change of two messages that say the same under different roles; after the content, as templates write roles
+        there.
+        """
         one, other = self.a[at_a], self.b[at_b]
         role, now = role_of(one), role_of(other)
         if role == now or not isinstance(one, dict) or not isinstance(other, dict):
@@ -207,7 +212,7 @@ class _Histories:
         return Change(ROLE_CHANGED, RequestPart("message", at_b, now), len(text), len(text), role, now)
 
     def _kind(self, a0: int, a1: int, b0: int, b1: int) -> DifferenceKind:
-        """Why messages are gone or there: instructions, the front of the history, or any other part of it."""
+        """Return why messages are gone or there: instructions, the front of the history, or any other part of it."""
         if all(role_of(message) in HEAD for message in (*self.a[a0:a1], *self.b[b0:b1])):
             return OPTIONAL if a0 == a1 or b0 == b1 else OTHER
         return WINDOW if b0 == b1 and a0 <= self.head else HISTORY_EDITED
@@ -222,7 +227,9 @@ class _Histories:
 
 
 def compare_message(a: Any, b: Any, where: TextWhere) -> list[Change]:
-    """How two messages in the same place differ. With `where.tail`, b may be another message altogether, which is no change."""
+    """Return how two messages in the same place differ. With `where.tail`, b may be another message altogether, which is no
+    change.
+    """
     if not isinstance(a, dict) or not isinstance(b, dict):
         return [] if where.tail else [_whole(where, ordered(a).decode(), ordered(b).decode())]
     text_a, text_b = content_text(a.get("content")), content_text(b.get("content"))
@@ -241,7 +248,7 @@ def compare_message(a: Any, b: Any, where: TextWhere) -> list[Change]:
 
 
 def _compare_field(a: Any, b: Any, where: TextWhere, end: int) -> list[Change]:
-    """A field beside the content; its range is in the text behind the content, as JSON where it is no text."""
+    """Return a field beside the content; its range is in the text after the content, as JSON where it is no text."""
     if a is b or ordered(a) == ordered(b):
         return []
     text_a, text_b = _field_text(a), _field_text(b)
@@ -268,7 +275,7 @@ def _field_text(value: Any) -> str:
 
 
 def _other_parts(content: Any) -> list[Any]:
-    """What a list of parts holds beside texts: images, files."""
+    """Return what a list of parts holds beside texts: images, files."""
     if not isinstance(content, list):
         return []
     return [part for part in content if not isinstance(part, str) and not (isinstance(part, dict) and "text" in part)]
@@ -280,7 +287,7 @@ def _whole(where: TextWhere, before: str, after: str, start: int = 0) -> Change:
 
 
 def are_alike(a: str, b: str) -> bool:
-    """Whether two texts in the place of the last message are one text with something changed: they share long lines."""
+    """Return whether two texts in the place of the last message are one text with something changed: they share long lines."""
     if min(len(a), len(b)) < _BEHIND:
         return False
     rows_a, rows_b = ([(first_word(line), line) for line in each.split("\n")] for each in (a, b))
@@ -291,7 +298,9 @@ def are_alike(a: str, b: str) -> bool:
 
 
 def _shortest_cut(a: list[Key], b: list[Key]) -> int:
-    """The fewest items to take from the front of `a` for the rest of it to be the front of `b`; 0 where nothing is left then."""
+    """Return the fewest items to take from the front of `a` for the rest of it to be the front of `b`; 0 where nothing is left
+    then.
+    """
     if b[:1] and b[0] not in a:
         return 0
     joined = [*b, ("\0",), *a]
@@ -307,7 +316,7 @@ def _shortest_cut(a: list[Key], b: list[Key]) -> int:
 
 
 def _excerpt(messages: Sequence[Any]) -> str:
-    """The texts of messages, as much as a change holds."""
+    """Return the texts of messages, as much as a change holds."""
     pieces: list[str] = []
     left = MAX_EXCERPT
     for message in messages:
@@ -319,3 +328,38 @@ def _excerpt(messages: Sequence[Any]) -> str:
         pieces.append(text[:left])
         left -= len(text) + 1
     return "\n".join(pieces)[:MAX_EXCERPT]
+
+
+def compare_turns(before: Turn, after: Turn) -> list[Change]:
+    """Return the differences of two requests in order of position: tools, then messages or text.
+
+    There are none where the later one only goes on from the earlier one or is its beginning, and none after the last text that
+    they share: another last question is the request's own. Requests that are not of one form have none that can be told.
+    """
+    return compare_requests(before, after, None)
+
+
+def compare_structure(before: Turn, after: Turn) -> list[Change]:
+    """Compare like `compare_turns`, but a text that differs in nothing but values has one change for all
+    of them (see `in_full`).
+    """
+    return compare_requests(before, after, None, later=True)
+
+
+def compare_requests(before: Turn, after: Turn, history: int | None, *, later: bool = False) -> list[Change]:
+    """Compare like `compare_turns`, given at which character of a request's text its conversation begins to grow (None: look for
+    marks).
+
+    `later` leaves open which values differ where nothing else does.
+    """
+    found = compare_tools(before.tools, after.tools)
+    if before.messages is not None and after.messages is not None:
+        return found + compare_messages(before.messages, after.messages, later=later)
+    if before.text is None or after.text is None:
+        return found
+    a, b = str.__str__(before.text), str.__str__(after.text)
+    if b.startswith(a) or a.startswith(b):
+        return found
+    start = history_start(a) if history is None else history
+    where = TextWhere(RequestPart("text"), history=start, tail=True, conversation=True, later=later)
+    return found + compare_texts(a, b, where)

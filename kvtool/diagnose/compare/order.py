@@ -5,44 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
-from kvtool.diagnose.codes.kv114 import EXAMPLES_REORDERED
-from kvtool.diagnose.compare.example_words import heads_of_examples
-from kvtool.diagnose.compare.multiset import parted
-from kvtool.diagnose.compare.tools import is_tool
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
+from kvtool.diagnose.compare.tools import is_tool, parted
 from kvtool.diagnose.compare.units import Unit
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.thresholds import THRESHOLDS
+from kvtool.diagnose.word_lists import read_words, word_pattern
 from kvtool.text.structure.tag_name import TAG_NAME, TAG_START
 
-_EXAMPLE = re.compile(
-    r"^\W{0,6}(?:(?:q|a|question|answer|input|output|user|assistant|human|ai|example|sample|shot|demonstration|label|class|sentiment|intent"
-    r"|verdict|reply|response|translation|correction|rewrite|prediction|expected|frage|antwort|eingabe|ausgabe|pregunta|respuesta|entrada|salida"
-    r"|pergunta|resposta|domanda|risposta|réponse|entrée|sortie|вопрос|ответ|soru|cevap|yan\u0131t)\b"
-    r"|问题?|答案?|質問|回答|入力|出力|질문|답변|سؤال|جواب|प्रश्न|उत्तर|คำถาม|คำตอบ)"
-    r"[ \t#\[(]{0,3}\d{0,4}(?:[\])]?[ \t]{0,2}[:.)>]|\W{0,6}$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_EXAMPLES = re.compile(
-    r"\b(?:examples?|samples?|shots?|demonstrations?"
-    r"|beispiele?n?|exemples?|ejemplos?|exemplos?|esempi|voorbeelden|exempel|примеры|przykłady|příklady|örnekler|ví dụ|contoh)\b"
-    r"|\u4f8b|\uc608\uc2dc|\u0909\u0926\u093e\u0939\u0930\u0923|\u0623\u0645\u062b\u0644\u0629",
-    re.IGNORECASE,
-)
-_TOOLS = re.compile(
-    r"\b(?:tools?|functions?|actions?|commands?|plugins?|skills?|capabilit(?:y|ies)|api|apis|werkzeuge?|funktionen|outils?"
-    r"|fonctions?|herramientas?|funciones|ferramentas?)\b|\u0438\u043d\u0441\u0442\u0440\u0443\u043c\u0435\u043d\u0442|\u30c4\u30fc\u30eb|\u5de5\u5177|\ub3c4\uad6c"
-    r"|\b(?:can|may) (?:use|call|invoke|run)\b|\b(?:use|using|call|invoke|run)\W{0,3}$",
-    re.IGNORECASE,
-)
-"""Words by which a list is one of tools."""
-_DOCUMENTS = re.compile(
-    r"\b(?:documents?|docs|passages?|sources?|context|results?|memor(?:y|ies)|snippets?|articles?|files?)\b",
-    re.IGNORECASE,
-)
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
+
 _CALL = re.compile(
     r"^(?:\W{0,3}\d{1,3})?\W{0,6}(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,200}\)|<(?:tool|function|action|command)\b)",
     re.MULTILINE,
@@ -50,10 +29,6 @@ _CALL = re.compile(
 _NAMED = re.compile(r"[^\w.:`'\"-]+")
 _DOTTED = re.compile(r"[`'\"]?[A-Za-z]\w{0,40}(?:[.:]\w{1,40}){1,4}[`'\"]?")
 _IDENTIFIER = re.compile(r"[`'\"]?(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+)(?:\(\))?[`'\"]?")
-_FIELDS = re.compile(
-    r"\b(?:columns?|fields?|keys?|tables?|labels?|flags?|tags?|variables?|properties|metrics|categor(?:y|ies)|settings?|parameters?|topics?)\b",
-    re.IGNORECASE,
-)
 _AND = frozenset({"and", "or", "und", "oder", "et", "ou", "y", "o", "e"})
 _FILE = re.compile(
     r"\.(?:py|md|txt|pdf|json|csv|html?|ya?ml|toml|xml|log|[jt]sx?|docx?|xlsx?|png|jpe?g|com|org|net|io)\W?$",
@@ -72,14 +47,11 @@ _BULLETS = " \t-*+0123456789.)("
 _LIST = re.compile("[,;|]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _LEAST_MOVED = 32
-_SHORT_ITEM = 4
-"""Words of an item, on average, up to which a list on one line is one of names and not of documents."""
 _MAX_HULL = 65_536
-_LINES_OF_AN_EXAMPLE = 24
 
 
 class Moved(NamedTuple):
-    """Units of either text that stand elsewhere in the other one, by their places in the lists of units."""
+    """Units of either text that are elsewhere in the other one, by their places in the lists of units."""
 
     a: frozenset[int]
     b: frozenset[int]
@@ -88,9 +60,9 @@ class Moved(NamedTuple):
 def moved_units(
     a: Sequence[Unit], left_a: list[list[int]], b: Sequence[Unit], left_b: list[list[int]], inner: int
 ) -> Moved | None:
-    """What moved among the units without a partner, where it is most of what differs; None where it is not.
+    """Return what moved among the units without a partner, where it is most of what differs; None where it is not.
 
-    `left_a` and `left_b` are those of each gap. The first `inner` gaps stand before shared text; what is after them may be new.
+    `left_a` and `left_b` are those of each gap. The first `inner` gaps are before shared text; what is after them may be new.
     """
     all_a, all_b = list(chain.from_iterable(left_a)), list(chain.from_iterable(left_b))
     inner_b = sum(map(len, left_b[:inner]))
@@ -107,7 +79,7 @@ def moved_units(
 
 
 def _in_place(keys_a: list[str], left_a: list[list[int]], keys_b: list[str], left_b: list[list[int]]) -> bool:
-    """Whether the keys are the same ones in the same gaps: then nothing moved, there were only too many to be aligned."""
+    """Return whether the keys are the same ones in the same gaps: then nothing moved, there were only too many to be aligned."""
     return keys_a == keys_b and list(map(len, left_a[: len(left_b)])) == list(map(len, left_b))
 
 
@@ -135,7 +107,7 @@ def _common(
 
 
 def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> DifferenceKind:
-    """What the segments of `text[start:stop]` are: tools, examples, or documents (whatever else comes in sets)."""
+    """Return what the segments of `text[start:stop]` are: tools, examples, or documents (whatever else comes in sets)."""
     if moved and all(is_tool(unit.value) for unit in moved):
         return TOOLS_REORDERED
     if _are_tools(text, start, stop):
@@ -145,32 +117,38 @@ def order_kind(text: str, start: int, stop: int, moved: Sequence[Unit] = ()) -> 
     stop = min(stop, start + _MAX_HULL)
     hull = text[line:stop]
     lead = introduction_of(text, start)
-    if _EXAMPLES.search(lead) and not _DOCUMENTS.search(lead):
+    if _pattern("examples").search(lead) and not _pattern("documents").search(lead):
         return EXAMPLES_REORDERED
-    found = _EXAMPLE.findall(hull)
+    found = _pattern("example_line").findall(hull)
     lines = sum(1 for each in hull.split("\n") if each.strip())
     heads = heads_of_examples(hull)
-    if heads >= 2 and _LINES_OF_AN_EXAMPLE * heads >= lines:
+    if heads >= 2 and THRESHOLDS.example_lines * heads >= lines:
         return EXAMPLES_REORDERED
     if len(found) >= 2 and 12 * len(found) >= lines:
         return EXAMPLES_REORDERED
     if is_short_list(text, start, stop):
         return LIST_REORDERED
     above = _heading_above(text, start)
-    return EXAMPLES_REORDERED if _EXAMPLES.search(above) and not _DOCUMENTS.search(above) else DOCUMENTS_REORDERED
+    return (
+        EXAMPLES_REORDERED
+        if _pattern("examples").search(above) and not _pattern("documents").search(above)
+        else DOCUMENTS_REORDERED
+    )
 
 
 def is_short_list(text: str, start: int, stop: int) -> bool:
-    """Whether a list stands on one line, of few words each, and nothing before it says that they are documents."""
+    """Return whether a list is on one line, of few words each, and nothing before it says that they are documents."""
     line = text[start:stop]
-    if "\n" in line or _DOCUMENTS.search(text[max(text.rfind("\n", 0, start) + 1, start - _LEAD) : start]):
+    if "\n" in line or _pattern("documents").search(text[max(text.rfind("\n", 0, start) + 1, start - _LEAD) : start]):
         return False
     items = [item for item in _LIST.split(line) if item.strip()]
-    return len(items) > 1 and sum(len(item.split()) for item in items) <= _SHORT_ITEM * len(items)
+    return len(items) > 1 and sum(len(item.split()) for item in items) <= THRESHOLDS.list_item_words * len(items)
 
 
 def _heading_above(text: str, start: int) -> str:
-    """The nearest Markdown heading, or line that ends with a colon and stands alone, above a place; empty where there is none."""
+    """Return the nearest Markdown heading, or line that ends with a colon and is alone, above a place; empty where there is
+    none.
+    """
     lines = (text[start - _LEADS : start] if start > _LEADS else f"\n{text[:start]}").split("\n")
     for above, line in reversed([*pairwise(lines)]):  # before the first of them may stand more
         alone = not above.strip() and line.rstrip().endswith((":", "\uff1a"))
@@ -180,7 +158,9 @@ def _heading_above(text: str, start: int) -> str:
 
 
 def introduction_of(text: str, start: int) -> str:
-    """What introduces the item at `start`: what stands before it on its line, else the last line before that is no item like it."""
+    """Return what introduces the item at `start`: what is before it on its line, else the last line before that is no item like
+    it.
+    """
     line = text.rfind("\n", 0, start) + 1
     if heading := _HEADING.match(text, line):
         return _heading_over(text, line, len(heading[1]))
@@ -199,7 +179,9 @@ def introduction_of(text: str, start: int) -> str:
 
 
 def _element_around(text: str, line: int, name: str) -> str:
-    """The opening tag above an element at `line` that has another name and a line of its own, else the last line that is no tag."""
+    """Return the opening tag above an element at `line` that has another name and a line of its own, else the last line that is no
+    tag.
+    """
     for each in reversed(text[max(line - _LEADS, 0) : line].split("\n")):
         tag = _ELEMENT.match(each)
         if each.strip() and (tag is None or (tag[1] != name and _OPENS.fullmatch(each))):
@@ -208,7 +190,7 @@ def _element_around(text: str, line: int, name: str) -> str:
 
 
 def _heading_over(text: str, line: int, level: int) -> str:
-    """The nearest heading above the one at `line` that is of a higher level; empty where there is none."""
+    """Return the nearest heading above the one at `line` that is of a higher level; empty where there is none."""
     for each in reversed(text[max(line - _LEADS, 0) : line].split("\n")):
         found = _HEADING.match(each)
         if found is not None and len(found[1]) < level:
@@ -217,14 +199,14 @@ def _heading_over(text: str, line: int, level: int) -> str:
 
 
 def _are_tools(text: str, start: int, stop: int) -> bool:
-    """Whether what stands before a list, on its line or the last one before it that is not blank, says that it is of tools.
+    """Return whether what is before a list, on its line or the last one before it that is not blank, says that it is of tools.
 
     Where nothing does, items that all look like calls or are elements of such a name, or names such as `fs.read` on one line.
     """
     lead = introduction_of(text, start)
-    if _DOCUMENTS.search(lead):
+    if _pattern("documents").search(lead):
         return False
-    if (said := list(_TOOLS.finditer(lead))) and _EXAMPLES.search(lead, said[-1].end()) is None:
+    if (said := list(_pattern("tools").finditer(lead))) and _pattern("examples").search(lead, said[-1].end()) is None:
         return True  # no `tool for rosters. Examples of its labels:`
     items = [line for line in text[start : min(stop, start + _MAX_HULL)].split("\n") if line.strip()]
     if len(items) == 1:
@@ -232,13 +214,15 @@ def _are_tools(text: str, start: int, stop: int) -> bool:
         begin = next((at for at, name in enumerate(names) if _IDENTIFIER.fullmatch(name)), len(names))
         before, called = f"{lead} {' '.join(names[:begin])}", names[begin:]
         if called and all(map(_IDENTIFIER.fullmatch, called)) and len(called) + len(_IDENTIFIER.findall(lead)) > 2:
-            return not _FIELDS.search(before)
+            return not _pattern("fields").search(before)
         return len(names) > 2 and all(_DOTTED.fullmatch(name) and not _FILE.search(name) for name in names)
     return len(items) > 1 and all(map(_CALL.match, items))
 
 
 def shuffled(a: str, b: str) -> bool:
-    """Whether two short texts are the same items between commas (semicolons, bars), sentence ends or line ends, rearranged."""
+    """Return whether two short texts are the same items between commas (semicolons, bars), sentence ends or line ends,
+    rearranged.
+    """
     for items_a, items_b in zip(_items(a), _items(b), strict=True):
         if len(items_a) != len(items_b) or len(items_a) < 2 or items_a == items_b:
             continue
@@ -253,3 +237,19 @@ def _items(text: str) -> Iterator[list[str]]:
     yield [item.strip() for item in _LIST.split(text)]
     yield _SENTENCE_END.split(text)
     yield [item for line in text.split("\n") if (item := line.strip())]
+
+
+def heads_of_examples(text: str) -> int:
+    """Return how many lines of a text are nothing but the head of an example, or begin with it as with a label."""
+    return sum(1 for _ in _example_head().finditer(text))
+
+
+@cache
+def _example_head() -> re.Pattern[str]:
+    """Compile the pattern of a line that is the head of an example, with or without a number."""
+    words = "|".join(read_words(__file__)["example_words"])
+    return re.compile(
+        rf"^\W{{0,8}}(?:\d{{1,4}}[.)]?[ \t]{{1,2}})?(?:{words})"
+        r"[ \t]{0,2}(?:(?:n[ro]?[.º°]?|№|#)[ \t]?)?[(\[]?\d{0,4}(?:[)\]]?[ \t]{0,2}[:.)>\uff1a\u2014\u2013-]|\W{0,6}$)",
+        re.IGNORECASE | re.MULTILINE,
+    )

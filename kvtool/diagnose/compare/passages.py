@@ -1,4 +1,4 @@
-"""A stretch that stands in both texts and differs: single values, or a passage that was written anew."""
+"""A stretch that is in both texts and differs: single values, or a passage that was written anew."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import re
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
-from kvtool.diagnose.codes.kv142 import HISTORY_EDITED
-from kvtool.diagnose.codes.kv143 import CUT_SHORT, is_cut_short
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.compare.grown_value import Value, value_around
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT, is_cut_short
+from kvtool.diagnose.codes.values.kv102 import KV102, REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import KV104, USER
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.inline_items import LONGEST_LINE, reordered
 from kvtool.diagnose.compare.order import is_short_list, order_kind, shuffled
 from kvtool.diagnose.compare.units import common_prefix, common_suffix
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.values.classify import DETECTORS, classify_in
+from kvtool.diagnose.values.labels import kind_of_label, label_before
 from kvtool.text.align import EqualRun, align_items
 from kvtool.text.traced import line_around
 
+_RANK = {key: rank for rank, key in enumerate(dict.fromkeys(kind.key for kind, _ in DETECTORS))}
+_WHOSE = (KV102.code, KV104.code)
+"""What a label may say of a bare number: that it is somebody's id."""
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_PASSAGE = 200_000
 _MOST_CHUNKS = 48
@@ -63,14 +67,14 @@ class Differing(NamedTuple):
 
     @property
     def are_values(self) -> bool:
-        """Whether whatever `named` finds is values: either text has something at each place, and it is no history."""
+        """Return whether whatever `named` finds is values: either text has something at each place, and it is no history."""
         a, b = self.passage.a, self.passage.b
         return not self.passage.history and all(
             a[a0:a1].strip() and b[b0:b1].strip() for (a0, a1), (b0, b1) in self.chunks
         )
 
     def named(self) -> list[Named]:
-        """What changed, in order: values, or all of it at once where it is more than values."""
+        """Return what changed, in order: values, or all of it at once where it is more than values."""
         passage, hull = self.passage, self.hull
         values = _values(passage, self.chunks)
         named = all(value.kind is not OTHER for value in values)
@@ -87,7 +91,7 @@ class Differing(NamedTuple):
 
 
 def compare_passage(passage: Passage) -> list[Named] | Differing:
-    """What changed in a passage, in order, or the words that do where they are to be named."""
+    """Return what changed in a passage, in order, or the words that do where they are to be named."""
     whole = (passage.a0, passage.a1, passage.b0, passage.b1)
     size = max(passage.a1 - passage.a0, passage.b1 - passage.b0, 1)
     passage = _trimmed(passage)
@@ -110,13 +114,13 @@ def compare_passage(passage: Passage) -> list[Named] | Differing:
 
 
 def _edited(ranges: tuple[int, int, int, int]) -> DifferenceKind:
-    """What was done to a passage of the history."""
+    """Return what was done to a passage of the history."""
     a0, a1, b0, b1 = ranges
     return CUT_SHORT if is_cut_short(a1 - a0, b1 - b0) else HISTORY_EDITED
 
 
 def _on_one_line(passage: Passage, hull: tuple[int, int, int, int]) -> tuple[int, int, int, int] | None:
-    """The ranges of a list on one line of both texts whose items changed places, where nothing else differs in it."""
+    """Return the ranges of a list on one line of both texts whose items changed places, where nothing else differs in it."""
     a0, a1, b0, b1 = hull
     if a1 - a0 != b1 - b0 or a1 - a0 > LONGEST_LINE or sorted(passage.a[a0:a1]) != sorted(passage.b[b0:b1]):
         return None
@@ -136,7 +140,7 @@ def _on_one_line(passage: Passage, hull: tuple[int, int, int, int]) -> tuple[int
 
 
 def _trimmed(passage: Passage) -> Passage:
-    """The passage without the words that both texts begin and end with."""
+    """Return the passage without the words that both texts begin and end with."""
     a, a0, a1, b, b0, b1, history = passage
     one, other = a[a0:a1], b[b0:b1]
     begin = common_prefix(one, other)
@@ -148,7 +152,7 @@ def _trimmed(passage: Passage) -> Passage:
 
 
 def _chunks(passage: Passage) -> tuple[list[tuple[Range, Range]], int]:
-    """The words that differ in a passage, as ranges of both texts, and how many characters of the longer one do."""
+    """Return the words that differ in a passage, as ranges of both texts, and how many characters of the longer one do."""
     names: dict[str, int] = {}
     words_a, starts_a = _words(passage.a, passage.a0, passage.a1, names)
     words_b, starts_b = _words(passage.b, passage.b0, passage.b1, names)
@@ -164,14 +168,14 @@ def _chunks(passage: Passage) -> tuple[list[tuple[Range, Range]], int]:
 
 
 def _words(text: str, start: int, stop: int, names: dict[str, int]) -> tuple[list[int], list[int]]:
-    """A number for each word, space or sign of `text[start:stop]`, and where each begins (and the last one ends)."""
+    """Return a number for each word, space or sign of `text[start:stop]`, and where each begins (and the last one ends)."""
     words = _WORD.findall(text, start, stop)
     keys = [names.setdefault(word, len(names)) for word in words]
     return keys, list(accumulate(map(len, words), initial=start))
 
 
 def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:
-    """The values around differing words: one for all differences within it."""
+    """Return the values around differing words: one for all differences within it."""
     found: list[Value] = []
     for range_a, range_b in chunks:
         value = value_around(passage.a, range_a, passage.b, range_b)
@@ -182,7 +186,7 @@ def _values(passage: Passage, chunks: list[tuple[Range, Range]]) -> list[Value]:
 
 
 def _without_pieces(passage: Passage, values: list[Value]) -> list[Value]:
-    """Neighbouring unnamed values made one (`Ada Lovelace`), and named by what stands before the first."""
+    """Return neighbouring unnamed values made one (`Ada Lovelace`), and named by what is before the first."""
     result = values[:1]
     for last, value in pairwise(values):
         between_a, between_b = passage.a[last.a[1] : value.a[0]], passage.b[last.b[1] : value.b[0]]
@@ -195,7 +199,7 @@ def _without_pieces(passage: Passage, values: list[Value]) -> list[Value]:
 
 
 def _is_worded(value: Value) -> bool:
-    """Whether only a label gave a value its name: it may be of several words."""
+    """Return whether only a label gave a value its name: it may be of several words."""
     return value.kind.key in (USER.key, ENVIRONMENT.key, REQUEST_ID.key)
 
 
@@ -209,10 +213,67 @@ def _joined(one: Value, other: Value) -> Value:
 
 
 def _is_one_sided(passage: Passage, value: Value) -> bool:
-    """Whether one of the texts has nothing where the other has something: grown alike, one range holds the other's text."""
+    """Return whether one of the texts has nothing where the other has something: grown alike, one range holds the other's text."""
     text_a, text_b = passage.a[slice(*value.a)], passage.b[slice(*value.b)]
     return len(text_a) != len(text_b) and not (text_a.strip() and text_b.strip())  # `[ ]` and `[x]` have something each
 
 
 def _one_sided(passage: Passage, values: list[Value]) -> DifferenceKind | None:
     return OPTIONAL if all(_is_one_sided(passage, value) for value in values) else None
+
+
+class Value(NamedTuple):
+    """Ranges in both texts that hold one value each, and what kind of value it is."""
+
+    kind: DifferenceKind
+    a: Range
+    b: Range
+
+
+def value_around(a: str, range_a: Range, b: str, range_b: Range) -> Value:
+    """Return the value that differs, where `a[range_a]` became `b[range_b]`; either range may be empty."""
+    found = _named_value(a, range_a, b, range_b)
+    if found.kind is OTHER:
+        trimmed = _trimmed_ranges(a, range_a, b, range_b)
+        if trimmed != (range_a, range_b):
+            inner = _named_value(a, trimmed[0], b, trimmed[1])
+            if inner.kind is not OTHER:
+                return inner
+    return found
+
+
+def _named_value(a: str, range_a: Range, b: str, range_b: Range) -> Value:
+    kind_a, low_a, high_a = _grown(a, range_a)
+    kind_b, low_b, high_b = _grown(b, range_b)
+    # A value that merely touches the place where the other text has more is no part of the difference.
+    if kind_a.code != kind_b.code:
+        if range_a[0] == range_a[1]:
+            kind_a, low_a, high_a = OTHER, *range_a
+        if range_b[0] == range_b[1]:
+            kind_b, low_b, high_b = OTHER, *range_b
+    return Value(min(kind_b, kind_a, key=_rank), (low_a, high_a), (low_b, high_b))
+
+
+def _rank(kind: DifferenceKind) -> int:
+    """Return the specific kinds first: detectors in their order, then what only a label said, then nothing."""
+    return _RANK.get(kind.key, len(_RANK)) if kind is not OTHER else len(_RANK) + 1
+
+
+def _grown(text: str, part: Range) -> tuple[DifferenceKind, int, int]:
+    kind, low, high = classify_in(text, *part)
+    if low < high and (kind is OTHER or kind.key == "number"):
+        label = label_before(text, low)
+        told = kind_of_label(label) if label else None
+        if told is not None and (kind is OTHER or told.code in _WHOSE):
+            kind = told
+    return kind, low, high
+
+
+def _trimmed_ranges(a: str, range_a: Range, b: str, range_b: Range) -> tuple[Range, Range]:
+    """Return the ranges without the characters that both begin and end with."""
+    (start_a, stop_a), (start_b, stop_b) = range_a, range_b
+    while start_a < stop_a and start_b < stop_b and a[start_a] == b[start_b]:
+        start_a, start_b = start_a + 1, start_b + 1
+    while start_a < stop_a and start_b < stop_b and a[stop_a - 1] == b[stop_b - 1]:
+        stop_a, stop_b = stop_a - 1, stop_b - 1
+    return (start_a, stop_a), (start_b, stop_b)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
-from kvtool.diagnose.codes.kv111 import TOOLS_REORDERED
-from kvtool.diagnose.codes.kv112 import JSON_KEYS
-from kvtool.diagnose.codes.kv115 import TOOLS_CHANGED
-from kvtool.diagnose.codes.kv201 import TOOL_REDEFINED
+from kvtool.diagnose.codes.layout.kv201 import TOOL_REDEFINED
+from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
+from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.json_forms import canonical, ordered
-from kvtool.diagnose.compare.multiset import parted
 
+Key = TypeVar("Key", bound=Hashable)
 MAX_EXCERPT = 4096
 _PART = RequestPart("tools")
 
 
 def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None) -> list[Change]:
-    """How two lists of tools differ; the range of each change is all of the later list as compact JSON."""
+    """Return how two lists of tools differ; the range of each change is all of the later list as compact JSON."""
     if before is after or ordered(before or []) == ordered(after or []):
         return []
     olds, news = list(before or []), list(after or [])
@@ -47,7 +47,7 @@ def compare_tools(before: Sequence[Any] | None, after: Sequence[Any] | None) -> 
 
 
 def tool_name(tool: Any) -> str:
-    """The name of a tool in any of the APIs' forms; empty where it has none."""
+    """Return the name of a tool in any of the APIs' forms; empty where it has none."""
     if not isinstance(tool, dict):
         return ""
     inner = tool.get("function")
@@ -56,13 +56,15 @@ def tool_name(tool: Any) -> str:
 
 
 def _same_names(gone: Sequence[Any], added: Sequence[Any]) -> bool:
-    """Whether tools were not added or taken away: each has its name on either side, and what is said of it is another text."""
+    """Return whether tools were not added or taken away: each has its name on either side, and what is said of it is another
+    text.
+    """
     names = [tool_name(tool) for tool in gone]
     return all(names) and sorted(names) == sorted(map(tool_name, added))
 
 
 def is_tool(value: Any) -> bool:
-    """Whether a JSON object describes a tool: it has a name and a description or a schema, where a call has arguments."""
+    """Return whether a JSON object describes a tool: it has a name and a description or a schema, where a call has arguments."""
     if not tool_name(value):
         return False
     inner = value.get("function")
@@ -82,3 +84,17 @@ def _excerpt(tools: list[Any]) -> str:
 
 def _joined(pieces: Counter[bytes]) -> str:
     return b"\n".join(pieces.elements()).decode(errors="replace")[:MAX_EXCERPT]
+
+
+def parted(keys: Sequence[Key], both: Counter[Key]) -> tuple[list[int], list[int]]:
+    """Return the places of keys that are in `both`, each as often as there, and those of the others."""
+    left = Counter(both)
+    kept: list[int] = []
+    others: list[int] = []
+    for at, key in enumerate(keys):
+        if left[key] > 0:
+            left[key] -= 1
+            kept.append(at)
+        else:
+            others.append(at)
+    return kept, others

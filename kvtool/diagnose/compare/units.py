@@ -22,7 +22,7 @@ _LABEL_LENGTH = 40
 
 
 class Unit(NamedTuple):
-    """Characters `[start, stop)` of a text, with the blank lines behind them. Units with equal keys say the same."""
+    """Characters `[start, stop)` of a text, with the blank lines after them. Units with equal keys say the same."""
 
     start: int
     stop: int
@@ -32,13 +32,14 @@ class Unit(NamedTuple):
 
     @property
     def relaxed(self) -> str:
-        """The key without the number that a label has: `Example 3:`, `[3]`, `<document index="3">`."""
+        """Return the key without the number that a label has: `Example 3:`, `[3]`, `<document index="3">`."""
         head, tail = self.key[:_LABEL_LENGTH], self.key[_LABEL_LENGTH:]
         return _NUMBER.sub("#", head, count=1) + tail
 
 
 def differing(a: str, b: str) -> tuple[int, int, int]:
-    """Where the lines begin in which two texts first differ, or the line before an empty one; and where the last such lines end.
+    """Return where the lines begin in which two texts first differ, or the line before an empty one; and where the last such lines
+    end.
 
     `a[:start] == b[:start]` and `a[stop_a:] == b[stop_b:]`.
     """
@@ -53,7 +54,7 @@ def differing(a: str, b: str) -> tuple[int, int, int]:
 
 
 def common_prefix(a: str, b: str) -> int:
-    """How many leading characters two texts share."""
+    """Return how many leading characters two texts share."""
     low, high = 0, min(len(a), len(b))
     if a[:high] == b[:high]:
         return high
@@ -74,7 +75,7 @@ def common_prefix(a: str, b: str) -> int:
 
 
 def common_suffix(a: str, b: str, most: int) -> int:
-    """How many trailing characters two texts share, at most `most`."""
+    """Return how many trailing characters two texts share, at most `most`."""
     low, step = 0, 64
     while low < most:
         high = min(low + step, most)
@@ -93,7 +94,7 @@ def common_suffix(a: str, b: str, most: int) -> int:
 
 
 def json_around(text: str, start: int, stop: int) -> tuple[int, int]:
-    """The range grown to the JSON values that it cuts through."""
+    """Return the range grown to the JSON values that it cuts through."""
     low, high = start, stop
     window = text.rfind("\n", 0, max(start - _JSON_WINDOW, 0)) + 1
     for found in _json_in(text[window : stop + _JSON_WINDOW]):
@@ -105,12 +106,12 @@ def json_around(text: str, start: int, stop: int) -> tuple[int, int]:
 
 
 def _json_in(text: str) -> Iterator[JsonAt]:
-    """The JSON values in a text; none in one that is mostly brackets, each of which would have to be tried."""
+    """Return the JSON values in a text; none in one that is mostly brackets, each of which would have to be tried."""
     return iter(()) if text.count("{") + text.count("[") > _MOST_BRACKETS else json_in(text)
 
 
 def units(text: str, start: int, stop: int) -> list[Unit]:
-    """The units of `text[start:stop]`; a text that is too long for it is taken by lines alone."""
+    """Return the units of `text[start:stop]`; a text that is too long for it is taken by lines alone."""
     found: list[Unit] = []
     at = start
     if stop - start <= MAX_TEXT:
@@ -125,12 +126,12 @@ def units(text: str, start: int, stop: int) -> list[Unit]:
 
 
 def plain(line: str) -> str:
-    """The line without differences that nobody sees."""
+    """Return the line without differences that nobody sees."""
     return " ".join(line.split()) if line.isascii() else normalized(line, NORMALIZERS).strip()
 
 
 def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[EqualRun]:
-    """The runs of items that two sequences have in common, in order."""
+    """Return the runs of items that two sequences have in common, in order."""
     names: dict[Hashable, int] = {}
     ids_a = [names.setdefault(item, len(names)) for item in a]
     if names.keys().isdisjoint(b):
@@ -140,7 +141,7 @@ def aligned(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[EqualRun]:
 
 
 def same_end(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """How far `b` goes until the last item of `a` is found in it, with the most before it that both have; else all of it."""
+    """Return how far `b` goes until the last item of `a` is found in it, with the most before it that both have; else all of it."""
     if b[: len(a)] == a:
         return len(a)
     last = len(a) - 1
@@ -169,7 +170,7 @@ def _lines(text: str, at: int, stop: int, found: list[Unit]) -> None:
 
 
 def _coarser(found: list[Unit]) -> list[Unit]:
-    """Neighbouring lines as one unit, cut where a line's own text says so: equal stretches are cut alike."""
+    """Return neighbouring lines as one unit, cut where a line's own text says so: equal stretches are cut alike."""
     every = len(found) // MAX_UNITS + 1
     result: list[Unit] = []
     first = 0
@@ -182,7 +183,7 @@ def _coarser(found: list[Unit]) -> list[Unit]:
 
 
 def _has_order(value: Any) -> bool:
-    """Whether a JSON value holds an object with two keys, or a list of objects: something to be put in another order.
+    """Return whether a JSON value holds an object with two keys, or a list of objects: something to be put in another order.
 
     However deep it is: Python 3.13 reads JSON that is deeper than calls may be.
     """

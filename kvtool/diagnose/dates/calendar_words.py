@@ -1,4 +1,4 @@
-"""The words of dates in all languages: months, weekdays, parts of the day, eras, and what stands between numbers (`de`, `Uhr`).
+"""The words of dates in all languages: months, weekdays, parts of the day, eras, and what is between numbers (`de`, `Uhr`).
 
 They are those of Unicode's CLDR; `tests/diagnose/calendar_names.py` packs them.
 """
@@ -13,21 +13,21 @@ from typing import Literal
 FILE = Path(__file__).with_name("calendar_words.zst")
 
 WordClass = Literal["month", "weekday", "weekday_part", "period", "era", "unit", "joint"]
-"""`weekday` is the whole name, `weekday_part` a short one; `unit` stands beside the number of a time, `joint` within a date."""
+"""`weekday` is the whole name, `weekday_part` a short one; `unit` is beside the number of a time, `joint` within a date."""
 
 _PARTS = (
     r"\s\d!-/:-@\[-`{-~\u00a1-\u00bf\u060c\u061b\u061c\u066a-\u066d\u06d4\u0964"
     r"\u2000-\u206f\u3000-\u3003\u3008-\u3011\uff01-\uff0f\uff1a-\uff20"
 )
 HALVES = ("am", "pm", "a.m", "p.m")
-"""The halves of the day, as they are written behind an hour."""
+"""The halves of the day, as they are written after an hour."""
 WORD = re.compile(rf"[^{_PARTS}]+(?:[.'\u2019][^{_PARTS}]+)*+")
 """A word with the vowel signs of its script (`\\w` has none of them), and with points and apostrophes within it."""
 
 
 @cache
 def calendar_words() -> dict[str, WordClass]:
-    """The class of each word, lower case; of a word with several the first of: month, weekday, period, unit, joint, era."""
+    """Return the class of each word, lower case; of a word with several the first of: month, weekday, period, unit, joint, era."""
     from zstandard import ZstdDecompressor
 
     found: dict[str, WordClass] = {}
@@ -40,7 +40,7 @@ def calendar_words() -> dict[str, WordClass]:
 
 @cache
 def longest_by_sign() -> dict[str, int]:
-    """How long the longest word is that begins with a sign: where words are not parted, one is looked for at each."""
+    """Return how long the longest word is that begins with a sign: where words are not parted, one is looked for at each."""
     found: dict[str, int] = {}
     for word in calendar_words():
         found[word[0]] = max(len(word), found.get(word[0], 0))
@@ -49,7 +49,7 @@ def longest_by_sign() -> dict[str, int]:
 
 @cache
 def telling_words() -> frozenset[str]:
-    """The words in ASCII that may tell a date or a time; the others only join it."""
+    """Return the words in ASCII that may tell a date or a time; the others only join it."""
     telling = ("month", "weekday", "unit", "era")
     return frozenset(
         word for word, sort in calendar_words().items() if word.isascii() and len(word) > 2 and sort in telling

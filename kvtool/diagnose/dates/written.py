@@ -1,27 +1,30 @@
 """Dates and times as any language writes them: `4. März 2026`, `2026年3月4日 9時13分`, `오후 1시 20분`, `1404/12/13`.
 
 A line is read once, word by word. Numbers, names of months and weekdays, parts of the day, and the words that languages put between
-them stand in rows; a row is a date where it has a month beside a day or a year, a time where it has an hour. A name of two or three
+them are in rows; a row is a date where it has a month beside a day or a year, a time where it has an hour. A name of two or three
 letters is a word of many languages, too, and counts only where more of the row says that it is a date.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from kvtool.diagnose.dates.calendar_words import HALVES, WORD, WordClass, calendar_words, longest_by_sign, telling_words
 
+_ALL = re.compile(".*", re.DOTALL)
 Written = Literal["timestamp", "date", "clock", "weekday"]
 
 _TOKEN = re.compile(rf"\d++|{WORD.pattern}")
 _GAP = re.compile(r"[ \t,./()\-:'\u2013\u2019\u00b7\u060c\u3001\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]{0,4}")
 _BIDI = re.compile("[\u200e\u200f\u061c]")
 _DOTTED = re.compile(r"(?<![\d.])\d\d?[./] ?\d\d?(?!\d|[.,/]\d)")
-"""What may be a time or a day of a month, where a weekday or the word for a clock stands beside it."""
+"""What may be a time or a day of a month, where a weekday or the word for a clock is beside it."""
 _MEASURED = re.compile(
     r" ?(?:[€$£%°]|(?:eur|euro|euroa|kr|kroner|kronor|sek|nok|dkk|chf|kg|km|cm|mm|m|l|dl|gb|mb"
     r"|prosent\w{0,4}|prozent|percent)\b)",
@@ -54,7 +57,7 @@ _JOINING = ("joint", "unit", "era")
 _LASTING = ("間", "间", "간")
 """What makes hours of an hour."""
 _SCORE = ("点", "點")
-"""What stands behind an hour, and behind a score."""
+"""What is after an hour, and after a score."""
 _YEARS = (1300, 2700)
 """From Hijri years to Buddhist ones."""
 
@@ -79,7 +82,7 @@ class WrittenAt(NamedTuple):
 
 
 def written_in(text: str) -> list[WrittenAt]:
-    """The dates and times of a line whose signs are plain, in order; they do not overlap."""
+    """Return the dates and times of a line whose signs are plain, in order; they do not overlap."""
     if text.isascii() and not _has_telling_words(text):
         return []
     found: list[WrittenAt] = []
@@ -93,7 +96,9 @@ def written_in(text: str) -> list[WrittenAt]:
 
 
 def may_hold(text: str, low: int, high: int) -> bool:
-    """Whether `text[low:high]` can be a part of a date or a time: a look around it, which costs less than to read the line."""
+    """Return whether `text[low:high]` can be a part of a date or a time: a look around it, which costs less than to read the
+    line.
+    """
     if high - low > _LONGEST:
         return False
     near = text[max(low - _AROUND, 0) : high + _AROUND]
@@ -101,7 +106,7 @@ def may_hold(text: str, low: int, high: int) -> bool:
 
 
 def _has_telling_words(text: str) -> bool:
-    """Whether a text in ASCII has three numbers of a date, hours with their sign, or a word that tells a date."""
+    """Return whether a text in ASCII has three numbers of a date, hours with their sign, or a word that tells a date."""
     if _IN_NUMBERS.search(text) is not None:
         return True
     words = _ASCII_WORD.findall(text.lower())
@@ -124,7 +129,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _of_word(word: str, low: int) -> Iterator[Token]:
-    """The token of a word; several where a script parts no words (`日水曜日`)."""
+    """Yield the token of a word; several where a script parts no words (`日水曜日`)."""
     token = _token(word, low)
     if token is not None:
         yield token
@@ -144,7 +149,7 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
 
 
 def _behind_prefix(word: str, low: int) -> Iterator[Token]:
-    """The token that is all of a word but what is written together with it: `במרץ` of `מרץ`."""
+    """Yield the token that is all of a word but what is written together with it: `במרץ` of `מרץ`."""
     for at in range(1, min(_LONGEST_PREFIX, len(word) - _LEAST_STEM) + 1):
         token = _token(word[at:], low + at)
         if token is not None:
@@ -166,7 +171,7 @@ def _token(word: str, low: int) -> Token | None:
 
 
 def _inflected(words: dict[str, WordClass], said: str) -> WordClass | None:
-    """The class of a name with one or two letters more at its end: `фебруара` of `фебруар`."""
+    """Return the class of a name with one or two letters more at its end: `фебруара` of `фебруар`."""
     if len(said) <= _SURE_NAME or unicodedata.category(said[0]) == "Lo":
         return None
     sorts = (words.get(said[:-cut]) for cut in (1, 2) if len(said) - cut >= _SURE_NAME)
@@ -174,7 +179,7 @@ def _inflected(words: dict[str, WordClass], said: str) -> WordClass | None:
 
 
 def _goes_on(text: str, row: list[Token], token: Token) -> bool:
-    """Whether a token belongs to the row before it: near, and no second number of another thing."""
+    """Return whether a token belongs to the row before it: near, and no second number of another thing."""
     last = row[-1]
     if _GAP.fullmatch(text, last.high, token.low) is None:
         return False
@@ -191,7 +196,7 @@ def _is_year(token: Token) -> bool:
 
 
 def _judged(text: str, row: list[Token]) -> list[WrittenAt]:
-    """What a row says, without the words at its ends that join nothing."""
+    """Return what a row says, without the words at its ends that join nothing."""
     first, last = 0, len(row)
     clock = any(token.word in _CLOCK_WORDS for token in row)
     while (
@@ -219,7 +224,7 @@ def _judged(text: str, row: list[Token]) -> list[WrittenAt]:
 
 
 def _is_held(text: str, token: Token, before: Token | None) -> bool:
-    """Whether a word at the end of a row belongs to the number before it (`4日`, `9 Uhr`)."""
+    """Return whether a word at the end of a row belongs to the number before it (`4日`, `9 Uhr`)."""
     if before is None or before.sort != "number":
         return False
     gap = text[before.high : token.low]
@@ -244,7 +249,7 @@ def _has_date(text: str, row: list[Token]) -> bool:
 
 
 def _is_numeric(text: str, first: Token, second: Token, third: Token) -> bool:
-    """Whether three numbers are a date: of any calendar, or with a year of two digits."""
+    """Return whether three numbers are a date: of any calendar, or with a year of two digits."""
     if not first.sort == second.sort == third.sort == "number":
         return False
     gaps = [_BIDI.sub("", text[one.high : other.low]).strip() for one, other in ((first, second), (second, third))]
@@ -264,7 +269,7 @@ def _is_numeric(text: str, first: Token, second: Token, third: Token) -> bool:
 
 
 def _dotted(text: str, row: list[Token]) -> Iterator[tuple[Token, Token]]:
-    """Two numbers of one or two digits that a sign parts, and no third one: `6.16`, `26.11.`, `26/11`."""
+    """Yield two numbers of one or two digits that a sign parts, and no third one: `6.16`, `26.11.`, `26/11`."""
     for found in _DOTTED.finditer(text, row[0].low, row[-1].high):
         pair = [token for token in row if found.start() <= token.low and token.high <= found.end()]
         if len(pair) == 2 and _MEASURED.match(text, pair[1].high) is None:
@@ -272,23 +277,23 @@ def _dotted(text: str, row: list[Token]) -> Iterator[tuple[Token, Token]]:
 
 
 def _is_day(one: Token, other: Token) -> bool:
-    """Whether two numbers may be a day and its month."""
+    """Return whether two numbers may be a day and its month."""
     return 1 <= one.value <= 31 and 1 <= other.value <= 12
 
 
 def _is_time(text: str, one: Token, other: Token) -> bool:
-    """Whether two numbers may be an hour and its minutes."""
+    """Return whether two numbers may be an hour and its minutes."""
     return text[one.high : other.low] == "." and one.value <= 24 and other.value < 60 and other.high - other.low == 2
 
 
 def _has_clock(text: str, row: list[Token]) -> bool:
-    """Whether a row has `9:13`."""
+    """Return whether a row has `9:13`."""
     pairs = ((one, other) for one, other in pairwise(row) if one.sort == other.sort == "number")
     return any(text[one.high : other.low] == ":" and one.value <= 24 and other.value < 60 for one, other in pairs)
 
 
 def _has_hour(row: list[Token]) -> bool:
-    """Whether a row has an hour: with its unit, or with a part of the day."""
+    """Return whether a row has an hour: with its unit, or with a part of the day."""
     for at, token in enumerate(row):
         if token.sort != "number" or token.value > 24:
             continue
@@ -309,3 +314,33 @@ def _is_hour(unit: Token, behind: Token | None) -> bool:
     if behind is not None and behind.sort == "number" and behind.value < 60:
         return True
     return unit.word not in _SCORE and (len(unit.word) > 2 or unicodedata.category(unit.word[0]) == "Lo")
+
+
+class DateForm:
+    """Dates, times, or weekdays without a date, in any language; texts have plain signs (`plain_signs`)."""
+
+    def __init__(self, sort: Written) -> None:
+        self.sort = sort
+        self.pattern = rf"\s{sort}"
+
+    def finditer(self, string: str, pos: int = 0, endpos: int = sys.maxsize, /) -> Iterator[re.Match[str]]:
+        """Yield its matches in `string[pos:endpos]`, in order."""
+        for sort, low, high in _written(str.__getitem__(string, slice(pos, endpos))):
+            if sort == self.sort:
+                match = _ALL.match(string, pos + low, pos + high)
+                assert match is not None
+                yield match
+
+    def search(self, string: str, /) -> re.Match[str] | None:
+        """Return the first match."""
+        return next(self.finditer(string), None)
+
+    def fullmatch(self, string: str, /) -> re.Match[str] | None:
+        """Return the match that is all of the text."""
+        return next((match for match in self.finditer(string) if match.span() == (0, len(string))), None)
+
+
+@lru_cache(maxsize=64)
+def _written(text: str) -> list[WrittenAt]:
+    """Return the dates and times of one line, which each sort asks for."""
+    return written_in(text)

@@ -20,7 +20,7 @@ _OTHER = re.compile(rf"[\d{''.join(map(chr, _SIGNS))}](?<![0-9])")
 
 
 def plain_signs(text: str) -> str:
-    """The text with other digits and signs, each at its place: what is found in it stands there in the text itself."""
+    """Return the text with other digits and signs, each at its place: what is found in it is there in the text itself."""
     if text.isascii():
         return text
     return _OTHER.sub(_in_ascii, text)

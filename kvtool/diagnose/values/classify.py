@@ -10,10 +10,9 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.dates.date_form import DateForm
-from kvtool.diagnose.dates.written import may_hold
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.dates.written import DateForm, may_hold
 from kvtool.diagnose.values.ascii_digits import plain_signs
 from kvtool.diagnose.values.detectors import DETECTORS, YEAR, Form
 
@@ -53,7 +52,7 @@ class Detector(NamedTuple):
     kind: DifferenceKind
     pattern: Form
     reach: int
-    """How far before and behind the word, or what differs: 0 where it neither takes nor looks at white space."""
+    """How far before and after the word, or what differs: 0 where it neither takes nor looks at white space."""
     within: bool
     """Whether its values have no white space."""
     needed: str | None
@@ -61,7 +60,7 @@ class Detector(NamedTuple):
 
     @classmethod
     def of(cls, kind: DifferenceKind, pattern: Form) -> Detector:
-        """A line of the table."""
+        """Return a line of the table."""
         if isinstance(pattern, DateForm):
             within = pattern.sort == "weekday"
             return cls(kind, pattern, 0 if within else _MAX_VALUE, within, None)
@@ -85,7 +84,9 @@ _COMPILED = [(reach, within, re.compile(needed), bit) for (reach, within, needed
 
 @lru_cache(maxsize=1024)
 def _asked(met: int, *, dated: bool) -> list[Detector]:
-    """The detectors that may find anything, in their order, by what was met; `dated` says that a written date may be there."""
+    """Return the detectors that may find anything, in their order, by what was met; `dated` says that a written date may be
+    there.
+    """
     return [
         each
         for each in _IN_ORDER
@@ -95,12 +96,12 @@ def _asked(met: int, *, dated: bool) -> list[Detector]:
 
 
 def value_span(match: re.Match[str]) -> tuple[int, int]:
-    """The range of the value in what a detector found."""
+    """Return the range of the value in what a detector found."""
     return match.span("value") if "value" in match.re.groupindex else match.span()
 
 
 def classify(text: str) -> DifferenceKind:
-    """The kind of a whole value, surrounding space and quotes aside."""
+    """Return the kind of a whole value, surrounding space and quotes aside."""
     value = plain_signs(text[:_MAX_VALUE]).strip(" \t\r\n\"'`")
     if len(text) > _MAX_VALUE or not value:
         return OTHER
@@ -108,7 +109,7 @@ def classify(text: str) -> DifferenceKind:
 
 
 def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, int]:
-    """The kind of the value that `text[start:end]` is a part of, and the range of that value.
+    """Return the kind of the value that `text[start:end]` is a part of, and the range of that value.
 
     The range grows to the whole value around it within its line (two differing digits of a timestamp give the timestamp), at most
     256 characters to either side; text that no detector covers grows to the word around it and is `OTHER`. `start == end` asks for
@@ -132,7 +133,9 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
 
 @lru_cache(maxsize=512)
 def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, int] | None:
-    """What holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of others."""
+    """Return what holds `window[left:right]` in a line. One request is asked for it several times, and again as the donor of
+    others.
+    """
     word = _word_around(window, left, right)
     low, high = word or (left, right)
     reached = {
@@ -156,7 +159,7 @@ def _detected(window: str, left: int, right: int) -> tuple[DifferenceKind, int, 
 
 
 def _word_around(text: str, left: int, right: int) -> tuple[int, int] | None:
-    """The word that holds `text[left:right]`, with the blank behind it; None where there are several words in it."""
+    """Return the word that holds `text[left:right]`, with the blank after it; None where there are several words in it."""
     if _SPACE.search(text, left, right):
         return None
     start = max(text.rfind(" ", 0, left), text.rfind("\t", 0, left)) + 1

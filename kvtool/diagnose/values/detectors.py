@@ -1,7 +1,7 @@
 """Patterns that name text which is known to vary: a timestamp, a UUID, a path.
 
-They stand in one table and not beside the codes that they lead to, as their order decides between codes. Each is bounded or
-possessive, so that none backtracks over another. Where what tells a value stands beside it (`commit 7f85625`), the group `value` is
+They are in one table and not beside the codes that they lead to, as their order decides between codes. Each is bounded or
+possessive, so that none backtracks over another. Where what tells a value is beside it (`commit 7f85625`), the group `value` is
 the value alone. They read text with plain signs (`plain_signs`): digits of every script are 0 to 9.
 """
 
@@ -11,16 +11,36 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from kvtool.diagnose.codes.entry import CodeEntry
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv104 import KV104
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv106 import KV106
-from kvtool.diagnose.codes.kv201 import KV201
-from kvtool.diagnose.dates.ages import AGE
-from kvtool.diagnose.dates.date_form import DateForm
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import CodeEntry, DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.values.kv101 import KV101
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv104 import KV104
+from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv106 import KV106
+from kvtool.diagnose.dates.written import DateForm
+
+_NUMBER = r"\d{1,4}(?:[.,]\d)?"
+_UNIT = r"[^\W\d_]{1,12}\.?"
+_BEHIND = (
+    "ago|earlier|geleden|temu|siden|sedan|sitten|назад|тому|önce|fa|atrás|tagasi|yang lalu|lalu|trước|पहले|আগে|पूर्वी|پیش"
+    "|ezelőtt|nazaj|atpakaļ"
+)
+"""Words after a number and its unit; of Catalan and Italian `fa`, of Indonesian with or without `yang`."""
+_BEFORE = "vor|hace|il y a|há|fa|acum|před|pred|prije|pre|prieš|pirms|преди|πριν(?: από)?|לפני|منذ|قبل"
+_TOGETHER = (
+    r"(?:分钟|分鐘|小时|小時|时|時間|秒钟|秒|天|日|周|週|個月|个月|か月|ヶ月|年|分)\s?(?:之前|以前|前)"
+    r"|(?:분|시간|일|초|주|개월|년)\s?전"
+    r"|(?:นาที|ชั่วโมง|วัน|วินาที|สัปดาห์|เดือน|ปี)(?:ที่แล้ว|ก่อน)"
+)
+
+AGE = (
+    rf"(?i:(?<![\w.,]){_NUMBER}\s?{_UNIT}\s(?:{_BEHIND})(?!\w)"
+    rf"|(?<!\w)(?:{_BEFORE})\s{_NUMBER}\s?{_UNIT}(?!\w)"
+    rf"|(?<![\w.,]){_NUMBER}\s?(?:{_TOGETHER}))"
+)
+"""The pattern of all of them; digits are 0 to 9, as `plain_signs` leaves them."""
+
 
 # Parts of patterns. `_B`, `_E`: not inside a longer word or number.
 _B, _E = r"(?<![\w])", r"(?![\w])"
@@ -71,20 +91,20 @@ _COUNTRY = (
 
 
 class Form(Protocol):
-    """What finds values: a compiled pattern, or what works like one."""
+    """A finder of values: a compiled pattern, or an object that works like one."""
 
     @property
     def pattern(self) -> str:
-        """How it is written."""
+        """Return how it is written."""
 
     def finditer(self, string: str, pos: int = ..., endpos: int = ..., /) -> Iterator[re.Match[str]]:
-        """The values in a text."""
+        """Return the values in a text."""
 
     def search(self, string: str, /) -> re.Match[str] | None:
-        """The first of them."""
+        """Return the first of them."""
 
     def fullmatch(self, string: str, /) -> re.Match[str] | None:
-        """The value that is all of a text."""
+        """Return the value that is all of a text."""
 
 
 AGE_KEY = "age"

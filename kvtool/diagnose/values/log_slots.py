@@ -22,7 +22,7 @@ class KnownPlaces:
             self._slots.setdefault((group, *slot.place), []).append(slot)
 
     def told(self, group: str, named: Named, now: Callable[[Slot], Slot]) -> Named:
-        """A value in the frame of a slot of its place as one of that slot, whatever it looks like; any other as it is.
+        """Return a value in the frame of a slot of its place as one of that slot, whatever it looks like; any other as it is.
 
         `now` gives a slot with the frame that all its values have so far.
         """
@@ -42,7 +42,7 @@ class KnownPlaces:
 
 
 def _as_value(named: Named, slot: Slot, low: int, high: int) -> Named:
-    """The value `named.text[low:high]` of a slot; what it was found in may say of it what it does not say by itself."""
+    """Return the value `named.text[low:high]` of a slot; what it was found in may say of it what it does not say by itself."""
     whole = str.__getitem__(named.text, slice(low, high))
     kind = classify(whole)
     return named._replace(

@@ -1,25 +1,36 @@
-"""What is known of the values of a slot, and the kind that all of it together gives."""
+"""The values of a slot, and the kind that follows from all of them together."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER, KV105
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT, FILE
-from kvtool.diagnose.codes.kv107 import FLAG, OPTIONAL
-from kvtool.diagnose.codes.kv201 import NUMBER, OTHER
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import KV201, NUMBER, OTHER
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv105 import COUNTER, KV105
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, FILE
+from kvtool.diagnose.codes.values.kv107 import FLAG, OPTIONAL
+from kvtool.diagnose.compare.units import common_prefix
+from kvtool.diagnose.thresholds import THRESHOLDS
+from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before
-from kvtool.diagnose.values.url_values import kind_in_urls
-from kvtool.diagnose.values.value_shapes import EXPLAINED, shape_of
+from kvtool.diagnose.values.value_shapes import shape_of
 from kvtool.diagnose.values.variable_names import says_time_alone
+from kvtool.diagnose.word_lists import word_pattern
 
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
+
+_ENDS = "/?&=#;,:@."
+"""What parts a URL."""
+_NAME = re.compile(r"(?:[?&#;]|\A|/)([A-Za-z][\w.-]{0,40})[=/]\Z")
 VERSION = DifferenceKind("version", "version", KV105.code)
 MOST_VALUES = 100_000
 MOST_EXAMPLES = 32
@@ -33,16 +44,8 @@ _LEFT_OPEN = ("number", "ip")
 """Forms that do not say whose a value is."""
 _AT = re.compile(r"(?i:(?:^|[\W_])(?:at|since|until|epoch|unix|stamp|iat|exp|nbf|seen)$)")
 _PLACE = re.compile(r"[^\W\d_a-z][^\W\d_]+(?:[ '\u2019-][^\W\d_]+){0,4}")
-_RECORD = re.compile(
-    r"(?i:(?:^|[\W_])(?:incident|ticket|case|order|booking|reservation|invoice|reference|ref|docket|claim|shipment|parcel|batch|lot"
-    r"|vorgang|auftrag|rechnung|buchung|aktenzeichen|dossier|facture|commande|réservation|factura|pedido|reserva|expediente|caso"
-    r"|fattura|ordine|prenotazione|pratica|zaak|bestelling|ärende|sag|sprawa|zamówienie|заявка|заказ|дело|номер|訂單|订单|案件|工单|주문"
-    r"|사건|注文)(?:$|[\W_]))"
-)
-"""What is told from others by a number."""
 _LETTERED = re.compile(r"(?:^|[^A-Za-z0-9-])[A-Z]{2,10}[-_#]$")
 """The letters that numbers of one register begin with: `HELP-48058`."""
-_DISTINCT = 0.8
 _COUNT = re.compile(r"\s*\d{1,3}\s*\W?")
 _GROUPED = re.compile(r"[,.\u2019]")
 
@@ -55,18 +58,13 @@ _FLAG_WORDS = frozenset(
 _SWITCHES = re.compile(
     r"(?:[\s\"'{},;|\[\]()]*+(?:[\w.-]{1,64}+[\"']?\s?[:=]\s?[\"']?)?+(?i:true|false|on|off|yes|no|enabled|disabled)\b)++[\s\"'{},;|\[\]().]*+"
 )
-"""One switch or several, each behind its name but the first: `true, "beta": false`."""
+"""One switch or several, each after its name but the first: `true, "beta": false`."""
 _EXACT_TIME = ("timestamp", "unix")
 _ANY_ID = REQUEST_ID.code
-_MAJORITY = 0.6
-_OFTEN_ABSENT = 0.25
-_SERIES = 0.8
-_RISES = 6
-"""Integers that only rise, or only fall, without an even step, count as a counter from so many on: by chance once in 360 times."""
 
 
 def _are_switches(value: str) -> bool:
-    """Whether a value is the word of a switch, or the words of several."""
+    """Return whether a value is the word of a switch, or the words of several."""
     return value.strip().lower() in _FLAG_WORDS or _SWITCHES.fullmatch(value) is not None
 
 
@@ -101,13 +99,13 @@ class Series:
             self.steps[step] += 1
 
     def regular(self) -> float:
-        """The share of the most usual step that is not zero; 0 where there were fewer than two differences."""
+        """Return the share of the most usual step that is not zero; 0 where there were fewer than two differences."""
         steps = [count for step, count in self.steps.items() if step]
         return max(steps) / self.count if steps and self.count > 1 else 0.0
 
     def one_way(self) -> bool:
-        """Whether the numbers only rise, or only fall, as what is left of a budget does."""
-        return self.count >= _RISES and self.count in (self.rises, self.falls)
+        """Return whether the numbers only rise, or only fall, as what is left of a budget does."""
+        return self.count >= THRESHOLDS.rises and self.count in (self.rises, self.falls)
 
 
 @dataclass(slots=True)
@@ -185,7 +183,7 @@ class SlotValues:
             self.sessions[of] = key
 
     def resolve(self, variable: str | None, *, constant_within: bool, before: str = "") -> Resolved:
-        """The kind of the slot's values; `before` is what stands before all of them on their line.
+        """Return the kind of the slot's values; `before` is what is before all of them on their line.
 
         The first that applies: an exact time; the name of the variable or of the label before the value; a section that is there
         or not; what detectors make of nearly all distinct values, else a shape that nearly all of them have, else what detectors
@@ -208,53 +206,59 @@ class SlotValues:
         if kind.code == ENVIRONMENT.code and kind is not FILE and self._are_sentences(words):
             return Resolved(OTHER, 0.9 * sure)
         detected = Resolved(kind, share * sure)
-        if kind is not OTHER and share >= _MAJORITY and kind.key.startswith(_EXACT_TIME):
+        if kind is not OTHER and share >= THRESHOLDS.majority and kind.key.startswith(_EXACT_TIME):
             return detected
         named = kind_of_variable(variable) if variable is not None else self._named(words, kind)
         if variable is None and named is not None and named.code == TIME.code and self._are_counts(words):
             named = None
         if named is not None:
-            same = kind if kind.code == named.code and share >= _MAJORITY and kind.key != "number" else named
+            same = kind if kind.code == named.code and share >= THRESHOLDS.majority and kind.key != "number" else named
             return Resolved(same, 0.9 * sure if same is named else max(share, 0.9) * sure)
         texts = len(self.distinct) - (hash("") in self.distinct)
-        listed = variable is None and kind.code == ENVIRONMENT.code and share >= _MAJORITY  # a file is no section
+        listed = (
+            variable is None and kind.code == ENVIRONMENT.code and share >= THRESHOLDS.majority
+        )  # a file is no section
         if (
             not listed
             and (self.seen > 1 or variable is not None)
-            and self.absent >= _OFTEN_ABSENT * self.seen
+            and self.absent >= THRESHOLDS.often_absent * self.seen
             and texts <= 1
         ):
             return Resolved(OPTIONAL, min(self.absent / self.seen + 0.5, 1.0) * sure)
-        shape = shape_of([value for value in self.examples if value]) if share < EXPLAINED or kind is OTHER else None
+        shape = (
+            shape_of([value for value in self.examples if value])
+            if share < THRESHOLDS.explained or kind is OTHER
+            else None
+        )
         if shape is not None:
             return Resolved(shape[0], shape[1] * sure)
         if kind.key == "url" and (inside := kind_in_urls(self.examples)) is not None:
             return Resolved(inside, 0.9 * share * sure)
-        if kind is not OTHER and kind.key != "number" and share >= _MAJORITY:
+        if kind is not OTHER and kind.key != "number" and share >= THRESHOLDS.majority:
             return detected
         numeric = share if kind.key == "number" else 0.0
-        if numeric >= _MAJORITY and self._are_records(words or "", before):
+        if numeric >= THRESHOLDS.majority and self._are_records(words or "", before):
             return Resolved(REQUEST_ID, 0.7 * sure)
         return self._by_course(numeric, sure, texts, constant_within=constant_within)
 
     def _by_course(self, numeric: float, sure: float, texts: int, *, constant_within: bool) -> Resolved:
-        """The kind by how the values follow each other, where their form says nothing; `numeric` is the share of numbers."""
+        """Return the kind by how the values follow each other, where their form says nothing; `numeric` is the share of numbers."""
         even = max(self.in_order.regular(), self.in_session.regular())
-        if numeric >= _MAJORITY and even >= _SERIES:
+        if numeric >= THRESHOLDS.majority and even >= THRESHOLDS.even_steps:
             return Resolved(COUNTER, even * sure)
-        if numeric >= _MAJORITY and (self.in_order.one_way() or self.in_session.one_way()):
+        if numeric >= THRESHOLDS.majority and (self.in_order.one_way() or self.in_session.one_way()):
             return Resolved(COUNTER, 0.7 * sure)
         if self.examples and all(map(_are_switches, filter(None, self.examples))):
             return Resolved(FLAG, 0.8 * sure)
         sessions = len(self.sessions)
         if constant_within and 2 <= texts <= sessions / 2 and len(self.mixed) <= sessions / 10:
             return Resolved(USER, 0.6 * sure)
-        if numeric >= _MAJORITY:
+        if numeric >= THRESHOLDS.majority:
             return Resolved(NUMBER, numeric * sure)
         return Resolved(OTHER, sure)
 
     def _detected(self) -> tuple[DifferenceKind, int]:
-        """The kind that detectors found most, and for how many values it or one of the same code was found."""
+        """Return the kind that detectors found most, and for how many values it or one of the same code was found."""
         codes: Counter[str] = Counter()
         for kind, number in self.kinds.items():
             codes["" if kind.key == "number" else kind.code] += number  # a number is no counter yet
@@ -269,43 +273,51 @@ class SlotValues:
         return max(of_code, key=lambda item: (item[0], item[1].key))[1], covered
 
     def _words(self, before: str) -> str | None:
-        """The words before most values, else those that stand `before` all of them up to a colon and the like."""
+        """Return the words before most values, else those that stand `before` all of them up to a colon and the like."""
         label, times = max(self.labels.items(), key=lambda item: (item[1], item[0]), default=("", 0))
-        return label if times and times >= _MAJORITY * self.seen else label_before(before, len(before)) or None
+        return (
+            label if times and times >= THRESHOLDS.majority * self.seen else label_before(before, len(before)) or None
+        )
 
     def _are_records(self, words: str, before: str) -> bool:
-        """Whether numbers without an order, hardly any of them twice, stand behind the name of what is numbered, or its letters."""
-        even = max(self.in_order.regular(), self.in_session.regular()) >= _SERIES or self.in_order.one_way()
+        """Return whether numbers without an order, hardly any of them twice, are after the name of what is numbered, or its
+        letters.
+        """
+        even = (
+            max(self.in_order.regular(), self.in_session.regular()) >= THRESHOLDS.even_steps or self.in_order.one_way()
+        )
         return (
             not even
-            and len(self.distinct) >= _DISTINCT * self.seen
-            and (_RECORD.search(words) is not None or _LETTERED.search(before) is not None)
+            and len(self.distinct) >= THRESHOLDS.distinct * self.seen
+            and (_pattern("record").search(words) is not None or _LETTERED.search(before) is not None)
         )
 
     def _is_dotted(self, kind: DifferenceKind) -> bool:
-        """Whether what was taken for dates may be versions that begin with a year (`2026.3.7`)."""
+        """Return whether what was taken for dates may be versions that begin with a year (`2026.3.7`)."""
         return kind.key == "date" and all(_DOTTED.match(example) for example in self.examples if example)
 
     def _no_time(self, said: DifferenceKind | None) -> DifferenceKind | None:
-        """What numbers of the size of Unix times are, where something else is said of them, or where they come in one step."""
+        """Return what numbers of the size of Unix times are, where something else is said of them, or where they come in one
+        step.
+        """
         if said is not None:
             return None if said.code == TIME.code else said
         constant = len(self.in_order.steps) == 1 and self.in_order.regular() == 1.0
-        return COUNTER if constant and self.in_order.count >= _RISES else None
+        return COUNTER if constant and self.in_order.count >= THRESHOLDS.rises else None
 
     def _are_towns(self, words: str | None) -> bool:
-        """Whether values that are called branches are those of a bank, say: plain words that begin with a capital."""
+        """Return whether values that are called branches are those of a bank, say: plain words that begin with a capital."""
         texts = [example for example in self.examples if example]
         return words is not None and "branch" in words.casefold() and bool(texts) and all(map(_PLACE.fullmatch, texts))
 
     def _are_sentences(self, words: str | None) -> bool:
-        """Whether values that are called branches are text that goes on: names of branches have no blanks."""
+        """Return whether values that are called branches are text that goes on: names of branches have no blanks."""
         texts = [example for example in self.examples if example]
         spaced = sum(" " in text.strip() for text in texts)
         return "branch" in (words or "branch").casefold() and spaced > len(texts) / 2
 
     def _are_counts(self, words: str | None) -> bool:
-        """Whether all values are numbers of up to three digits behind words of more than time.
+        """Return whether all values are numbers of up to three digits after words of more than time.
 
         `seats left right now: 57` tells how many, `current hour: 9` tells a time.
         """
@@ -315,7 +327,34 @@ class SlotValues:
 
     @staticmethod
     def _named(words: str | None, detected: DifferenceKind) -> DifferenceKind | None:
-        """What the words before the values say, where the form of these leaves open what they are."""
+        """Return what the words before the values say, where the form of these leaves open what they are."""
         if words is None or not (detected is OTHER or detected.key in _LEFT_OPEN or detected.code == _ANY_ID):
             return None
         return kind_of_label(words) or kind_beside(words)
+
+
+def kind_in_urls(urls: Sequence[str]) -> DifferenceKind | None:
+    """Return the kind of the one part in which URLs differ: by the parameter or the folder before it, else by its form; None where
+    neither says it, or they are of several hosts."""
+    texts = [url for url in urls if url]
+    if len(texts) < 2:
+        return None
+    low, high = min(texts), max(texts)
+    begin = low[: common_prefix(low, high)]
+    begin = begin[: max(begin.rfind(end) for end in _ENDS) + 1]
+    if "://" not in begin or "/" not in begin.partition("://")[2]:
+        return None
+    rests = [text[len(begin) :] for text in texts]
+    low, high = (pick(rest[::-1] for rest in rests) for pick in (min, max))
+    end = low[: common_prefix(low, high)][::-1]
+    at = min((place for sign in _ENDS if (place := end.find(sign)) >= 0), default=len(end))
+    parts = [rest[: len(rest) - (len(end) - at)] for rest in rests]
+    named = _NAME.search(begin)
+    said = None if named is None else kind_of_label(named[1]) or kind_of_label(named[1].removesuffix("s"))
+    if said is not None:
+        return said
+    shape = shape_of(parts)
+    if shape is not None:
+        return shape[0]
+    kinds = [kind for part in parts if (kind := classify(part)).code != KV201.code and kind.key != "number"]
+    return max(kinds, key=kinds.count) if kinds and len(kinds) >= THRESHOLDS.majority * len(parts) else None

@@ -1,1 +1,1 @@
-"""What a chat template does to prefixes, found by rendering, and how to mend it."""
+"""Chat templates: what they do to prefixes, found by rendering, and how to mend it."""

@@ -26,14 +26,14 @@ ASKED, ANSWERED, AGAIN = "First question, number 4711?", "An answer, number 4712
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is wrong with a chat template, and what may be done about it."""
+    """Findings of a chat template, and their fixes."""
 
     finding: Finding
     fix: Fix | None = None
 
 
 def sample_turns(source: Source) -> list[Turn]:
-    """The first turns of the first conversations: enough to see what a chat template does."""
+    """Return the first turns of the first conversations: enough to see what a chat template does."""
     found: list[Turn] = []
     for conversation, _ in zip(source.conversations(), range(_CONVERSATIONS), strict=False):
         answer: Output | None = None
@@ -76,7 +76,7 @@ def finding(
 
 
 def rendered(template: ChatTemplate, turn: Turn, **changes: Any) -> Traced | None:
-    """A turn's text, or None where the template does not take it."""
+    """Return a turn's text, or None where the template does not take it."""
     try:
         return template.render(
             changes.get("messages", turn.messages or []),
@@ -94,7 +94,7 @@ def ids_of(renderer: Renderer, text: str) -> Ids:
 
 
 def place_of(text: Traced, index: int) -> tuple[int, int]:
-    """Line and column in the chat template of what wrote the character at `index`, or else the last one before it."""
+    """Return line and column in the chat template of what wrote the character at `index`, or else the last one before it."""
     at, found = 0, (0, 0)
     for length, origin, offset in text.marks:
         if origin is not None and origin.part == "chat template":
@@ -106,7 +106,7 @@ def place_of(text: Traced, index: int) -> tuple[int, int]:
 
 
 def place_in_source(template: ChatTemplate, *patterns: str) -> tuple[int, int]:
-    """Line and column of the first of these that the template's source has."""
+    """Return line and column of the first of these that the template's source has."""
     for pattern in patterns:
         match = re.search(pattern, template.source)
         if match is not None:
@@ -116,7 +116,7 @@ def place_in_source(template: ChatTemplate, *patterns: str) -> tuple[int, int]:
 
 
 def opening(turn: Turn) -> list[Message]:
-    """What a conversation begins with before its first question."""
+    """Return what a conversation begins with before its first question."""
     found: list[Message] = []
     for message in turn.messages or []:
         if message.get("role") not in ("system", "developer"):

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.fixes.edits.edit import FileEdit
 from kvtool.text.files.checkout_links import write_target
 from kvtool.text.files.part_file import PartFile
 
@@ -30,7 +29,7 @@ class FileChange(Protocol):
 
 
 def apply_edits(texts: Mapping[str, str], edits: Iterable[FileEdit]) -> dict[str, str]:
-    """The new texts of the files that the edits change, by path in sorted order.
+    """Return the new texts of the files that the edits change, by path in sorted order.
 
     Several insertions at one place come in the order of `edits`. KvtoolError where edits overlap or reach past the end.
     """
@@ -143,3 +142,13 @@ def _restore(targets: list[_Target]) -> None:
         if target.new is not None:
             with contextlib.suppress(OSError):
                 target.new.restore()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileEdit:
+    """Replace characters `[start, stop)` of the file's text (line ends untouched, byte order mark counted) by `replacement`."""
+
+    path: str
+    start: int
+    stop: int
+    replacement: str

@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Container, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.fixes.edits.apply import apply_edits
-from kvtool.fixes.edits.edit import FileEdit
-from kvtool.fixes.edits.edits_check import Sample, differing_group, sampled
-from kvtool.fixes.edits.edits_clock import clock_edits
+from kvtool.fixes.edits.apply import FileEdit, apply_edits
 from kvtool.fixes.edits.edits_moves import ValueEdit
+from kvtool.fixes.edits.edits_order import yaml_tree
 from kvtool.fixes.edits.edits_pieces import PiecePlace
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_turns import GroupEdits
-from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar, line_end_of
-from kvtool.fixes.fix import Fix
+from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar, line_end_of, properties_end, quoted
+from kvtool.fixes.fix import Fix, Transform, combined
 from kvtool.fixes.proofs import NAMED_ONCE
 from kvtool.text.files.text_files import Overlay, read_source
+from kvtool.text.files.yaml_nodes import Mapping, Scalar
+from kvtool.text.files.yaml_nodes import Path as NodePath
+from kvtool.workload.drive import Rewrite, rewritten
 from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.turn import Output, Turn
+from kvtool.workload.yaml.schema import Variable
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
+_LEAST = 50
+"""Requests of a group that are compared."""
+_CHANGED = 3
+_MOST = 2_000
+"""Requests that are rendered to find as many that the fix changes."""
+_MOST_CHARACTERS = 64 * 1024 * 1024
+"""Of prompts that are rendered for it, in each group."""
+_ANSWER = Output("An answer.")
+
+Said = bytes
+"""The digest of everything of a request that a server would get."""
+_NAMED = {"iso": "%Y-%m-%dT%H:%M:%SZ", "date": "%Y-%m-%d", "time": "%H:%M:%S"}
+_DIRECTIVE = re.compile("%-?[a-zA-Z%]")
+_COMPOUND = {
+    "%T": "%H:%M:%S",
+    "%R": "%H:%M",
+    "%X": "%H:%M:%S",
+    "%c": "%a %b %e %H:%M:%S %Y",
+    "%D": "%m/%d/%y",
+    "%F": "%Y-%m-%d",
+}
+_FINER = (("%f",), ("%f", "%S"), ("%f", "%S", "%M"), ("%f", "%S", "%M", "%H", "%I", "%p"))
+"""What tells less than a second, a minute, an hour and a day."""
+_ZERO = {"%f": "000000", "%I": "12", "%p": "AM"}
 _LOGS = "logs are records of what was sent: change what writes them"
 _NOT_TEXT = "it changes how requests are run, not what they say"
 _BY_HAND = "the sentences that hold the value are to be written anew by hand"
@@ -30,7 +61,7 @@ _BOM = "\ufeff"
 
 
 def edits_for(fixes: Sequence[Fix], source: YamlSource | LogSource) -> list[FileEdit] | str:
-    """The edits of the user's files that do in them what the fixes, in this order, do to turns, or why there are none.
+    """Return the edits of the user's files that do in them what the fixes, in this order, do to turns, or why there are none.
 
     Edits count in the whole text of a file (`read_source`), or in the text that the source's overlay has for it. They are checked:
     the workload is read again with them, and the first requests of every group (50, more where the fixes change few of them) must
@@ -76,19 +107,19 @@ def _workload_edits(fixes: Sequence[Fix], source: YamlSource) -> list[FileEdit]:
 
 
 def _read_again(source: YamlSource, overlay: Overlay | None) -> YamlSource:
-    """The whole workload, with all its groups, as its files would be."""
+    """Return the whole workload, with all its groups, as its files would be."""
     return load_yaml_workload(source.path, seed=source.seed, overlay=overlay, allow_outside=source.allow_outside)
 
 
 def _keeps_line_ends(fix: Fix) -> bool:
-    """Whether what comes into a file gets the line ends of that file."""
+    """Return whether what comes into a file gets the line ends of that file."""
     return fix.kind != "normalize"
 
 
 def _failure(
     edits: Sequence[FileEdit], source: YamlSource, sample: Sample, groups: Container[str | None], *, exact: bool
 ) -> str | None:
-    """None where the edited files give the transformed prompts, else why the edits are no good."""
+    """Return None where the edited files give the transformed prompts, else why the edits are no good."""
     texts = {edit.path: read_source(Path(edit.path), overlay=source.overlay) for edit in edits}
     overlay = dict(source.overlay or {})
     try:
@@ -112,7 +143,7 @@ class _Files:
         self._overlay: Overlay | None = source.overlay
 
     def edits(self, sample: Sample, keep_line_ends: bool, *, merge: bool) -> list[FileEdit]:
-        """The edits that the sampled changes come from, those of one text taken from the first request that shows them.
+        """Return the edits that the sampled changes come from, those of one text taken from the first request that shows them.
 
         `merge`: those of one text are taken from all requests, as the first one may not have all that is moved.
         """
@@ -156,7 +187,7 @@ class _Files:
 
 
 def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: bool) -> list[FileEdit]:
-    """Edits that count in the text of a file as it is read, its byte order mark dropped."""
+    """Return edits that count in the text of a file as it is read, its byte order mark dropped."""
     shift = int(whole.startswith(_BOM))
     if any("\ud800" <= character <= "\udfff" for _, _, text in edits for character in text):
         raise NotEditableError(f"`{path}` cannot hold half of a surrogate pair")
@@ -165,3 +196,160 @@ def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: 
         FileEdit(path, start + shift, stop + shift, text.replace("\r\n", "\n").replace("\n", end))
         for start, stop, text in edits
     ]
+
+
+def clock_edits(fix: Fix, source: YamlSource) -> Iterator[list[SourceEdit]]:
+    """Yield the edits for each format that tells less than the clock of the fix's variable does now.
+
+    NotEditableError where the fix is about no clock that is written in the workload file.
+    """
+    name = fix.cause.slot.variable if fix.cause is not None else None
+    at, variable = _find(name, fix.group, source)
+    if variable.datetime is None:
+        raise NotEditableError(f"`{name}` is no clock of the workload: its values are written out")
+    for form in _coarser(variable.format or "iso"):
+        yield _with_format(source, at, form)
+
+
+def _find(name: str | None, group: str | None, source: YamlSource) -> tuple[NodePath, Variable]:
+    for number, each in enumerate(source.spec.groups):
+        if each.name == group and name in each.vars:
+            return ("groups", number, "vars", name), each.vars[name]
+    if name is None or name not in source.spec.vars:
+        raise NotEditableError("it is no variable of the workload that would tell less")
+    return ("vars", name), source.spec.vars[name]
+
+
+def _coarser(form: str) -> Iterator[str]:
+    """Yield formats that tell less: the fields below a minute, an hour, a day at zero, or left out with what is after them."""
+    form = _NAMED.get(form, form)
+    form = _DIRECTIVE.sub(lambda found: _COMPOUND.get(found[0], found[0]), form)
+    found = ["date"] if "%d" in form else []
+    for finer in _FINER:
+        found.append(_DIRECTIVE.sub(lambda each: _zero(each[0]) if _plain(each[0]) in finer else each[0], form))  # noqa: B023
+        first = next((each.start() for each in _DIRECTIVE.finditer(form) if _plain(each[0]) in finer), len(form))
+        found.append(form[:first].rstrip(" :.,-T"))
+    yield from dict.fromkeys(each for each in found if each and each != form)
+
+
+def _plain(directive: str) -> str:
+    return directive.replace("-", "")
+
+
+def _zero(directive: str) -> str:
+    return "0" if directive.startswith("%-") and directive != "%-I" else _ZERO.get(_plain(directive), "00")
+
+
+def _with_format(source: YamlSource, at: NodePath, form: str) -> list[SourceEdit]:
+    document = source.document
+    node = document.find(at)
+    if not isinstance(node, Mapping):
+        raise NotEditableError("the clock is not written in the file itself")
+    text = form if re.fullmatch(r"\w+", form) else quoted(form)
+    written = node.values.get("format")
+    if isinstance(written, Scalar):
+        return [SourceEdit(properties_end(document.source, written), written.end, text)]
+    tree = yaml_tree(document, node)
+    assert tree.entries is not None
+    stop = tree.entries[-1].stop
+    if document.source[tree.start] == "{":
+        return [SourceEdit(stop, stop, f", format: {text}")]
+    indent = " " * (node.column - 1)
+    return [SourceEdit(stop, stop, f"{line_end_of(document.source)}{indent}format: {text}")]
+
+
+@dataclass(slots=True)
+class Sample:
+    """For each group: what its turns were made of and made into (in a session, without the history), and what was then sent."""
+
+    pairs: dict[str, list[tuple[Turn, Turn]]] = field(default_factory=dict)
+    sent: dict[str, list[Said]] = field(default_factory=dict)
+    changed: bool = False
+
+
+class _Recorder:
+    """A transformation that counts what it changed, and remembers what the part of it did that `texts` are."""
+
+    def __init__(self, transform: Transform, texts: Transform) -> None:
+        self._transform = transform
+        self._texts = texts
+        self.pairs: list[tuple[Turn, Turn]] = []
+        self.changed = 0
+
+    def __call__(self, turn: Turn) -> Turn:
+        after, edited = self._transform(turn), self._texts(turn)
+        self.changed += after is not turn
+        if edited is not turn:  # a session goes on to put its history into it
+            messages = None if edited.messages is None else list(edited.messages)
+            self.pairs.append((turn, replace(edited, messages=messages)))
+        return after
+
+
+def sampled(source: YamlSource, fixes: Sequence[Fix], texts: Sequence[Fix], *, exact: bool) -> Sample:
+    """Return the first requests of each group that is written in the workload, with the fixes; those of other groups as they are.
+
+    The pairs show what those fixes did that change `texts`. `exact` counts line ends. NotEditableError where none of many
+    requests shows what the fixes change.
+    """
+    sample = Sample()
+    many = False
+    for group in source.spec.groups:
+        if group.import_ is not None or group.generate is not None:
+            continue
+        recorder = _Recorder(combined(fixes), combined(texts))
+        meant = any(fix.group in (None, group.name) for fix in fixes)
+        sent = sample.sent[group.name] = []
+        characters = 0
+        for turn in _turns(source, group.name, recorder):
+            text = _text(turn, exact)
+            characters += len(text)
+            sent.append(_digest(text))
+            if characters > _MOST_CHARACTERS or len(sent) >= (
+                _LEAST if not meant or recorder.changed >= _CHANGED else _MOST
+            ):
+                break
+        sample.pairs[group.name] = recorder.pairs
+        sample.changed = sample.changed or recorder.changed > 0
+        many = many or len(sent) == _MOST
+    if many and not sample.changed:
+        raise NotEditableError(f"none of the first {_MOST:,} requests shows what it would change")
+    return sample
+
+
+def differing_group(source: YamlSource, sample: Sample, *, exact: bool) -> str | None:
+    """Return the first group whose requests are not those of the sample; `exact` counts line ends."""
+    for name, expected in sample.sent.items():
+        turns = _turns(source, name, None)
+        for want in expected:
+            turn = next(turns, None)
+            if turn is None or _digest(_text(turn, exact)) != want:
+                return name
+    return None
+
+
+def _turns(source: YamlSource, group: str, rewrite: Rewrite | None) -> Iterator[Turn]:
+    for conversation in rewritten(source.select([group]).conversations(), rewrite):
+        turn = conversation.next_turn(None)
+        while turn is not None:
+            yield turn
+            turn = conversation.next_turn(_ANSWER)
+
+
+def _text(turn: Turn, exact: bool) -> str:
+    """Return everything of a request that a server would get, as JSON."""
+    said = [
+        turn.id,
+        turn.session,
+        turn.salt,
+        turn.output_text,
+        turn.output_tokens,
+        turn.tools,
+        turn.messages,
+        turn.text,
+    ]
+    text = json.dumps(said)
+    return text if exact else text.replace("\\r\\n", "\\n")
+
+
+def _digest(text: str) -> Said:
+    return hashlib.sha256(text.encode()).digest()

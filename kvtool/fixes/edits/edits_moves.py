@@ -1,4 +1,4 @@
-"""What a change did to the texts of a request, said as edits of the texts that the request was rendered from."""
+"""Edits of source texts that do to a request what a change did to its rendered texts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FoundEdits:
 
 
 def found_edits(reader: Reader, fields: Sequence[Field]) -> FoundEdits:
-    """The edits that make of each field's text before the one after. NotEditableError where there are none."""
+    """Return the edits that make of each field's text before the one after. NotEditableError where there are none."""
     befores = [reader.before(each.before) for each in fields]
     afters = [reader.after(each.after) for each in fields]
     pieces = split_alike(*befores, *afters)
@@ -102,7 +102,7 @@ class _FieldEdits:
         return default if piece is None else self._about.labels.index(piece.label)
 
     def _between(self, left: Piece | None, right: Piece | None, removed: list[Piece], inserted: list[Piece]) -> None:
-        """What happened between two pieces that stayed; None is the begin or the end of the field."""
+        """Add the edits between two pieces that stayed; None is the beginning or the end of the field."""
         last = len(self._about.labels) - 1
         low, high = self._part(left, -1), self._part(right, last + 1)
         if low == high or (left is None and high == 0) or (right is None and low == last) or not last:
@@ -128,7 +128,7 @@ class _FieldEdits:
             self._cut_with_join(left, by_part[low])
 
     def _cut_with_join(self, left: Piece, removed: list[Piece]) -> None:
-        """A line at the end of a segment went away with the join behind it: the newline before it becomes the join."""
+        """Cut a line at the end of a segment with the join after it: the newline before it becomes the join."""
         join, spot = self._about.join, left.spot
         assert spot is not None
         start = left.stop - len(join)
@@ -139,7 +139,7 @@ class _FieldEdits:
         self._edit(spot, ValueEdit(start, stop, ""))
 
     def _splice(self, left: Piece | None, right: Piece | None, removed: list[Piece], inserted: list[Piece]) -> None:
-        """Within one part: the removed pieces replaced by the inserted ones."""
+        """Replace the removed pieces of one part by the inserted ones."""
         if not removed and not inserted:
             return
         spot = next((piece.spot for piece in (*removed, left, right) if piece is not None and piece.spot), None)
@@ -176,7 +176,7 @@ class _FieldEdits:
         self._found.added.append((self._number, self._source([first, *inserted[1:]], source)))
 
     def _cut(self, removed: list[Piece], text: str) -> None:
-        """Replace a run of pieces of one spot, with what stands between them in the template."""
+        """Replace a run of pieces of one spot, with what is between them in the template."""
         spot = removed[0].spot
         assert spot is not None
         for one, behind in pairwise(removed):
@@ -193,7 +193,7 @@ class _FieldEdits:
             edits.append(edit)
 
     def _source(self, pieces: list[Piece], target: PiecePlace) -> str:
-        """What pieces were rendered from: neighbours with what stands between them."""
+        """Return what pieces were rendered from: neighbours with what is between them."""
         texts: list[str] = []
         index = 0
         while index < len(pieces):
@@ -213,7 +213,7 @@ class _FieldEdits:
         return "".join(texts).replace("\r\n", "\n")
 
     def _whole(self, first: Piece, last: Piece) -> Range:
-        """The range of pieces in their template, with the tags of blocks that hold nothing else."""
+        """Return the range of pieces in their template, with the tags of blocks that hold nothing else."""
         assert first.spot is not None
         start, stop = first.start, last.stop
         number, index = self._places.get(key_of(first), (0, 0))
@@ -237,7 +237,9 @@ class _FieldEdits:
 
 
 def _kept(before: list[Piece], after: list[Piece]) -> list[tuple[int, int]]:
-    """Pieces that stayed in order, as pairs of indices: what is left alone when the others move to the end, or to the front."""
+    """Return pieces that stayed in order, as pairs of indices: what is left alone when the others move to the end, or to the
+    front.
+    """
     places: dict[Key, list[int]] = {}
     for index, piece in enumerate(before):
         places.setdefault(key_of(piece), []).append(index)
@@ -255,13 +257,13 @@ def _kept(before: list[Piece], after: list[Piece]) -> list[tuple[int, int]]:
 
 
 def _weight(before: list[Piece], kept: Iterable[tuple[int, int]]) -> int:
-    """Characters of kept pieces that vary in no request: what moves to the end is what varies."""
+    """Count characters of kept pieces that vary in no request: what moves to the end is what varies."""
     pieces = (before[index] for index, _ in kept)
     return sum(len(piece.text) for piece in pieces if piece.stop - piece.start == len(piece.text))
 
 
 def _increasing(candidates: list[tuple[list[int], int]]) -> list[tuple[int, int]]:
-    """Taken greedily: each piece that stands behind the one taken last."""
+    """Return pieces greedily: each that is after the one taken last."""
     kept: list[tuple[int, int]] = []
     last = -1
     for indices, at in candidates:

@@ -24,7 +24,7 @@ _DEEPEST = 100
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """What changes places, `[start, stop)`: an item, or a key with its value; `inside` is the value."""
+    """An entry that changes places, `[start, stop)`: an item, or a key with its value; `inside` is the value."""
 
     key: str | None
     start: int
@@ -42,7 +42,7 @@ class Tree:
 
 
 def reordered(source: str, tree: Tree, before: Any, after: Any) -> list[SourceEdit]:
-    """The edits that bring the entries of `before`, which stands at `tree`, into the order of `after`, at any depth.
+    """Return the edits that bring the entries of `before`, which is at `tree`, into the order of `after`, at any depth.
 
     NotEditableError where more than the order differs.
     """
@@ -64,7 +64,7 @@ def reordered(source: str, tree: Tree, before: Any, after: Any) -> list[SourceEd
 
 
 def permuted(source: str, tree: Tree, order: Sequence[int]) -> list[SourceEdit]:
-    """The edits that put entry `order[i]` in place `i`."""
+    """Return the edits that put entry `order[i]` in place `i`."""
     if tree.entries is None or len(tree.entries) != len(order):
         raise NotEditableError("the list is not written in the file itself")
     return [
@@ -84,7 +84,7 @@ def _with(source: str, start: int, stop: int, edits: Sequence[SourceEdit]) -> st
 
 
 def same_entries(before: Any, after: Any) -> list[int] | None:
-    """Which entry of `before` comes to each place of `after`; None where they are not the same ones."""
+    """Return which entry of `before` comes to each place of `after`; None where they are not the same ones."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = {key: index for index, key in enumerate(before)}
         return [keys[key] for key in after] if keys.keys() == after.keys() else None
@@ -110,7 +110,7 @@ def _canonical(value: Any) -> str:
 
 
 def json_tree(source: str, at: int = 0, depth: int = 0) -> Tree:
-    """The tree of the JSON value at or behind `at`, in a text that is known to be JSON."""
+    """Return the tree of the JSON value at or after `at`, in a text that is known to be JSON."""
     at = _skip(source, at)
     if depth > _DEEPEST:
         raise NotEditableError("the JSON is nested too deeply")
@@ -141,7 +141,7 @@ def _skip(source: str, at: int) -> int:
 
 
 def yaml_tree(document: YamlDocument, node: YamlNode) -> Tree:
-    """The tree of a YAML value. NotEditableError where its entries cannot change places: aliases, comments inside `[…]`."""
+    """Return the tree of a YAML value. NotEditableError where its entries cannot change places: aliases, comments inside `[…]`."""
     source = document.source
     start = properties_end(source, node)
     if isinstance(node, Scalar):
@@ -177,7 +177,7 @@ def yaml_tree(document: YamlDocument, node: YamlNode) -> Tree:
 
 
 def _block_ranges(source: str, node: Mapping | List, heads: Sequence[YamlNode]) -> list[tuple[int, int]]:
-    """Each entry from the comments above it to the end of its last line; all begin in the same column."""
+    """Return each entry from the comments above it to the end of its last line; all begin in the same column."""
     column = node.column - 1
     dash = isinstance(node, List)
     begins = [_dash(source, head.start) if dash else head.start for head in heads]
@@ -193,7 +193,7 @@ def _block_ranges(source: str, node: Mapping | List, heads: Sequence[YamlNode]) 
 
 
 def _dash(source: str, at: int) -> int:
-    """The dash before an item, with nothing but white space and comments between."""
+    """Return the dash before an item, with nothing but white space and comments between."""
     dash = source.rfind("-", 0, at)
     while dash >= 0:
         line = source.rfind("\n", 0, dash) + 1
@@ -204,7 +204,7 @@ def _dash(source: str, at: int) -> int:
 
 
 def _above(source: str, begin: int, column: int, line_starts: Sequence[int]) -> int:
-    """The begin of the comments right above an entry, in its column; the entry's own begin where there are none."""
+    """Return the begin of the comments right above an entry, in its column; the entry's own begin where there are none."""
     index = bisect_right(line_starts, begin) - 1
     if source[line_starts[index] : begin].strip(" "):
         return begin
@@ -217,7 +217,7 @@ def _above(source: str, begin: int, column: int, line_starts: Sequence[int]) -> 
 
 
 def _end(source: str, low: int, high: int, column: int) -> int:
-    """The end of the last line of an entry; blank lines and comments that are not indented further are not of it."""
+    """Return the end of the last line of an entry; blank lines and comments that are not indented further are not of it."""
     text = source[low:high]
     while True:
         text = text.rstrip(" \r\n\t") if text.strip(" \r\n\t") else text
@@ -229,7 +229,7 @@ def _end(source: str, low: int, high: int, column: int) -> int:
 
 
 def appended(document: YamlDocument, path: Path, entry: str) -> list[SourceEdit]:
-    """The edits that put a new last item, written in one line, into a list."""
+    """Return the edits that put a new last item, written in one line, into a list."""
     source = document.source
     node = document.find(path)
     if not isinstance(node, List) or not node.items:
@@ -244,7 +244,7 @@ def appended(document: YamlDocument, path: Path, entry: str) -> list[SourceEdit]
 
 
 def without(document: YamlDocument, path: Path, index: int) -> list[SourceEdit]:
-    """The edit that takes an item out of a list, with its line and the comments above it."""
+    """Return the edit that takes an item out of a list, with its line and the comments above it."""
     source = document.source
     node = document.find(path)
     tree = Tree(0, 0) if node is None else yaml_tree(document, node)

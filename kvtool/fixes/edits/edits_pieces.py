@@ -30,7 +30,7 @@ class PiecePlace:
 
     @property
     def rendered(self) -> bool:
-        """Whether Jinja has a part in what the prompt says."""
+        """Return whether Jinja has a part in what the prompt says."""
         return not self.raw and is_template(self.text)
 
     def shape(self) -> Shape:
@@ -75,7 +75,9 @@ class Reader:
         return list(self._joined(self._pieces(text, known=True)))
 
     def order(self, labels: Sequence[str], before: str, after: str, join: str) -> list[int] | None:
-        """Which of the joined parts `labels` comes to each place, where nothing else happened than that parts changed places."""
+        """Return which of the joined parts `labels` comes to each place, where nothing else happened than that parts changed
+        places.
+        """
         parts: dict[str, list[str]] = {label: [] for label in labels}
         for piece in self.before(before):
             if piece.spot is not None:
@@ -111,7 +113,7 @@ class Reader:
     def _expression(
         self, spot: PiecePlace, origin: Origin, offset: int, shown: str, after: int, *, known: bool
     ) -> Range:
-        """Where the expression stands in its template that gave a value."""
+        """Return where the expression is in its template that gave a value."""
         found = self._expressions.get(id(origin))
         if known:
             if found is None or offset or shown not in found[2]:
@@ -136,7 +138,7 @@ class Reader:
         return here[0]
 
     def _joined(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        """Line ends that Jinja has made of CRLF are glue to it; here they belong to the text they stand in."""
+        """Join line ends that Jinja has made of CRLF to the text that they are in."""
         last: Piece | None = None
         for piece in pieces:
             rest = piece.text
@@ -152,7 +154,7 @@ class Reader:
                 yield last
 
     def _behind_tags(self, spot: PiecePlace, at: int) -> int:
-        """The place behind the comments and blocks that stand at `at` and have given nothing."""
+        """Return the place after the comments and blocks that are at `at` and have given nothing."""
         for start, stop in self.shape(spot).solid:
             at = stop if start == at else at
         return at
@@ -163,7 +165,9 @@ def _names(expression: str, variable: str | None) -> bool:
 
 
 def _literal(label: str, spot: PiecePlace, offset: int, shown: str) -> Iterator[Piece]:
-    """The stretches of `shown` that stand in the spot from `offset` on; what does not was put in place of a character there."""
+    """Yield the stretches of `shown` that are in the spot from `offset` on; what does not was put in place of a character
+    there.
+    """
     at = 0
     while at < len(shown):
         same = _agree(shown, at, spot.text, offset + at)
@@ -176,7 +180,7 @@ def _literal(label: str, spot: PiecePlace, offset: int, shown: str) -> Iterator[
 
 
 def _agree(a: str, at: int, b: str, from_: int) -> int:
-    """How many characters of `a` from `at` on are those of `b` from `from_` on."""
+    """Return how many characters of `a` from `at` on are those of `b` from `from_` on."""
     same, step = 0, 64
     while step:
         if same < len(a) - at and a[at + same : at + same + step] == b[from_ + same : from_ + same + step]:
@@ -188,7 +192,7 @@ def _agree(a: str, at: int, b: str, from_: int) -> int:
 
 
 def split_alike(*texts: Sequence[Piece]) -> list[list[Piece]]:
-    """The pieces cut at all borders that any of the texts has, so that equal stretches are equal pieces."""
+    """Return the pieces cut at all borders that any of the texts has, so that equal stretches are equal pieces."""
     borders: dict[tuple[str, PiecePlace], set[int]] = {}
     for piece in (piece for text in texts for piece in text):
         if piece.spot is not None:
@@ -213,7 +217,7 @@ def _between(borders: list[int], start: int, stop: int) -> Iterator[Range]:
 
 
 def check_movable(text: str, source: PiecePlace, target: PiecePlace) -> None:
-    """NotEditableError where a text means something else to Jinja at the place it is moved to."""
+    """Raise NotEditableError where a text means something else to Jinja at the place it is moved to."""
     if is_template(text) and source.raw != target.raw:
         where = "is taken as it is (`raw: true`)" if target.raw else "is a template, which the moved text is not"
         raise NotEditableError(f"the text it would be moved to {where}")

@@ -1,4 +1,4 @@
-"""What in a template must stay in one piece: expressions, comments, statements, and blocks from their first tag to their last."""
+"""Pieces of a template that edits keep whole: expressions, comments, statements, and blocks from first tag to last."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Range = tuple[int, int]
 
 
 class NotEditableError(Exception):
-    """Why the text of a file cannot do what was done to prompts; a sentence without prompt text."""
+    """The reason why the text of a file cannot do what was done to prompts; a sentence without prompt text."""
 
 
 def is_template(text: str) -> bool:
-    """Whether Jinja has anything to do with the text."""
+    """Return whether Jinja has anything to do with the text."""
     return any(mark in text for mark in _SYNTAX)
 
 
@@ -32,7 +32,7 @@ class Shape:
     solid: tuple[Range, ...] = ()
 
     def check_cut(self, start: int, stop: int) -> None:
-        """NotEditableError where cutting `[start, stop)` out would take a construct apart."""
+        """Raise NotEditableError where cutting `[start, stop)` out would take a construct apart."""
         for low, high in self.solid:
             if low < stop and start < high and not (start <= low and high <= stop):
                 raise NotEditableError(
@@ -40,13 +40,13 @@ class Shape:
                 )
 
     def splits(self, place: int) -> bool:
-        """Whether an insertion at `place` would come inside a construct."""
+        """Return whether an insertion at `place` would come inside a construct."""
         index = bisect_left(self.solid, (place, 0)) - 1
         return index >= 0 and self.solid[index][0] < place < self.solid[index][1]
 
 
 def shape_of(text: str) -> Shape:
-    """The shape of a template; NotEditableError where it is none that can be read."""
+    """Return the shape of a template; NotEditableError where it is none that can be read."""
     if not is_template(text):
         return Shape()
     plain = str.__str__(text)
@@ -75,7 +75,7 @@ def shape_of(text: str) -> Shape:
 
 
 def _offsets(text: str) -> range | list[int]:
-    """Where each character of the text with its line ends made one stands in the text itself."""
+    """Return where each character of the text with its line ends made one is in the text itself."""
     if "\r" not in text:
         return range(len(text) + 1)
     found = [index for index in range(len(text)) if not (text[index] == "\n" and index and text[index - 1] == "\r")]
@@ -83,7 +83,7 @@ def _offsets(text: str) -> range | list[int]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Each tag of a template: `expression`, `comment`, `statement`, or the `open` and `close` of a block; with its range."""
+    """Yield each tag of a template: `expression`, `comment`, `statement`, or the `open` and `close` of a block; with its range."""
     at = start = 0
     name, assigns = "", False
     for _, kind, value in Environment(autoescape=True, keep_trailing_newline=True).lexer.tokeniter(text, None):

@@ -1,4 +1,4 @@
-"""What a fix did to requests of one group, as edits of the texts and lists that the group is written with."""
+"""Edits of the texts and lists of a group that do what a fix did to its requests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class GroupEdits:
     # Texts
 
     def _spot(self, label: str, path: str) -> PiecePlace | None:
-        """The text of the part of that name, of which there may be one in each of many files."""
+        """Return the text of the part of that name, of which there may be one in each of many files."""
         if (label, path) not in self._known:
             part = self._parts.get(label)
             self._known[label, path] = None if part is None else self._load(*part, path)
@@ -82,7 +82,7 @@ class GroupEdits:
         return PiecePlace(path, None, text, Origin(path, text=text), part.raw, shared=part.glob is not None)
 
     def _only(self, label: str) -> PiecePlace | None:
-        """The text of a part that has only one."""
+        """Return the text of a part that has only one."""
         part, _ = self._parts[label]
         if part.text is not None:
             return self._spot(label, self._source.document.path)
@@ -141,7 +141,7 @@ class GroupEdits:
     def _paired(
         self, labels: Sequence[str], before: Sequence[Message], after: Sequence[Message]
     ) -> list[Message | None]:
-        """For each message what became of it; None where it was left out."""
+        """Return for each message what became of it; None where it was left out."""
         pairs: list[Message | None] = []
         rest = list(after)
         for index, message in enumerate(before):
@@ -162,7 +162,7 @@ class GroupEdits:
         return pairs
 
     def _keeps(self, label: str, message: Message, other: Message) -> bool:
-        """Whether a message has text of another, and not only because it was moved there."""
+        """Return whether a message has text of another, and not only because it was moved there."""
         pieces = self._reader.before(message["content"])
         shown = self._reader.after(other["content"]) if pieces else []
         return message["content"] == other["content"] or bool(shown and shown[0].label == label)
@@ -195,7 +195,7 @@ class GroupEdits:
 
 
 def _labelled(group: GroupSpec, at: Path) -> dict[str, tuple[TextSource, Path]]:
-    """The parts of a group's prompts by the names that origins give them, with their places in the workload file."""
+    """Return the parts of a group's prompts by the names that origins give them, with their places in the workload file."""
     if group.messages is not None:
         return {
             f"messages[{index}] ({part.role})": (part, (*at, "messages", index))

@@ -32,18 +32,18 @@ class SourceEdit(NamedTuple):
 
 
 def line_end_of(source: str) -> str:
-    """The line end that most lines of a file have."""
+    """Return the line end that most lines of a file have."""
     return "\r\n" if 2 * source.count("\r\n") > source.count("\n") else "\n"
 
 
 def properties_end(source: str, node: YamlNode) -> int:
-    """Where a node's value begins, behind its tag and anchor."""
+    """Return where a node's value begins, after its tag and anchor."""
     found = _PROPERTIES.match(source, node.start)
     return found.end() if found else node.start
 
 
 def in_flow(document: YamlDocument, path: Path) -> bool:
-    """Whether the node stands inside `[…]` or `{…}`."""
+    """Return whether the node is inside `[…]` or `{…}`."""
     for length in range(len(path)):
         node = document.find(path[:length])
         if isinstance(node, Mapping | List) and document.source[properties_end(document.source, node)] in "[{":
@@ -52,7 +52,7 @@ def in_flow(document: YamlDocument, path: Path) -> bool:
 
 
 def edit_scalar(document: YamlDocument, at: Path, edits: Sequence[ValueEdit]) -> list[SourceEdit]:
-    """The edits of the file that edit the text at `at`; what is around it stays, and of it as much as its style allows."""
+    """Return the edits of the file that edit the text at `at`; what is around it stays, and of it as much as its style allows."""
     node = document.find(at)
     if not isinstance(node, Scalar):
         raise NotEditableError("the text is not written in the file itself")
@@ -81,7 +81,7 @@ def apply_values(text: str, edits: Sequence[ValueEdit]) -> str:
 def _candidates(
     source: str, node: Scalar, new: str, edits: Sequence[ValueEdit], *, flow: bool, indent: int
 ) -> Iterator[list[SourceEdit]]:
-    """Ways to write the text, the least change first; the last one can say anything."""
+    """Yield ways to write the text, the least change first; the last one can say anything."""
     start = properties_end(source, node)
     block = node.style in ("|", ">")
     if block:
@@ -105,7 +105,7 @@ def _candidates(
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes."""
+    """Return the text in double quotes."""
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 
@@ -119,13 +119,13 @@ def _escaped(character: str) -> str:
 
 
 def _ends_line(source: str, at: int) -> bool:
-    """Whether nothing, and no comment, follows on the line."""
+    """Return whether nothing, and no comment, follows on the line."""
     found = _LINE.match(source, at)
     return found is None or not found[0].strip()
 
 
 def _double_edits(raw: str, value: str, edits: Sequence[ValueEdit]) -> list[SourceEdit] | None:
-    """The edits of a text in double quotes, within them; None where it runs over several lines."""
+    """Return the edits of a text in double quotes, within them; None where it runs over several lines."""
     if "\n" in raw or "\r" in raw:
         return None
     places: list[int] = []  # where each character of the value stands
@@ -144,7 +144,7 @@ def _double_edits(raw: str, value: str, edits: Sequence[ValueEdit]) -> list[Sour
 
 
 def _as_literal(text: str, indent: int, end: str) -> str | None:
-    """The text as a literal block; None where that cannot say it."""
+    """Return the text as a literal block; None where that cannot say it."""
     body = text.rstrip("\n")
     chomp = _chomping(text)
     if chomp is None or not body or body[0] in " \n" or _NOT_IN_BLOCK.search(text):
@@ -153,7 +153,7 @@ def _as_literal(text: str, indent: int, end: str) -> str | None:
 
 
 def _chomping(text: str) -> str | None:
-    """The indicator for the newlines at the end of a block's text; None for more of them than one."""
+    """Return the indicator for the newlines at the end of a block's text; None for more of them than one."""
     newlines = len(text) - len(text.rstrip("\n"))
     return None if newlines > 1 else "" if newlines else "-"
 
@@ -169,7 +169,7 @@ def _block_lines(source: str, node: Scalar, start: int) -> tuple[re.Match[str], 
 
 
 def _block_stop(source: str, node: Scalar, start: int) -> int:
-    """Where a block's last line ends, its line end left out."""
+    """Return where a block's last line ends, its line end left out."""
     found = _block_lines(source, node, start)
     if found is None:
         return node.end
@@ -215,13 +215,13 @@ def _block_edits(source: str, node: Scalar, start: int, new: str) -> Iterator[li
 
 
 def _indent_by(lines: list[str], value: str) -> int:
-    """The indent of a block that says itself how deep it is."""
+    """Return the indent of a block that says itself how deep it is."""
     line, text = next(((a, b) for a, b in zip(lines, value.split("\n"), strict=False) if b.strip()), ("", ""))
     return max(len(line.rstrip("\r\n")) - len(text), 0)
 
 
 def _wrapped(raw: list[str], value: str, indent: int) -> dict[str, list[list[str]]] | None:
-    """For each line of a folded text, the lines that it is written in; None where some are indented further."""
+    """Return for each line of a folded text, the lines that it is written in; None where some are indented further."""
     groups: list[list[str]] = [[]]
     for line in raw:
         if not line.strip():
@@ -241,7 +241,7 @@ def _wrapped(raw: list[str], value: str, indent: int) -> dict[str, list[list[str
 
 
 def _folded(body: str, wrapped: dict[str, list[list[str]]], indent: int) -> list[str]:
-    """The lines of a folded block: each newline of the text is an empty one."""
+    """Return the lines of a folded block: each newline of the text is an empty one."""
     result: list[str] = []
     for number, line in enumerate(body.split("\n")):
         if number:
@@ -253,7 +253,7 @@ def _folded(body: str, wrapped: dict[str, list[list[str]]], indent: int) -> list
 
 
 def _line_edits(lines: list[str], new: list[str], start: int, end: str) -> list[SourceEdit]:
-    """The edits that make the lines those of `new`; `lines` have their line ends, which stay as they are."""
+    """Return the edits that make the lines those of `new`; `lines` have their line ends, which stay as they are."""
     old = [line.rstrip("\r\n") for line in lines]
     begins, ends = [], []
     for line, content in zip(lines, old, strict=True):
@@ -277,7 +277,7 @@ def _line_edits(lines: list[str], new: list[str], start: int, end: str) -> list[
 
 
 def _raw_after(source: str, node: Scalar, edits: Sequence[SourceEdit]) -> str:
-    """The node as it would be written, from the begin of its value on."""
+    """Return the node as it would be written, from the begin of its value on."""
     start = properties_end(source, node)
     pieces: list[str] = []
     at = start
@@ -288,7 +288,9 @@ def _raw_after(source: str, node: Scalar, edits: Sequence[SourceEdit]) -> str:
 
 
 def _reads_as(raw: str, value: str, *, flow: bool) -> bool:
-    """Whether YAML reads the value out of what would be written; a block that gives its own indent is left to the last check."""
+    """Return whether YAML reads the value out of what would be written; a block that gives its own indent is left to the last
+    check.
+    """
     if re.match(r"[|>][+-]?[1-9]", raw):
         return True
     try:

@@ -15,7 +15,7 @@ Opcode = tuple[str, int, int, int, int]
 
 
 def unified_patch(files: Iterable[FileChange]) -> str:
-    """What makes the changes, for `patch -p0` and `git apply -p0`; empty where nothing changes.
+    """Return what makes the changes, for `patch -p0` and `git apply -p0`; empty where nothing changes.
 
     Lines end with a line feed and nothing else, so that those with CRLF stay as they are.
     """
@@ -23,7 +23,7 @@ def unified_patch(files: Iterable[FileChange]) -> str:
 
 
 def undo_patch(files: Iterable[FileChange]) -> str:
-    """What takes the changes back, for `git apply` and `patch -p1` in the folder that the paths count from."""
+    """Return what takes the changes back, for `git apply` and `patch -p1` in the folder that the paths count from."""
     return _patch(((each.path, each.after, each.before) for each in files), "a/", "b/")
 
 
@@ -64,7 +64,7 @@ def _marked(sign: str, lines: list[str]) -> Iterator[str]:
 
 
 def _opcodes(a: list[str], b: list[str]) -> list[Opcode]:
-    """Those of difflib, which sees only what lies between the first and the last change."""
+    """Return the opcodes of difflib, which compares only what is between the first and the last change."""
     start = 0
     while start < min(len(a), len(b)) and a[start] == b[start]:
         start += 1
@@ -80,7 +80,7 @@ def _opcodes(a: list[str], b: list[str]) -> list[Opcode]:
 
 
 def _groups(opcodes: list[Opcode]) -> Iterator[list[Opcode]]:
-    """The changes with three lines around each; those whose surroundings touch are one."""
+    """Yield the changes with three lines around each; those whose surroundings touch are one."""
     group: list[Opcode] = []
     for index, (tag, a_low, a_high, b_low, b_high) in enumerate(opcodes):
         if tag != "equal":
@@ -100,7 +100,7 @@ def _groups(opcodes: list[Opcode]) -> Iterator[list[Opcode]]:
 
 
 def _range(low: int, high: int) -> str:
-    """Lines `[low, high)` as a hunk names them: an empty range stands behind the line before it."""
+    """Return lines `[low, high)` as a hunk names them: an empty range is after the line before it."""
     count = high - low
     if count == 1:
         return f"{low + 1}"
@@ -108,7 +108,7 @@ def _range(low: int, high: int) -> str:
 
 
 def _quoted(path: str) -> str:
-    """A file name as diffs write it: quoted where it has unusual characters, ended by a tab where it has a space."""
+    """Return a file name as diffs write it: quoted where it has unusual characters, ended by a tab where it has a space."""
     if any(character in _ESCAPES or ord(character) < 32 for character in path):
         return '"' + "".join(_quoted_character(character) for character in path) + '"'
     return f"{path}\t" if " " in path else path

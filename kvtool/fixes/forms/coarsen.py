@@ -6,14 +6,18 @@ import re
 from typing import Literal
 from unicodedata import decimal
 
-from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.values.ascii_digits import plain_signs
-from kvtool.diagnose.values.classify import DETECTORS, value_span
+from kvtool.diagnose.values.classify import value_span
+from kvtool.diagnose.values.detectors import AGE_KEY, DETECTORS
 from kvtool.fixes.moves.move_target import MoveTarget, places_at
 from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
 
+TELL_WHEN = "tell when it was in place of how long ago that is: it then stays the same in all later requests"
+_AGE = next(pattern for kind, pattern in DETECTORS if kind.key == AGE_KEY)
+_STEADY = "0 min ago"
 Step = Literal["minute", "hour", "day"]
 
 _LONGEST_PLACE = 4096
@@ -30,7 +34,9 @@ _ONLY_A_LABEL = re.compile(r"[\W_]*+(?:[^\W_]++[\W_]*+){0,4}")
 
 
 def coarsen_times(turn: Turn, target: MoveTarget) -> Turn:
-    """The turn with the times of the slot in their own format: a date with a time at midnight, a time alone at the full hour."""
+    """Return the turn with the times of the slot in their own format: a date with a time at midnight, a time alone at the full
+    hour.
+    """
 
     def change(text: str) -> str:
         edits: list[tuple[int, int, str]] = []
@@ -42,7 +48,7 @@ def coarsen_times(turn: Turn, target: MoveTarget) -> Turn:
 
 
 def _times(text: str, start: int, stop: int) -> list[tuple[int, int, str]]:
-    """Edits that coarsen each time in `text[start:stop]`."""
+    """Return edits that coarsen each time in `text[start:stop]`."""
     value = plain_signs(text[start:stop])
     taken: list[tuple[int, int]] = []
     edits: list[tuple[int, int, str]] = []
@@ -62,7 +68,7 @@ def _times(text: str, start: int, stop: int) -> list[tuple[int, int, str]]:
 
 
 def coarsened(value: str, step: Step) -> str:
-    """A time with the fields below `step` at zero, in its own format; the value itself where it has none of them.
+    """Return a time with the fields below `step` at zero, in its own format; the value itself where it has none of them.
 
     Seconds since 1970 (or milliseconds and finer) are rounded down to the step in UTC, written times as they are written.
     """
@@ -92,12 +98,12 @@ def coarsened(value: str, step: Step) -> str:
 
 
 def _zero(digit: re.Match[str]) -> str:
-    """The zero of a digit's own script."""
+    """Return the zero of a digit's own script."""
     return chr(ord(digit[0]) - decimal(digit[0]))
 
 
 def drop_values(turn: Turn, target: MoveTarget) -> Turn:
-    """The turn without the slot's values, and without their lines where these are nothing but a label for them."""
+    """Return the turn without the slot's values, and without their lines where these are nothing but a label for them."""
 
     def change(text: str) -> str:
         plain = str.__str__(text)
@@ -110,6 +116,16 @@ def drop_values(turn: Turn, target: MoveTarget) -> Turn:
                 low = edits[-1][1]
             if low < high:
                 edits.append((low, high, ""))
+        return edited(text, edits) if edits else text
+
+    return map_texts(turn, change)
+
+
+def with_steady_ages(turn: Turn) -> Turn:
+    """Return the turn with one age in place of all: as steady as when it was, and about as long."""
+
+    def change(text: str) -> str:
+        edits = [(*found.span(), _STEADY) for found in _AGE.finditer(plain_signs(str.__str__(text)))]
         return edited(text, edits) if edits else text
 
     return map_texts(turn, change)

@@ -71,11 +71,11 @@ class OneForm:
     steps: tuple[str, ...]
     roles: Collection[str]
     indents: Mapping[str, str] = field(default_factory=dict)
-    """White space to begin lines with, by what else stands on them."""
+    """White space to begin lines with, by what else is on them."""
 
     @classmethod
     def learn(cls, samples: Iterable[Turn], kind: str, roles: Collection[str]) -> OneForm:
-        """This kind, with the milder ones in which lines differ that differ in this one."""
+        """Return this kind, with the milder ones in which lines differ that differ in this one."""
         texts: Counter[str] = Counter()
         for turn in samples:
             for at in texts_of(turn):
@@ -95,7 +95,7 @@ class OneForm:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of difference that it takes out, the mildest first."""
+        """Return the kinds of difference that it takes out, the mildest first."""
         own = {"whitespace"} if self.indents else {"space_kind"} if "tab" in self.steps else set()
         return tuple(kind for kind in COSMETIC_KINDS if kind in own.union(self.steps))
 
@@ -119,7 +119,9 @@ class OneForm:
 
 
 def _indents(texts: Mapping[str, int]) -> dict[str, str]:
-    """How most texts indent lines that they indent differently; a line that one text has twice, indented differently, stays."""
+    """Return how most texts indent lines that they indent differently; a line that one text has twice, indented differently,
+    stays.
+    """
     found: dict[str, Counter[str]] = {}
     twice: set[str] = set()
     for text, times in texts.items():
@@ -142,7 +144,7 @@ def _indents(texts: Mapping[str, int]) -> dict[str, str]:
 def _alike(
     texts: Collection[str], steps: tuple[str, ...], own: tuple[str, ...], indents: Mapping[str, str]
 ) -> Iterator[list[str]]:
-    """Lines that are equal after all of the steps and, without the own ones or how they are indented, are not."""
+    """Yield lines that are equal after all of the steps and, without the own ones or how they are indented, are not."""
     count = Counter(line for text in texts for line in dict.fromkeys(text.split("\n")))
     groups: dict[str, list[str]] = {}
     varying = [line for line, number in count.items() if number < len(texts)]
@@ -156,7 +158,7 @@ def _alike(
 
 
 def _needed(steps: tuple[str, ...], groups: list[list[str]]) -> tuple[str, ...]:
-    """The fewest and mildest of the steps that make the lines of each group equal."""
+    """Return the fewest and mildest of the steps that make the lines of each group equal."""
     if not groups:
         return ()
     for one in reversed(steps):
@@ -167,7 +169,7 @@ def _needed(steps: tuple[str, ...], groups: list[list[str]]) -> tuple[str, ...]:
 
 
 def _settled(text: str, steps: Collection[str]) -> str:
-    """Normalized until nothing changes: what one step leaves out may bring work for another."""
+    """Normalize until nothing changes: what one step leaves out may bring work for another."""
     for _ in range(_MOST_ROUNDS):
         before = text
         text = _normalized(text, steps)
@@ -186,7 +188,7 @@ def _normalized(text: str, steps: Collection[str]) -> str:
 
 
 def outside(edits: list[Edit], ranges: list[tuple[int, int]]) -> list[Edit]:
-    """The edits that touch none of the ranges; both are in order."""
+    """Return the edits that touch none of the ranges; both are in order."""
     kept: list[Edit] = []
     at = 0
     for edit in edits:
@@ -198,7 +200,7 @@ def outside(edits: list[Edit], ranges: list[tuple[int, int]]) -> list[Edit]:
 
 
 def _left_alone(text: str, *, code: bool) -> Iterator[tuple[int, int]]:
-    """The values of variables, and fenced code where that is asked for, in order and not overlapping."""
+    """Yield the values of variables, and fenced code where that is asked for, in order and not overlapping."""
     ranges = fenced_ranges(text) if code else []
     at = 0
     for length, origin, _ in text.marks if isinstance(text, Traced) else ():

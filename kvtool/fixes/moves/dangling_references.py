@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from kvtool.fixes.moves.reference_words import BACK, FIRST_PLACE, FORWARD, GOES_WITH
+from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.turn_texts import TextAt, texts_of
 from kvtool.workload.turn import Turn
+
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
 
 _NEAR = 3
 """Lines that are not blank before what was moved, in which something may announce it."""
@@ -21,22 +25,22 @@ _LONGEST_PHRASE = 48
 
 
 def refers_back(text: str) -> bool:
-    """Whether a text speaks of something above it."""
-    return BACK.search(text[:_MOST_CHARS]) is not None
+    """Return whether a text speaks of something above it."""
+    return _pattern("back").search(text[:_MOST_CHARS]) is not None
 
 
 def refers_forward(text: str) -> bool:
-    """Whether a text speaks of something below it."""
-    return FORWARD.search(text[:_MOST_CHARS]) is not None
+    """Return whether a text speaks of something below it."""
+    return _pattern("forward").search(text[:_MOST_CHARS]) is not None
 
 
 def goes_with_previous(sentence: str) -> bool:
-    """Whether a sentence says nothing without the one before it."""
-    return GOES_WITH.match(sentence) is not None
+    """Return whether a sentence says nothing without the one before it."""
+    return _pattern("goes_with").match(sentence) is not None
 
 
 def dangling_references(before: Turn, after: Turn) -> list[str]:
-    """What may refer to text that stands elsewhere now, in words; of the prompt only the phrase itself is quoted.
+    """Return what may refer to text that is elsewhere now, in words; of the prompt only the phrase itself is quoted.
 
     Looked at are the moved lines, the three lines before the place that they left, and the text that they jumped over.
     """
@@ -47,9 +51,9 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
         # Two stretches changed places; where both are short, nobody can say which of them was moved.
         low, middle, high = (start, stop, max(landed, stop)) if landed > start else (landed, start, stop)
         for line in old[low:middle]:
-            for phrase in _phrases(FORWARD, line):
+            for phrase in _phrases(_pattern("forward"), line):
                 found[f"“{phrase}” stands in text that moved, and something else follows it now"] = None
-            for phrase in _phrases(BACK, line) if low == start or middle - low <= _SHORT else ():
+            for phrase in _phrases(_pattern("back"), line) if low == start or middle - low <= _SHORT else ():
                 found[f"“{phrase}” stands in text that moved, and something else is before it now"] = None
             if goes_with_previous(line) and line == next(iter(old[low:middle])) and start == low:
                 found[f"“{_begin(line)}” begins text that moved, and something else is before it now"] = None
@@ -57,11 +61,11 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
             if goes_with_previous(line):
                 found[f"“{_begin(line)}”, right behind text that moved, may mean it"] = None
         for line in old[middle:high]:
-            for phrase in _phrases(BACK, line):
+            for phrase in _phrases(_pattern("back"), line):
                 found[f"“{phrase}” may mean text that was above it and moved"] = None
         found.update(dict.fromkeys(_of_what_was_first(old, low, high)))
         for line in [line for line in old[max(low - 2 * _NEAR, 0) : low] if line][-_NEAR:]:
-            for phrase in _phrases(FORWARD, line):
+            for phrase in _phrases(_pattern("forward"), line):
                 found[f"“{phrase}”, right before text that moved, may announce it"] = None
         if len(found) >= _MOST_FOUND:
             break
@@ -69,15 +73,15 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
 
 
 def _of_what_was_first(lines: Sequence[str], low: int, high: int) -> Iterator[str]:
-    """What counts from the front of a text whose first lines moved away."""
+    """Yield what counts from the front of a text whose first lines moved away."""
     if not any(lines[:low]):
         for line in lines[low:high]:
-            for phrase in _phrases(FIRST_PLACE, line):
+            for phrase in _phrases(_pattern("first_place"), line):
                 yield f"“{phrase}” may mean what stood first and moved"
 
 
 def role_changes(before: Turn, after: Turn) -> list[tuple[str, str]]:
-    """The roles that lost lines and those that got them, in pairs; empty where every line stayed with its role."""
+    """Return the roles that lost lines and those that got them, in pairs; empty where every line stayed with its role."""
     old, new = (
         [(role, str.__str__(text)) for role, text in _said(before)],
         [(role, str.__str__(text)) for role, text in _said(after)],
@@ -87,7 +91,7 @@ def role_changes(before: Turn, after: Turn) -> list[tuple[str, str]]:
 
 
 def _surplus(these: Sequence[tuple[str, str]], those: Sequence[tuple[str, str]]) -> list[str]:
-    """Roles that have more characters in `these` than in `those`, blank ones aside."""
+    """Return roles that have more characters in `these` than in `those`, blank ones aside."""
     sizes: dict[str, int] = {}
     for said, sign in ((these, 1), (those, -1)):
         for role, text in said:
@@ -100,7 +104,7 @@ def _said(turn: Turn) -> Iterator[tuple[str, str]]:
 
 
 def _lines(turn: Turn) -> list[str]:
-    """The lines of all texts in order, within bounds."""
+    """Return the lines of all texts in order, within bounds."""
     lines: list[str] = []
     left = _MOST_CHARS
     for at in _from_both_ends(list(texts_of(turn))):
@@ -113,12 +117,12 @@ def _lines(turn: Turn) -> list[str]:
 
 
 def _from_both_ends(texts: list[TextAt]) -> list[TextAt]:
-    """Of very long conversations the beginning and the end: text moves between these."""
+    """Return the beginning and the end of a very long conversation: text moves between these."""
     return texts if len(texts) <= 64 else [*texts[:32], *texts[-32:]]
 
 
 def _moved(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int]]:
-    """Runs `[start, stop)` of old lines that the longest common order leaves out, and before which old line they landed."""
+    """Yield runs `[start, stop)` of old lines that the longest common order leaves out, and before which old line they landed."""
     from rapidfuzz.distance import LCSseq
 
     names: dict[str, int] = {}
@@ -149,5 +153,5 @@ def _phrases(pattern: re.Pattern[str], line: str) -> Iterator[str]:
 
 
 def _begin(line: str) -> str:
-    """The first words of a line."""
+    """Return the first words of a line."""
     return " ".join(line[:_LONGEST_PHRASE].split()[:3])

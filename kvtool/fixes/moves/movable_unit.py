@@ -6,47 +6,31 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import takewhile
+from os.path import commonprefix
 from typing import NamedTuple
 
+from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.moves.dangling_references import goes_with_previous
+from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.numbered_lines import RULE
 from kvtool.text.structure.sentences import has_label, is_sentence, words_in
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED, TextUnit, UnitKind
 
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
+
+_WORDS_OF_A_RULE = 4
 IN_A_RULE = "its sentence says more than the value"
 AMONG_RULES = "it stands among rules that would move with it"
 FIRST = "it stands in data that has to begin the text"
 ALL_OF_IT = "all of the text is one piece of data around it"
 IN_MANY = "it stands in many sentences or lines"
 
-_MOST_WORDS = 14
-"""Words beside a value in a sentence that tells the value, and nothing that the model has to do."""
-_MOST_ROLE_WORDS = 4
-_LEAST_DUTY_WORDS = 10
-"""Words of a sentence with a duty in it that says more than a value."""
 _DUTY = re.compile(r"\byou\b[^.!?]{0,200}\b(?:must|never|always|shall|may not|do not|don't)\b", re.IGNORECASE)
-_MOST_RULES = 3
-_MOST_LISTED_RULES = 1
-"""Sentences without a value that may go along with it, and items of a list that are such."""
-_ROLE = re.compile(
-    r"\s*(?:(?i:you are|you're) (?:a|an|the|[A-Z])"
-    r"|(?i:act as|your (?:role|task|job|name)|du heißt|ihr name ist|dein name ist|te llamas|tu nombre es|su nombre es"
-    r"|usted se llama|tu t'appelles|vous vous appelez|ton nom est|votre nom est|você se chama|seu nome é|ti chiami|si chiama"
-    r"|il tuo nome è|nazywasz się|twoje imię to|jmenuješ se|jmenujete se|je heet|u heet|je naam is|du heter|du hedder|nimesi on"
-    r"|adın|adınız|tên bạn là|nama(?: anda|mu)|jina lako ni|te numești|numele tău|тебя зовут|вас зовут|твоё имя|ваше имя"
-    r"|тебе звати|вас звати|с(?:и|е) казваш|σε λένε|ονομάζεσαι"
-    r"|du bist|sie sind|tu es|vous êtes|eres|usted es|você é|tu sei|lei è"
-    r"|ty jesteś|jesteś|jsi|jste|je bent|jij bent|u bent|du är|du er|olet|te egy|ön egy|ești|sunteți|είσαι|είστε"
-    r"|ты|вы|ти|ви|sen|siz|bạn là|anda adalah|kamu adalah)\b"
-    r"|あなたは|あなたの名前は|你是|您是|你叫|您叫|당신은|너는|당신의 이름은|أنت|اسمك|אתה|שמך|شما|आप|तुम|तुम्हारा नाम|आपका नाम"
-    r"|আপনি|তোমার নাম|আপনার নাম|คุณ(?:เป็น|คือ))"
-)
-_LEAST_LINES = 2
-_LINES_OF_A_RULE = 4
-"""Lines with a value or a fragment for each sentence without one, in an element that is data as a whole."""
 _CONTAINERS = frozenset({"introduced", "list", "numbered", "element", "section"})
 _BLOCKS = frozenset({"introduced", "list", "numbered", "element", "section", "table", "fence", "data", "rows", "quote"})
 _NAMED = re.compile(r"[ \t]*(?:[-*+•][ \t]+)?[*_`\"']{0,3}[^\W\d_][^:：\n]{0,40}[:：]")
@@ -64,7 +48,7 @@ class Movable(NamedTuple):
 
     @property
     def is_block(self) -> bool:
-        """Whether it is more than a sentence or a line."""
+        """Return whether it is more than a sentence or a line."""
         return self.kind in _BLOCKS
 
 
@@ -77,7 +61,8 @@ def movable_unit(
     known: bool = True,
     common: Collection[str] | None = None,
 ) -> Movable | str:
-    """What has to move with the value at `[start, stop)`, or why it cannot; `values` are all that vary in the text, in order.
+    """Return what has to move with the value at `[start, stop)`, or why it cannot; `values` are all that vary in the text, in
+    order.
 
     Where it is not `known` what varies in that range, it is a line of which the value is a part. `common` are the lines that
     other requests have, too: no other one is a rule (None: any may be one).
@@ -88,13 +73,15 @@ def movable_unit(
 
 
 def _with(values: Sequence[Span], span: Span) -> Sequence[Span]:
-    """Values in order, and one more among them."""
+    """Return values in order, and one more among them."""
     at = bisect_left(values, span)
     return values if at < len(values) and values[at] == span else [*values[:at], span, *values[at:]]
 
 
 def _by_themselves(lines: Sequence[str]) -> list[str]:
-    """The lines without those that say one of a few values behind a label that others bear: `Verdict: pass` of each example."""
+    """Return the lines without those that say one of a few values after a label that others bear: `Verdict: pass` of each
+    example.
+    """
     labels = [_NAMED.match(line) for line in lines]
     often = Counter(found[0] for found in labels if found is not None)
     return [line for line, found in zip(lines, labels, strict=True) if found is None or often[found[0]] == 1]
@@ -133,13 +120,15 @@ class _Climb:
         return Movable(unit.start, unit.stop, "statement" if alone else kind if kind in SEALED else unit.kind)
 
     def _climbed(self, at: int) -> int:
-        """The unit at `at`, or the one above it that must move in its place."""
+        """Return the unit at `at`, or the one above it that must move in its place."""
         while (higher := self._higher(at)) is not None:
             at = higher
         return at
 
     def _emptied(self, at: int) -> int | None:
-        """The item of a list of which the sentences at `at` are all, or all of the line that its marker stands on; else None."""
+        """Return the item of a list of which the sentences at `at` are all, or all of the line that its marker is on; else
+        None.
+        """
         if self._path[at].kind != "statement":
             return None
         moved = self._with_its_pair(at)
@@ -154,12 +143,12 @@ class _Climb:
         return None
 
     def _all_of(self, unit: TextUnit) -> TextUnit:
-        """What a paragraph is, where it is nothing but a table, say."""
+        """Return what a paragraph is, where it is nothing but a table, say."""
         same = [each for each in self._path if each[1:3] == unit[1:3] and each.kind in _BLOCKS]
         return same[0] if unit.kind == "paragraph" and same else unit
 
     def _data_around(self, at: int) -> int:
-        """What holds the unit at `at`, and values and hardly anything else; `at` where there is no such unit.
+        """Return what holds the unit at `at`, and values and hardly anything else; `at` where there is no such unit.
 
         An element may have a sentence; of a section, and of what a line introduces, other requests have the heading at most.
         """
@@ -172,18 +161,20 @@ class _Climb:
                 said = [line for line in lines if words_in(line)]
                 if len(said) > 1 and self._is_own(said):
                     return index
-            elif len(lines) > _LEAST_LINES and _LINES_OF_A_RULE * self._rules_in(held) <= len(lines):
+            elif len(lines) > THRESHOLDS.data_lines and THRESHOLDS.lines_of_a_rule * self._rules_in(held) <= len(lines):
                 return index
         return next((index for index in range(1, at) if self._are_fields(self._path[index])), at)
 
     def _is_own(self, lines: Sequence[str]) -> bool:
-        """Whether other requests have none of the lines but such as stand under one label several times, and lack one at least."""
+        """Return whether other requests have none of the lines but such as stand under one label several times, and lack one at
+        least.
+        """
         if self._common is None or all(line in self._common for line in lines):
             return False
         return not any(line in self._common for line in _by_themselves(lines))
 
     def _are_fields(self, unit: TextUnit) -> bool:
-        """Whether a unit is a paragraph of labels with values, no line of which most other requests have."""
+        """Return whether a unit is a paragraph of labels with values, no line of which most other requests have."""
         if unit.kind != "paragraph" or self._common is None:
             return False
         lines = [line.rstrip() for line in self._text[unit.start : unit.stop].split("\n")]
@@ -197,16 +188,16 @@ class _Climb:
         if not is_sentence(shown):
             return None
         if not known:  # some of its words are the value
-            return IN_A_RULE if words_in(shown) >= 2 * _MOST_ROLE_WORDS and _ROLE.match(shown) else None
+            return IN_A_RULE if words_in(shown) >= 2 * THRESHOLDS.role_words and _pattern("role").match(shown) else None
         words = words_in(self._without_values(unit.start, unit.stop))
-        if words >= _LEAST_DUTY_WORDS and _DUTY.search(shown):
+        if words >= THRESHOLDS.duty_words and _DUTY.search(shown):
             return IN_A_RULE
-        if words > _MOST_WORDS or (words >= _MOST_ROLE_WORDS and _ROLE.match(shown)):
+        if words > THRESHOLDS.fact_words or (words >= THRESHOLDS.role_words and _pattern("role").match(shown)):
             return IN_A_RULE
         return None
 
     def _higher(self, at: int) -> int | None:
-        """The unit that must move in place of the one at `at`; None where that may."""
+        """Return the unit that must move in place of the one at `at`; None where that may."""
         if not at:
             return None
         unit, parent = self._path[at], self._path[at - 1]
@@ -230,7 +221,9 @@ class _Climb:
         return None
 
     def _of_fragments(self, at: int) -> int | None:
-        """What holds a line that is no sentence, where it holds nothing but such lines, or the line is nothing but the value."""
+        """Return what holds a line that is no sentence, where it holds nothing but such lines, or the line is nothing but the
+        value.
+        """
         above = next((index for index in range(at - 1, 0, -1) if self._path[index].kind in _CONTAINERS), None)
         if above is None:
             return None
@@ -243,22 +236,22 @@ class _Climb:
         return is_sentence(self._text[unit.body : unit.stop])
 
     def _is_all_of(self, parent: TextUnit, unit: TextUnit) -> bool:
-        """Whether nothing but a heading, a marker or tags would be left of the parent."""
+        """Return whether nothing but a heading, a marker or tags would be left of the parent."""
         low = min(parent.body, unit.start)
         return (
             not self._text[low : unit.start].strip() and _CLOSING.match(self._text[unit.stop : parent.stop]) is not None
         )
 
     def _is_rules(self, unit: TextUnit) -> bool:
-        """Whether more of a unit than the value tells a model what to do."""
+        """Return whether more of a unit than the value tells a model what to do."""
         unit = self._all_of(unit)
         if unit.kind in SEALED or unit.kind not in _BLOCKS:
             return False
         listed = any(each.kind in ("list", "numbered") and each.holds(unit.body, unit.body) for each in self._path)
-        return self._rules_in(unit) > (_MOST_LISTED_RULES if listed else _MOST_RULES)
+        return self._rules_in(unit) > (THRESHOLDS.listed_rules if listed else THRESHOLDS.rules)
 
     def _rules_in(self, unit: TextUnit) -> int:
-        """Sentences in a unit in which no value stands, and that other requests have, too."""
+        """Count sentences in a unit in which no value stands, and that other requests have, too."""
         count = 0
         at = unit.body
         for line in self._text[unit.body : unit.stop].split("\n"):
@@ -279,7 +272,7 @@ class _Climb:
         return " ".join([*pieces, self._text[at:stop]])
 
     def _with_its_pair(self, at: int) -> Movable:
-        """A sentence with those of its line that refer to it, and that it refers to."""
+        """Return a sentence with those of its line that refer to it, and that it refers to."""
         unit = self._path[at]
         start, stop = unit.start, unit.stop
         children = self._path[at - 1].children
@@ -305,7 +298,7 @@ class _Climb:
         return self._with_its_heading(at, start, stop)
 
     def _on_line(self, children: Sequence[TextUnit], index: int) -> list[TextUnit]:
-        """The sentences of the line that one of them stands on; none where it has several lines."""
+        """Return the sentences of the line that one of them is on; none where it has several lines."""
         own = children[index]
         if "\n" in self._text[own.start : own.stop]:
             return []
@@ -317,7 +310,7 @@ class _Climb:
         return [*reversed(list(before)), own, *behind]
 
     def _with_its_heading(self, at: int, start: int, stop: int) -> Movable:
-        """Sentences with what would hold nothing without them."""
+        """Return sentences with the heading that would contain nothing without them."""
         found = Movable(start, stop, "statement")
         for above in reversed(self._path[:at]):
             low = min(above.body, start)
@@ -328,7 +321,7 @@ class _Climb:
 
 
 def merged(units: Sequence[Movable]) -> Iterator[Movable]:
-    """The units in order, those that touch as one."""
+    """Yield the units in order, those that touch as one."""
     last: Movable | None = None
     for unit in sorted(units):
         if last is not None and unit.start < last.stop:
@@ -343,3 +336,17 @@ def merged(units: Sequence[Movable]) -> Iterator[Movable]:
 
 def _statements(children: Sequence[TextUnit], numbers: Iterable[int]) -> Iterator[TextUnit]:
     return (children[number] for number in numbers if children[number].kind == "statement")
+
+
+def are_other_rules(values: Sequence[str]) -> bool:
+    """Return whether most values are whole sentences: other rules, not other values in one."""
+    said = [value for value in values if value.strip()]
+    if len(said) > 1 and 2 * _same_end(said) >= min(map(len, said)):
+        return False  # one sentence with another value at its beginning
+    whole = (is_sentence(value.rpartition(":")[2]) and words_in(value) >= _WORDS_OF_A_RULE for value in said)
+    return 2 * sum(whole) > len(said)
+
+
+def _same_end(texts: Sequence[str]) -> int:
+    """Count characters in which all texts end alike."""
+    return len(commonprefix([text[::-1] for text in texts]))  # noqa: RUF071 - of texts, character by character

@@ -1,19 +1,40 @@
-"""Move what varies behind the shared text (tier P2): whole units, so that nothing is torn apart."""
+"""Move what varies after the shared text (tier P2): whole units, so that nothing is torn apart."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot
+from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
-from kvtool.fixes.moves.split_text import leads_on, parted, units_last
+from kvtool.fixes.moves.split_text import leads_on, parted, units_held, units_last
+from kvtool.fixes.turn_texts import texts_of
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
-from kvtool.text.traced import Traced, concat
+from kvtool.text.structure.text_unit import UnitKind
+from kvtool.text.traced import Traced, concat, line_around
 from kvtool.workload.turn import Turn
 
+_LOOKED_AT = 8
+_WORDS = re.compile(r"[^\W\d_]{2}")
+
+_NOUNS: dict[UnitKind, str] = {
+    "statement": "line",
+    "item": "line",
+    "paragraph": "paragraph",
+    "section": "section",
+    "element": "element",
+    "introduced": "block with its introduction",
+    "list": "list",
+    "numbered": "list",
+    "table": "table",
+    "fence": "code block",
+    "data": "data",
+    "quote": "quote",
+}
 _SAID_THERE = ("user", "tool")
 _STAYS_THERE = (*_SAID_THERE, "assistant")
 
@@ -26,7 +47,7 @@ class _Moved(NamedTuple):
 
 
 def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = False) -> Turn:
-    """The turn with what the targets name at the end of its last message; the very turn where that changes nothing.
+    """Return the turn with what the targets name at the end of its last message; the very turn where that changes nothing.
 
     What a user, a tool or the model said stays in the message in which it was said, and goes to the end of that. `within` does so
     with everything: nothing changes its role.
@@ -65,7 +86,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
 
 
 def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
-    """Whether nothing was moved: a section that stands at the end already stays there, with the blank lines before it."""
+    """Return whether nothing was moved: a section that is at the end already stays there, with the blank lines before it."""
     if before == after or not any(target.sections for target in targets):
         return before == after
     said = [[line for line in str.__str__(text).split("\n") if line.strip()] for text in (before, after)]
@@ -73,7 +94,7 @@ def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
 
 
 def destination(slot: Slot, *, within: bool = False) -> str:
-    """In words, where `move_targets` brings the slot's line."""
+    """Return in words where `move_targets` brings the slot's line."""
     if within or slot.part.endswith(tuple(f"({role})" for role in _STAYS_THERE)):
         return "the end of its message"
     in_message = slot.part == "system" or slot.part.endswith(")")
@@ -97,7 +118,7 @@ def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[
 
 
 def _append(message: Message, units: list[_Moved], tail: str) -> None:
-    """Put units behind the text of a message, before the line ends of `tail`."""
+    """Put units after the text of a message, before the line ends of `tail`."""
     text = _without_line_ends(_last_text(message) or "") if units else Traced(_last_text(message) or "")
     end = "\r\n" if tail.startswith("\r\n") else "\n"
     pieces: list[str] = [text] if text else []
@@ -132,7 +153,7 @@ def _take_line_ends(message: Message) -> Traced:
 
 
 def _last_text(message: Message) -> str | None:
-    """The text that lines are put behind; None where a new part is needed for them."""
+    """Return the text that lines are put after; None where a new part is needed for them."""
     content = message.get("content")
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
@@ -152,9 +173,35 @@ def _set_last_text(message: Message, text: str) -> None:
 
 
 def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[_Moved]]:
-    """The text without what the targets name, and that."""
+    """Return the text without what the targets name, and that."""
     traced = text if isinstance(text, Traced) else Traced(text)
     found = parted(traced, targets, role, len(traced))
     if not found.units:
         return traced, []
     return rearranged(traced, found.kept), [_Moved(traced[unit.start : unit.stop], unit.apart) for unit in found.units]
+
+
+def moved_noun(target: MoveTarget, samples: Sequence[Turn]) -> tuple[str, str | None]:
+    """Return what moves with the values, in words, as the first sample tells it that has any; and why a unit of the first few
+    cannot.
+    """
+    noun = refusal = None
+    for number, turn in enumerate(samples):
+        if noun is not None and (refusal is not None or number >= _LOOKED_AT):
+            break
+        for at in texts_of(turn):
+            for unit in units_held(at.text, target, at.role):
+                if isinstance(unit, Movable):
+                    noun = noun or _noun(str.__str__(at.text), unit)
+                elif number < _LOOKED_AT:
+                    refusal = refusal or unit
+    return noun or "line", refusal
+
+
+def _noun(text: str, unit: Movable) -> str:
+    """Return what a unit is called: a sentence, where it is a part of its line."""
+    if unit.kind == "statement":
+        start, stop = line_around(text, unit.start)[0], line_around(text, max(unit.stop - 1, unit.start))[1]
+        if _WORDS.search(text, start, unit.start) or _WORDS.search(text, unit.stop, stop):
+            return "sentence"
+    return _NOUNS.get(unit.kind, "block")

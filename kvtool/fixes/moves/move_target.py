@@ -1,19 +1,61 @@
-"""What a cause makes move: where the values of its slot stand in a text, and the sections that come and go."""
+"""Targets of a move: the places of a slot's values in a text, and the sections that come and go."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv106 import KV106
-from kvtool.diagnose.codes.kv107 import KV107, OPTIONAL
+from kvtool.diagnose.codes.values.kv106 import KV106
+from kvtool.diagnose.codes.values.kv107 import KV107, OPTIONAL
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place
-from kvtool.fixes.moves.unit_memo import HeldUnits
+from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.turn_texts import role_of_part, texts_of
-from kvtool.text.traced import Traced, line_around
+from kvtool.text.traced import Traced, line_around, marks_of
 from kvtool.workload.turn import Turn
+
+_MOST = 131_072
+"""Texts whose units are remembered, some 150 bytes each; those that come later are read again each time."""
+
+
+class HeldUnits:
+    """The units that can move of texts that were asked for, by all that they depend on: text, role, and where it was written."""
+
+    __slots__ = ("_alike", "_known")
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Movable, ...]] = {}
+        self._alike: dict[tuple[Movable, ...], tuple[Movable, ...]] = {}
+        """The same units, each once: most texts of one template have theirs at the same few places."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def since(self, count: int) -> list[tuple[int, tuple[Movable, ...]]]:
+        """Return what was learned after so many texts."""
+        return list(islice(self._known.items(), count, None))
+
+    def learn(self, found: list[tuple[int, tuple[Movable, ...]]]) -> None:
+        """Add what a copy of this process has learned."""
+        for key, units in found[: max(_MOST - len(self._known), 0)]:
+            self._known[key] = self._once(units)
+
+    def _once(self, units: tuple[Movable, ...]) -> tuple[Movable, ...]:
+        return self._alike.setdefault(units, units)
+
+    def of(self, text: str, role: str, find: Callable[[], Iterable[Movable | str]]) -> tuple[Movable, ...]:
+        """Return the units of a text; `find` gives them, and reasons for others, where they are not known."""
+        marks = tuple((*mark, "" if mark.origin is None else mark.origin.text) for mark in marks_of(text))
+        key = hash((str.__str__(text), role, marks))
+        units = self._known.get(key)
+        if units is None:
+            units = tuple(unit for unit in find() if isinstance(unit, Movable))
+            if len(self._known) < _MOST:
+                self._known[key] = self._once(units)
+        return units
+
 
 BLOCK_CODES = (KV106.code, KV107.code)
 """Codes of causes that vary by whole blocks of lines."""
@@ -29,11 +71,11 @@ _MOST_SECTIONS = 16
 
 @dataclass(frozen=True, slots=True)
 class MoveTarget:
-    """What is to be moved: the units around the values of a slot, or whole sections.
+    """The target of a move: the units around the values of a slot, or whole sections.
 
     `steady` are lines that most requests have: a block of paths ends there (None: there is no such block). `sections` are
-    texts of whole lines that stand in some requests and not in others; they are looked for in place of the slot. `before` is what
-    stands before a logged value on its line (None: anything): once the value is gone, another one must not be taken for it.
+    texts of whole lines that are in some requests and not in others; they are looked for in place of the slot. `before` is what
+    is before a logged value on its line (None: anything): once the value is gone, another one must not be taken for it.
     """
 
     slot: Slot
@@ -47,7 +89,7 @@ class MoveTarget:
 
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
-    """What of a cause is to be moved, as far as requests of its group show it."""
+    """Return what of a cause is to be moved, as far as requests of its group show it."""
     if cause.kind.key == OPTIONAL.key and cause.slot.variable is None:
         return MoveTarget(cause.slot, sections=_sections(cause, samples), common=_common(samples))
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
@@ -66,7 +108,7 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
 
 
 def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
-    """The lines that two of three of a few requests have, the spaces at their ends left out."""
+    """Return the lines that two of three of a few requests have, the spaces at their ends left out."""
     if len(samples) < _LEAST_COMPARED:
         return None
     looked = samples[:: max(len(samples) // _LOOKED_AT, 1)][:_LOOKED_AT]
@@ -79,7 +121,7 @@ def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
 
 
 def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
-    """What stands beside the value on its line, where that is so in most of a few requests: else more of the line varies."""
+    """Return what is beside the value on its line, where that is so in most of a few requests: else more of the line varies."""
     beside = cause.excerpt[: cause.value_start], cause.excerpt[cause.value_stop :]
     target = MoveTarget(cause.slot, beside=beside)
     seen = narrowed = 0
@@ -93,7 +135,7 @@ def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
 
 
 def _all_before(slot: Slot, samples: Sequence[Turn]) -> frozenset[str] | None:
-    """What stands before the slot's values on their lines; None where that varies too much to be told."""
+    """Return what is before the slot's values on their lines; None where that varies too much to be told."""
     found: set[str] = set()
     for turn in samples:
         for at in texts_of(turn):
@@ -109,7 +151,7 @@ def _may_hold(role: str, cause: SlotCause) -> bool:
 
 
 def _sections(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, ...]:
-    """The runs of lines that at least two requests have word for word and another has not, the longest first."""
+    """Return the runs of lines that at least two requests have word for word and another has not, the longest first."""
     found: Counter[str] = Counter()
     texts: Counter[str] = Counter()
     for turn in samples:
@@ -135,7 +177,7 @@ def _sections(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def places_at(text: Traced, target: MoveTarget) -> Iterator[tuple[int, int]]:
-    """Where the values of the target's slot begin and end."""
+    """Yield where the values of the target's slot begin and end."""
     for start, stop in places_of(text, target.slot):
         if target.before is None or _before(text, start) in target.before:
             yield start, stop
@@ -146,7 +188,7 @@ def _before(text: Traced, start: int) -> str:
 
 
 def places_of(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
-    """Where the slot's values begin and end; where it is a line of a file, the whole line is meant."""
+    """Yield where the slot's values begin and end; where it is a line of a file, the whole line is meant."""
     if slot.logged:
         yield from places_in_log(text, slot)
         return
@@ -165,7 +207,7 @@ def places_of(text: Traced, slot: Slot) -> Iterator[tuple[int, int]]:
 
 
 def value_in(text: str, start: int, stop: int, target: MoveTarget) -> tuple[int, int]:
-    """The value on a line that is a slot as a whole, as far as what stood beside it in other requests tells."""
+    """Return the value on a line that is a slot as a whole, as far as what was beside it in other requests tells."""
     before, behind = target.beside
     line = str.__getitem__(text, slice(start, stop))
     narrower = (before or behind) and len(before) + len(behind) < len(line)

@@ -1,4 +1,4 @@
-"""Passages that were looked up for one request and stand before instructions: as one block, behind these (tier P2)."""
+"""Passages that were looked up for one request and are before instructions: as one block, after these (tier P2)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv107 import OPTIONAL
-from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.structure.kv113 import KV113
+from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
 from kvtool.fixes.moves.question_text import nearly_all_differ
 from kvtool.fixes.moves.split_text import parted_at, units_last
+from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.fixes.turn_texts import lines_with_places, map_texts, role_of_part, texts_of
 from kvtool.text.structure.sentences import is_sentence
 from kvtool.text.traced import Traced
@@ -27,16 +28,8 @@ MOVE_PASSAGES = (
 
 _ROLES = ("system", "developer")
 _LOOKED_AT = 24
-_LEAST_SAMPLES = 5
 _MOST_LINES = 20_000
 _LEAST_PASSAGES = 2
-_OWN = 0.5
-"""The share of lines between the first and the last that other requests have not which are such, or passages."""
-_MOST_OFTEN = 0.6
-"""The share of requests that may have a line for it to be a passage."""
-_NEARLY_ALL = 0.8
-_BEHIND = 200
-"""Characters of instructions behind the passages from which on they are worth it."""
 _IN_BLOCKS = ("introduced", "list", "numbered", "section", "element", "quote")
 
 
@@ -49,21 +42,23 @@ class PassagesLast:
 
     @classmethod
     def learn(cls, cause: SlotCause, samples: Sequence[Turn]) -> PassagesLast | None:
-        """None where the cause is of something else than one block of passages, others in nearly every request."""
+        """Return None where the cause is of something else than one block of passages, others in nearly every request."""
         role = role_of_part(cause.slot.part)
         if role not in _ROLES or not cause.slot.logged or not _says_no_more(cause):
             return None
         looked = samples[:_LOOKED_AT]
         texts = [str.__str__(text) for turn in looked if (text := _first_text(turn, role)) is not None]
-        if len(texts) < max(_LEAST_SAMPLES, _NEARLY_ALL * len(looked)):
+        if len(texts) < max(THRESHOLDS.passage_samples, THRESHOLDS.passage_requests * len(looked)):
             return None
         counts = Counter(line for text in texts for line in {line.rstrip() for line in text.split("\n", _MOST_LINES)})
-        found = cls(role, frozenset(line for line, count in counts.items() if count > _MOST_OFTEN * len(texts)))
+        found = cls(
+            role, frozenset(line for line, count in counts.items() if count > THRESHOLDS.passage_often * len(texts))
+        )
         blocks = [text[unit.start : unit.stop] for text in texts if (unit := found.block_of(text)) is not None]
-        return found if len(blocks) >= _NEARLY_ALL * len(texts) and nearly_all_differ(blocks) else None
+        return found if len(blocks) >= THRESHOLDS.passage_requests * len(texts) and nearly_all_differ(blocks) else None
 
     def block_of(self, text: str) -> Movable | None:
-        """The block of passages; None where a text has none, or what is its own stands at several places."""
+        """Return the block of passages; None where a text has none, or what is its own is at several places."""
         places = [place for place in lines_with_places(text) if text[slice(*place)].strip()]
         own = [at for at, place in enumerate(places) if text[slice(*place)].rstrip() not in self.common]
         if not own:
@@ -71,13 +66,17 @@ class PassagesLast:
         span = places[own[0] : own[-1] + 1]
         said = [text[slice(*place)] for place in span]
         passages = sum(is_sentence(line) for line in said)
-        if len(said) < _LEAST_PASSAGES or len(own) < _OWN * len(said) or passages < _OWN * len(said):
+        if (
+            len(said) < _LEAST_PASSAGES
+            or len(own) < THRESHOLDS.passage_share * len(said)
+            or passages < THRESHOLDS.passage_share * len(said)
+        ):
             return None
         start, stop = span[0][0], span[-1][1]
         unit = movable_unit(text, start, stop, [(start, stop)], common=self.common)
         if not isinstance(unit, Movable) or unit.kind not in _IN_BLOCKS or not text[: unit.start].strip():
             return None
-        return unit if len(text[unit.stop :].strip()) >= _BEHIND else None
+        return unit if len(text[unit.stop :].strip()) >= THRESHOLDS.passage_gain else None
 
     def __call__(self, turn: Turn) -> Turn:
         def change(text: str) -> str:
@@ -92,7 +91,7 @@ class PassagesLast:
 
 
 def _says_no_more(cause: SlotCause) -> bool:
-    """Whether a cause says no more than that text differs, or is a number of what was looked up."""
+    """Return whether a cause says no more than that text differs, or is a number of what was looked up."""
     return cause.kind is OPTIONAL or cause.kind.code in (KV105.code, KV113.code, KV201.code)
 
 

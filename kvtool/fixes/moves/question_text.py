@@ -1,20 +1,25 @@
-# ruff: noqa: RUF001 - letters of other alphabets are meant
-"""What a prompt asks: text that differs in nearly every request, with no more than a few fixed words behind it."""
+"""The question of a prompt: text that differs in nearly every request, with only a few fixed words after it."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
+from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.structure.sentences import words_in
 from kvtool.text.structure.tag_name import TAG_NAME
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
+
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
 
 ASKED = "asked"
 """The kind of the advice for a question."""
@@ -22,31 +27,15 @@ BEFORE_IT = "put what is constant in the last message before what is asked, wher
 """What may be done where the tail of a question costs hits."""
 
 _LOOKED_AT = 24
-_LEAST_SAMPLES = 3
-_NEARLY_ALL = 0.75
-_FEW_WORDS = 12
-_MOST_WORDS = 80
-_MOST_PART = 0.15
-"""Constant words behind what is asked, and their part of all words of the prompt, for them to be its tail."""
 _WORDS_OF_A_QUESTION = 3
-_LONGEST_CUE = 40
 _HEADS = re.compile(rf"#{{1,6}}[ \t]+[^\n]*[^\W_]\W*|<{TAG_NAME}>|<\|[\w-]+\|>|\[/INST\]")
-"""A heading, an opening tag or a mark of a chat template that nothing stands behind."""
-_QUESTION = re.compile(
-    r"^[\W_]{0,6}(?:(?:user(?:'s)?|customer(?:'s)?|my|the|new)[ _-])?"
-    r"(?:question|query|ask(?:ed)?|search|frage|anfrage|requête|pregunta|consulta|pergunta|domanda|richiesta|vraag|fråga|spørgsmål"
-    r"|spørsmål|kysymys|küsimus|pytanie|zapytanie|otázka|dotaz|vprašanje|pitanje|питање|вопрос|питання|запит|въпрос|ερώτηση"
-    r"|întrebare|kérdés|soru|sual|câu hỏi|pertanyaan|soalan|swali|سؤال|السؤال|پرسش|שאלה|प्रश्न|सवाल|প্রশ্ন|கேள்வி|ప్రశ్న"
-    r"|คำถาม|问题|問題|提问|質問|질문)"
-    r"[^\W_]{0,4}(?:[ _-]\w{1,16})?[ \t*_]{0,3}[:\uff1a]"
-    r"|[?\uff1f\u061f\u037e][\s\"'»”’)]*$",
-    re.IGNORECASE,
-)
-"""A line that is called a question, or ends as one."""
+"""A heading, an opening tag or a mark of a chat template that nothing is after."""
 
 
 def cue_begin(text: str) -> int:
-    """Where the end of a text begins that stays its end: last line ends, and a line that leads over to the answer (`Label:`)."""
+    """Return where the end of a text begins that stays its end: last line ends, and a line that leads over to the answer
+    (`Label:`).
+    """
     plain = str.__str__(text)
     end = len(plain.rstrip("\r\n"))
     begin = plain.rfind("\n", 0, end) + 1
@@ -56,18 +45,18 @@ def cue_begin(text: str) -> int:
 
 
 def leads_over(text: str) -> bool:
-    """Whether the last line of a text is a label, a heading or an opening tag for what the model is to write."""
+    """Return whether the last line of a text is a label, a heading or an opening tag for what the model is to write."""
     last = str.__str__(text).rstrip().rsplit("\n", 1)[-1].strip()
-    return len(last) <= _LONGEST_CUE and (last.endswith((":", "\uff1a")) or _HEADS.fullmatch(last) is not None)
+    return len(last) <= THRESHOLDS.cue_length and (last.endswith((":", "\uff1a")) or _HEADS.fullmatch(last) is not None)
 
 
 def nearly_all_differ(values: Sequence[str]) -> bool:
-    """Whether a text is another one in nearly every request."""
-    return len(values) >= _LEAST_SAMPLES and len(set(values)) >= _NEARLY_ALL * len(values)
+    """Return whether a text is another one in nearly every request."""
+    return len(values) >= THRESHOLDS.question_samples and len(set(values)) >= THRESHOLDS.question_share * len(values)
 
 
 def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> bool:
-    """Whether a value is what requests ask, or a part of that: it must not go behind the words that say how to answer."""
+    """Return whether a value is what requests ask, or a part of that: it must not go after the words that say how to answer."""
     looked = [last for turn in samples[:_LOOKED_AT] if (last := _last_text(turn)) is not None]
     lines = Counter(line for at, _ in looked for line in dict.fromkeys(str.__str__(at.text).split("\n")))
     found: list[tuple[str, list[str], int]] = []
@@ -80,11 +69,15 @@ def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> b
             start, stop = value_in(text, *place, target)
             values.append(text[start:stop])
             low, high = line_around(text, start)
-            questions += _QUESTION.search(str.__getitem__(text, slice(low, high))) is not None
+            questions += _pattern("question").search(str.__getitem__(text, slice(low, high))) is not None
             found.append((*_behind(text, stop), words))
     if not nearly_all_differ(values):
         return False
-    if cause.slot.logged and role_of_part(cause.slot.part) == "user" and questions >= _NEARLY_ALL * len(values):
+    if (
+        cause.slot.logged
+        and role_of_part(cause.slot.part) == "user"
+        and questions >= THRESHOLDS.question_share * len(values)
+    ):
         return True
     rests = Counter(rest for rest, _, _ in found)
     asked = 0
@@ -94,22 +87,24 @@ def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> b
         within = rests[rest] == 1 and words_in(rest) >= _WORDS_OF_A_QUESTION
         is_last = cause.kind is OTHER or within or others < _WORDS_OF_A_QUESTION
         asked += is_last and is_tail(sum(map(words_in, fixed)), words)
-    return asked >= _NEARLY_ALL * len(values)
+    return asked >= THRESHOLDS.question_share * len(values)
 
 
 def _behind(text: str, at: int) -> tuple[str, list[str]]:
-    """What stands behind a place on its line, and the lines behind that."""
+    """Return what is after a place on its line, and the lines after that."""
     rest, *lines = str.__str__(text)[at:].split("\n")
     return rest, lines
 
 
 def is_tail(words: int, of: int) -> bool:
-    """Whether so many constant words behind a question, of so many in the prompt, are only its tail."""
-    return words <= _FEW_WORDS or (words <= _MOST_WORDS and words <= _MOST_PART * of)
+    """Return whether so many constant words after a question, of so many in the prompt, are only its tail."""
+    return words <= THRESHOLDS.tail_words or (
+        words <= THRESHOLDS.long_tail_words and words <= THRESHOLDS.tail_part * of
+    )
 
 
 def _last_text(turn: Turn) -> tuple[TextAt, int] | None:
-    """The text that ends a request, where a user or nobody said it, and the words of all texts."""
+    """Return the text that ends a request, where a user or nobody said it, and the words of all texts."""
     texts = list(texts_of(turn))
     if not texts or texts[-1].role not in ("", "user"):
         return None

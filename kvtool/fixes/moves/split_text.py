@@ -9,18 +9,29 @@ from functools import partial
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot, content_part, is_found_again
-from kvtool.fixes.moves.movable_unit import Movable, merged, movable_unit
-from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
-from kvtool.fixes.moves.moved_blocks import grown_block, places_of_sections
-from kvtool.fixes.moves.repeated_value import stands_in_many
-from kvtool.fixes.turn_texts import role_of_part
+from kvtool.diagnose.values.classify import DETECTORS
+from kvtool.fixes.moves.movable_unit import IN_MANY, Movable, merged, movable_unit
+from kvtool.fixes.moves.move_target import BLOCK_CODES, MoveTarget, places_at, value_in
+from kvtool.fixes.thresholds import THRESHOLDS
+from kvtool.fixes.turn_texts import edited, map_texts, role_of_part
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.masking import Span
+from kvtool.text.structure.prose import ROW
 from kvtool.text.structure.sentences import goes_on, introduces
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED
 from kvtool.text.traced import Traced, line_around, marks_of
+from kvtool.workload.turn import Turn
 
+_LONGEST_BLOCK = 500
+_HEADING = 80
+_MOST_PLACES = 200
+TRIED_WITHOUT = "the gain is that of prompts without the value"
+_LEAST = 3
+_LONGEST = 200
+_MOST = 10_000
+_ENDS = ".,;:!?\u3002\uff01\uff1f"
+_LETTER = re.compile(r"[^\W\d_]")
 _ORDERED = SEALED | {"numbered"}
 """Units that lines cannot be taken out of."""
 _LEADS_ON = re.compile(r"[ \t]*(?:[-*+•>|]|\d{1,9}[.)]|```|~~~|</?[\w.:-]+[^<>\n]*>[ \t\r]*\Z)|[ \t]{2}")
@@ -37,14 +48,14 @@ class MovedUnit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """What stays of a text, in order, and what moves."""
+    """A text in two: what stays, in order, and what moves."""
 
     kept: list[Span]
     units: list[MovedUnit]
 
 
 def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Parted:
-    """A text up to `end` without what the targets name, and that."""
+    """Return a text up to `end` without what the targets name, and that."""
     movables = [
         unit
         for target in targets
@@ -55,7 +66,9 @@ def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Par
 
 
 def _may_hold(text: str, target: MoveTarget) -> bool:
-    """Whether a text may have a value of the target at all: one on a line of a logged message stands in that message alone."""
+    """Return whether a text may have a value of the target at all: one on a line of a logged message is in that message
+    alone.
+    """
     slot = target.slot
     if target.sections or not slot.logged or slot.words is not None:
         return True
@@ -64,7 +77,7 @@ def _may_hold(text: str, target: MoveTarget) -> bool:
 
 
 def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
-    """A text up to `end` without these units, and those."""
+    """Return a text up to `end` without these units, and those."""
     kept: list[Span] = []
     units: list[MovedUnit] = []
     at = 0
@@ -80,7 +93,7 @@ def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
 
 
 def units_last(text: Traced, found: Parted, end: int) -> Traced:
-    """The text with its units behind what stays, before its last line ends, which begin at `end`."""
+    """Return the text with its units after what stays, before its last line ends, which begin at `end`."""
     plain = str.__str__(text)
     newline = "\r\n" if plain.startswith("\r\n", end) or (end == len(plain) and "\r\n" in plain) else "\n"
     parts: list[Span | str] = list(found.kept)
@@ -99,7 +112,7 @@ def units_last(text: Traced, found: Parted, end: int) -> Traced:
 
 
 def _without_line_ends(text: str, kept: Sequence[Span]) -> list[Span]:
-    """What stays, the line ends at the end of it left out."""
+    """Return what stays, the line ends at the end of it left out."""
     left = list(kept)
     while left:
         start, stop = left.pop()
@@ -110,7 +123,7 @@ def _without_line_ends(text: str, kept: Sequence[Span]) -> list[Span]:
 
 
 def _last_line(text: str, kept: Sequence[Span]) -> str:
-    """The last line of what stays that is not blank, with the line ends behind it."""
+    """Return the last line of what stays that is not blank, with the line ends after it."""
     pieces: list[str] = []
     for start, stop in reversed(kept):
         pieces.append(text[start:stop])
@@ -120,14 +133,14 @@ def _last_line(text: str, kept: Sequence[Span]) -> str:
 
 
 def leads_on(text: str, unit: str) -> bool:
-    """Whether the last line of a text would take a unit on the next line for a part of what it belongs to."""
+    """Return whether the last line of a text would take a unit on the next line for a part of what it belongs to."""
     shown = str.__str__(text).rstrip("\r\n")
     line = shown[shown.rfind("\n") + 1 :]
     return _LEADS_ON.match(line) is not None or introduces(line) or goes_on(line, str.__str__(unit).split("\n", 1)[0])
 
 
 def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | str]:
-    """The units of a text that hold the target's values; of those that cannot move, why."""
+    """Yield the units of a text that hold the target's values; of those that cannot move, why."""
     plain = str.__str__(text)
     if target.sections:
         if not role or role == role_of_part(target.slot.part):
@@ -151,7 +164,7 @@ def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | s
 
 
 def _optional(text: str, target: MoveTarget) -> Iterator[Movable | str]:
-    """The sections of a target; of what can only stand whole, all of it."""
+    """Yield the sections of a target; of what can only stand whole, all of it."""
     places = list(places_of_sections(text, target.sections))
     shown = [_inner(text, *_stripped(text, *place)) for place in places]
     structure = structure_of(text)
@@ -162,19 +175,19 @@ def _optional(text: str, target: MoveTarget) -> Iterator[Movable | str]:
 
 
 def _inner(text: str, start: int, stop: int) -> Span:
-    """A range without the white space around it."""
+    """Return a range without the white space around it."""
     shown = text[start:stop]
     low = start + len(shown) - len(shown.lstrip())
     return (low, max(low, start + len(shown.rstrip()))) if shown.strip() else (start, stop)
 
 
 def _is_line(slot: Slot) -> bool:
-    """Whether the slot is a line of which it is not known where on it the value stands."""
+    """Return whether the slot is a line of which it is not known where on it the value stands."""
     return not is_found_again(slot) if slot.logged else slot.variable is None
 
 
 def _grown(text: str, unit: Movable, steady: frozenset[str]) -> Movable:
-    """A line of paths with those around it, and with the unit that they make."""
+    """Return a line of paths with those around it, and with the unit that they make."""
     low, high = line_around(text, unit.start)[0], line_around(text, max(unit.stop - 1, unit.start))[1]
     if text[low : unit.start].strip() or text[unit.stop : high].strip():
         return unit
@@ -194,7 +207,9 @@ def _stripped(text: str, start: int, stop: int) -> Span:
 
 
 def _stands_apart(text: str, start: int, stop: int, end: int, block: bool) -> bool:
-    """Whether blank lines are around a unit, or the ends of the text; of one that is all of a text, whether it is a block."""
+    """Return whether blank lines are around a unit, or the ends of the text; of one that is all of a text,
+    whether it is a block.
+    """
     before, behind = text[:start].rstrip(" \t"), text[stop:end].lstrip(" \t\r")
     if not before.strip() and not behind.strip():
         return block
@@ -203,7 +218,7 @@ def _stands_apart(text: str, start: int, stop: int, end: int, block: bool) -> bo
 
 
 def _with_its_gap(text: str, start: int, stop: int, end: int) -> Span:
-    """A unit with the white space that goes with it, so that what is left has no gap of its own."""
+    """Return a unit with the white space that goes with it, so that what is left has no gap of its own."""
     line = text.rfind("\n", 0, start) + 1
     if text[line:start].strip():  # a part of a line
         high = stop
@@ -233,3 +248,111 @@ def _with_its_gap(text: str, start: int, stop: int, end: int) -> Span:
 
 
 _BLANK = re.compile(r"(?:[ \t\r]*\n)*")
+
+
+def stands_in_many(text: str, start: int, stop: int) -> str | None:
+    """Return the reason why a value is not moved that is in many lines or sentences; None where it is in few."""
+    value = _core(text[start:stop])
+    if not _LEAST <= len(value) <= _LONGEST or "\n" in value or not (_LETTER.search(value) or len(value) > _LEAST):
+        return None
+    if text.count(value) < THRESHOLDS.many_places:
+        return None
+    last, count = -1, 0
+    for low, _ in _places(text, value):
+        line = text.find("\n", low)
+        count += line != last
+        last = line
+    return IN_MANY if count >= THRESHOLDS.many_places else None
+
+
+def _core(value: str) -> str:
+    """Return a value without the sign that ends its sentence."""
+    return value.strip().rstrip(_ENDS) or value.strip()
+
+
+def _places(text: str, value: str) -> Iterator[tuple[int, int]]:
+    """Yield where a value stands that is no part of a longer word."""
+    before = r"(?<![A-Za-z0-9_])" if value[0].isalnum() and value[0].isascii() else ""
+    behind = r"(?![A-Za-z0-9_])" if value[-1].isalnum() and value[-1].isascii() else ""
+    for number, found in enumerate(re.finditer(f"{before}{re.escape(value)}{behind}", text)):
+        if number == _MOST:
+            return
+        yield found.span()
+
+
+def cut_values(turn: Turn, target: MoveTarget) -> Turn:
+    """Return the turn without the target's values, wherever they stand: what it would say if it named them at its end only."""
+
+    def change(text: str) -> str:
+        plain = str.__str__(text)
+        traced = Traced(text)
+        values = {_core(plain[slice(*value_in(traced, *place, target))]) for place in places_at(traced, target)}
+        edits: list[tuple[int, int, str]] = []
+        for place in sorted({place for value in values if value for place in _places(plain, value)}):
+            if not edits or place[0] >= edits[-1][1]:
+                edits.append((*place, ""))
+        return edited(text, edits) if edits else text
+
+    return map_texts(turn, change)
+
+
+def places_of_sections(text: str, sections: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where the sections stand as whole lines; longer ones come first and keep what is theirs."""
+    taken: list[tuple[int, int]] = []
+    for section in sections:
+        at = -1
+        while (at := text.find(section, at + 1)) >= 0:
+            stop = at + len(section)
+            whole = (not at or text[at - 1] == "\n") and (stop == len(text) or text[stop] == "\n")
+            if whole and all(stop <= low or high <= at for low, high in taken):
+                taken.append((at, stop))
+                yield _section_with_gap(text, at, stop)
+                at = stop - 1
+            if len(taken) >= _MOST_PLACES:
+                return
+
+
+def _section_with_gap(text: str, start: int, stop: int) -> tuple[int, int]:
+    """Return a section with what parts it from the rest, so that what is left is what requests without the section have."""
+    if not text[stop:].strip("\n"):
+        while start and text[start - 1] == "\n":
+            start -= 1
+        return start, len(text)
+    stop += 1
+    while (not start or text[max(start - 2, 0) : start] in ("\n", "\n\n")) and text[stop] == "\n":
+        stop += 1
+    return start, stop
+
+
+def grown_block(text: str, low: int, high: int, steady: frozenset[str]) -> tuple[int, int]:
+    """Return whole lines `[low, high)` and those around them that other requests do not have, blank lines between them included.
+
+    What is no path, no commit and no row of a tree or a status varies for reasons of its own and is not of the block.
+    """
+    plain = str.__str__(text)
+    if line_around(plain, low)[0] != low or (plain[high - 1 : high] != "\n" and high < len(plain)):
+        return low, high  # a sentence of a long line
+    best = high
+    for _ in range(_LONGEST_BLOCK):
+        end = line_around(plain, high)[1]
+        line = plain[high:end].rstrip("\n")
+        if end == high or (line.strip() and (line in steady or not _is_of_a_block(line))):
+            break
+        high = end
+        best = high if line.strip() else best
+    first = low
+    for _ in range(_LONGEST_BLOCK):
+        begin = plain.rfind("\n", 0, max(low - 1, 0)) + 1
+        line = plain[begin : max(low - 1, 0)]
+        if not low or (line.strip() and (line in steady or not _is_of_a_block(line))):
+            break
+        low = begin
+        first = low if line.strip() else first
+    return first, best
+
+
+def _is_of_a_block(line: str) -> bool:
+    head = line[:_HEADING]
+    return ROW.match(head) is not None or any(
+        kind.code in BLOCK_CODES and pattern.search(head) for kind, pattern in DETECTORS
+    )

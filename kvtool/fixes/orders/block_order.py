@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from kvtool.diagnose.compare.units import common_prefix
 from kvtool.fixes.moves.dangling_references import refers_back, refers_forward
 from kvtool.fixes.moves.question_text import is_tail, leads_over, nearly_all_differ
-from kvtool.fixes.orders.blocks import Block, blocks_of
-from kvtool.fixes.orders.segments import best_order
 from kvtool.fixes.turn_texts import TextAt, texts_of, with_texts
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.sentences import words_in
+from kvtool.text.structure.structure import structure_of
+from kvtool.text.structure.text_unit import TextUnit
+from kvtool.text.traced import marks_of
 from kvtool.workload.turn import Turn
 
+_MOST_EXACT = 15
+_MOST_CELLS = 1 << 23
+_Ints = npt.NDArray[np.int64]
+_BLANK = re.compile(r"\n(?:[ \t\r]*+\n)++")
+_MOST_BLOCKS = 200
 _CHARS_PER_TOKEN = 4
 _STEADY = 0.8
 """The share of requests that have the same in a block from which on the others are exceptions."""
@@ -25,7 +38,7 @@ _LEAST_MARK = 4
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """How a block is known: by its segment's name, or by what it begins and ends with in all requests."""
+    """The mark of a block: its segment's name, or the beginning and the end that it has in all requests."""
 
     name: str
     front: str
@@ -55,9 +68,9 @@ class BlockOrder:
 
     @classmethod
     def learn(cls, samples: Sequence[Turn], role: str) -> BlockOrder | None:
-        """The best order for these requests; None where they share no layout or already have it.
+        """Return the best order for these requests; None where they share no layout or already have it.
 
-        A block that speaks of what is above it stays behind its neighbour, one that speaks of what follows stays before it.
+        A block that speaks of what is above it stays after its neighbour, one that speaks of what follows stays before it.
         """
         texts = [str.__str__(found.text) for turn in samples if (found := _first_text(turn, role)) is not None]
         traced = [found.text for turn in samples if (found := _first_text(turn, role)) is not None]
@@ -110,7 +123,7 @@ def _mark(column: Sequence[str], name: str) -> _Mark:
 
 
 def _assigned(marks: Sequence[_Mark], text: str, blocks: Sequence[Block]) -> list[int]:
-    """Which mark each block has; empty where that is not clear. One mark may say nothing: what no other fits has it."""
+    """Return which mark each block has; empty where that is not clear. One mark may say nothing: what no other fits has it."""
     loose = [index for index, mark in enumerate(marks) if mark.is_loose]
     found: list[int] = []
     for block in blocks:
@@ -123,7 +136,9 @@ def _assigned(marks: Sequence[_Mark], text: str, blocks: Sequence[Block]) -> lis
 
 
 def _asked_last(columns: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """What keeps the last block that differs in nearly every request before its tail, and a line that leads over at the end."""
+    """Return what keeps the last block that differs in nearly every request before its tail, and a line that leads over at the
+    end.
+    """
     last = len(columns) - 1
     pairs = [(index, last) for index in range(last)] if leads_over(columns[last][0]) else []
     asked = max((index for index, column in enumerate(columns) if nearly_all_differ(column)), default=last)
@@ -145,5 +160,187 @@ def _precedence(columns: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
 
 
 def _is_steady(column: Sequence[str]) -> bool:
-    """Whether nearly all requests have the same in a block: what a few have instead is no reason to move what all have."""
+    """Return whether nearly all requests have the same in a block: what a few have instead is no reason to move what all have."""
     return Counter(column).most_common(1)[0][1] >= _STEADY * len(column)
+
+
+class Block(NamedTuple):
+    """Characters `[start, stop)` of a text, no white space at its end; `name` is that of the segment it is, if any."""
+
+    start: int
+    stop: int
+    name: str = ""
+
+
+def blocks_of(text: str) -> list[Block]:
+    """Return segments where the text is made of named ones, else sections from heading to heading, else paragraphs."""
+    segments = _segments(text)
+    if segments:
+        return segments
+    plain = str.__str__(text)
+    document = structure_of(plain).blocks
+    return _shown(plain, _sections(document) or _paragraphs(plain, document))[:_MOST_BLOCKS]
+
+
+def _segments(text: str) -> list[Block]:
+    """Return runs of text whose origins name one part after the other, each once."""
+    runs: list[Block] = []
+    at = 0
+    for length, origin, _ in marks_of(text):
+        name = origin.part if origin is not None else ""
+        if name and runs and runs[-1].name == name:
+            runs[-1] = Block(runs[-1].start, at + length, name)
+        elif name:
+            runs.append(Block(at, at + length, name))
+        at += length
+    names = [run.name for run in runs]
+    if len(runs) < 2 or len(set(names)) < len(names):
+        return []
+    return [Block(run.start, _stripped(text, run.start, run.stop), run.name) for run in runs]
+
+
+def _sections(document: TextUnit) -> list[Block]:
+    """Return sections from heading to heading of the highest level that has several, those above them included; none where no
+    level has.
+    """
+    starts: list[int] = []
+    within = document
+    while True:
+        sections = [child for child in within.children if child.kind == "section"]
+        starts += [section.start for section in sections]
+        if len(sections) != 1:
+            break
+        within = sections[0]
+    return (
+        [Block(start, stop) for start, stop in pairwise([0, *starts, document.stop])]
+        if len(starts) > 1 and sections
+        else []
+    )
+
+
+def _paragraphs(text: str, document: TextUnit) -> list[Block]:
+    """Return what blank lines part that are in no unit: a list, an element or an introduction with its
+    list stays in one piece.
+    """
+    blocks: list[Block] = []
+    units = list(_units(document))
+    begin = 0
+    for found in _BLANK.finditer(text):
+        index = bisect_right(units, found.start(), key=lambda unit: unit.start) - 1
+        if index < 0 or units[index].stop <= found.start():
+            blocks.append(Block(begin, found.start()))
+            begin = found.end()
+    return [*blocks, Block(begin, len(text))]
+
+
+def _units(within: TextUnit) -> Iterator[TextUnit]:
+    """Yield what stays whole, in order: of a section that has more than one unit, each of them."""
+    for child in within.children:
+        if child.kind == "section" and len(child.children) > 1:
+            yield from _units(child)
+        else:
+            yield child
+
+
+def _shown(text: str, blocks: Iterable[Block]) -> list[Block]:
+    """Return the blocks without white space at their ends; none of nothing else."""
+    return [Block(start, stop, name) for start, end, name in blocks if (stop := _stripped(text, start, end)) > start]
+
+
+def _stripped(text: str, start: int, stop: int) -> int:
+    return start + len(str.__getitem__(text, slice(start, stop)).rstrip())
+
+
+def best_order(
+    values: Sequence[Sequence[Hashable]],
+    lengths: Sequence[Sequence[int]],
+    precedence: Collection[tuple[int, int]] = (),
+) -> tuple[list[int], int]:
+    """Return the order of segments with the fewest missed tokens, and their number.
+
+    `values[s][r]` is segment s in request r, and `lengths[s][r]` its tokens (equal values are equally long). `(a, b)` in
+    `precedence` keeps segment a before b. Misses of an unlimited cache are the weighted size of the trie of values: exact by
+    f(S + s) = f(S) + the lengths of s over the distinct tuples of S + s for up to 15 segments; beyond, the segments go by
+    L·d/(d - 1), largest first (L: mean length, d: distinct values, d = 1 before all). Of equal orders the one nearest to the given.
+    Raises ValueError where the precedence runs in a circle.
+    """
+    count = len(values)
+    requests = len(values[0]) if count else 0
+    names = np.zeros((count, requests), dtype=np.int64)
+    for index, row in enumerate(values):
+        known: dict[Hashable, int] = {}
+        names[index] = [known.setdefault(value, len(known)) for value in row]
+    tokens = np.asarray(lengths, dtype=np.int64).reshape(count, requests)
+    _, rows = np.unique(names, axis=1, return_index=True)  # equal requests miss once
+    rows = np.sort(rows)
+    names, tokens = names[:, rows], tokens[:, rows]
+    before = [0] * count
+    for first, second in precedence:
+        before[second] |= 1 << first
+    if count <= _MOST_EXACT and (names.shape[1] << count) <= _MOST_CELLS:
+        return _exact(names, tokens, before)
+    order = _by_rule(names, tokens, before)
+    return order, missed(names[order], tokens[order])
+
+
+def missed(names: _Ints, tokens: _Ints) -> int:
+    """Count tokens that an unlimited cache misses: `names[s, r]` and `tokens[s, r]` of segments in their order."""
+    total = 0
+    parts = np.zeros(names.shape[1], dtype=np.int64)
+    for row, length in zip(names, tokens, strict=True):
+        parts, firsts = _split(parts, row)
+        total += int(length[firsts].sum())
+    return total
+
+
+def _split(parts: _Ints, row: _Ints) -> tuple[_Ints, _Ints]:
+    """Return classes of requests that agree in `parts` and in `row`, and the first request of each."""
+    width = int(row.max(initial=0)) + 1
+    _, firsts, classes = np.unique(parts * width + row, return_index=True, return_inverse=True)
+    return classes.reshape(-1).astype(np.int64), firsts.astype(np.int64)
+
+
+def _exact(names: _Ints, tokens: _Ints, before: Sequence[int]) -> tuple[list[int], int]:
+    count = len(names)
+    best: list[int | None] = [0] + [None] * ((1 << count) - 1)
+    last = [0] * (1 << count)
+    parts: list[_Ints] = [np.zeros(names.shape[1], dtype=np.int64)]
+    for chosen in range(1, 1 << count):
+        top = chosen.bit_length() - 1
+        classes, firsts = _split(parts[chosen & ~(1 << top)], names[top])
+        parts.append(classes.astype(np.int64))
+        added = tokens[:, firsts].sum(axis=1).tolist()
+        for segment in range(count):
+            rest = chosen & ~(1 << segment)
+            so_far = best[rest]
+            if rest == chosen or so_far is None or before[segment] & ~rest:
+                continue
+            value, least = so_far + added[segment], best[chosen]
+            if least is None or value <= least:
+                best[chosen], last[chosen] = value, segment
+    order: list[int] = []
+    chosen = (1 << count) - 1
+    total = best[chosen]
+    if total is None:
+        raise ValueError("the precedence of segments runs in a circle")
+    while chosen:
+        order.append(last[chosen])
+        chosen &= ~(1 << last[chosen])
+    return order[::-1], total
+
+
+def _by_rule(names: _Ints, tokens: _Ints, before: Sequence[int]) -> list[int]:
+    weights: list[float] = []
+    for row, length in zip(names, tokens, strict=True):
+        distinct, firsts = np.unique(row, return_index=True)
+        d = len(distinct)
+        weights.append(float(length[firsts].mean()) * d / (d - 1) if d > 1 else float("inf"))
+    order: list[int] = []
+    placed = 0
+    while len(order) < len(names):
+        free = [each for each in range(len(names)) if not placed >> each & 1 and not before[each] & ~placed]
+        if not free:
+            raise ValueError("the precedence of segments runs in a circle")
+        order.append(max(free, key=lambda each: (weights[each], -each)))
+        placed |= 1 << order[-1]
+    return order

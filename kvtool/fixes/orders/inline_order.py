@@ -1,17 +1,29 @@
-"""Items of lists that stand on one line in one order for all requests: the most frequent first (tier P2)."""
+"""Items of lists that are on one line in one order for all requests: the most frequent first (tier P2)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kvtool.diagnose.compare.inline_items import LONGEST_LINE, InlineList, lists_on, words_before
+from kvtool.diagnose.compare.order import introduction_of
 from kvtool.diagnose.compare.units import common_prefix
+from kvtool.diagnose.word_lists import word_pattern
+from kvtool.fixes.orders.permute import ItemOrder
 from kvtool.fixes.turn_texts import lines_with_places, map_texts, texts_of
 from kvtool.text.reordered import rearranged
 from kvtool.workload.turn import Turn
 
+_pattern = partial(word_pattern, __file__)
+"""Return a pattern of the TOML file beside this module."""
+
+AS_MEANT = "leave the order where it is meant, as the text before the list says, and put what is shared before the list"
+"""What may be done about a list whose order says something."""
+
+
+_LOOKED_AT = 8
 _MOST_TEXTS = 512
 _MOST_LISTS = 20_000
 _WORDS_ALIKE = 3
@@ -20,7 +32,7 @@ _WORDS_ALIKE = 3
 
 @dataclass(frozen=True, slots=True)
 class InlineOrder:
-    """Puts the items of lists behind these beginnings of lines in one order (`ranks`); what parts them stays where it is.
+    """Puts the items of lists after these beginnings of lines in one order (`ranks`); what parts them stays where it is.
 
     The beginnings come with the one first whose items were seen in most orders: where `Tools: ` introduces a list, a beginning
     without it has that in its first item.
@@ -31,7 +43,7 @@ class InlineOrder:
 
     @classmethod
     def learn(cls, samples: Iterable[Turn], roles: Collection[str] | None) -> InlineOrder | None:
-        """From requests; None where no line has the items of a line of another request in another order."""
+        """Learn from requests; return None where no line has the items of a line of another request in another order."""
         texts: dict[str, None] = {}
         for turn in samples:
             for at in texts_of(turn):
@@ -74,7 +86,7 @@ class InlineOrder:
         return rearranged(text, [*ranges, (at, len(plain))]) if ranges else text
 
     def _places(self, line: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """For each item of the line's list the range of the one that comes there; nothing where all stay."""
+        """Return for each item of the line's list the range of the one that comes there; nothing where all stay."""
         lists = {
             each.intro: each.items for each in _lists_on(line, {each for each in self.ranks if line.startswith(each)})
         }
@@ -89,13 +101,13 @@ class InlineOrder:
 
 
 def _lists_on(line: str, begins: Collection[str]) -> list[InlineList]:
-    """The lists that may stand on a line, those behind these beginnings of it, too."""
+    """Return the lists that may be on a line, those after these beginnings of it, too."""
     found = {each.intro: each for begin in sorted({*begins, ""}) for each in lists_on(line, begin=len(begin))}
     return list(found.values())
 
 
 def _begun_alike(lines: Iterable[str], words: int) -> list[str]:
-    """What the lines that begin with the same few words begin with, up to the end of a word."""
+    """Return what the lines that begin with the same few words begin with, up to the end of a word."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for line in lines:
         if len(line) <= LONGEST_LINE:
@@ -110,7 +122,7 @@ def _begun_alike(lines: Iterable[str], words: int) -> list[str]:
 
 
 def _most_orders(orders: Collection[tuple[str, ...]], *, any_first: bool) -> int:
-    """In how many orders the same items were seen; of those that always begin with the same one, where that counts as none.
+    """Count in how many orders the same items were seen; of those that always begin with the same one, where that counts as none.
 
     What nothing introduces begins with words that may be no part of an item: those do not change places.
     """
@@ -127,3 +139,21 @@ def _ranks(orders: dict[tuple[str, ...], int]) -> dict[str, int]:
         for body in bodies:
             counts[body] += count
     return {body: rank for rank, body in enumerate(sorted(counts, key=lambda body: (-counts[body], body)))}
+
+
+def is_meant(listed: ItemOrder | None, inline: InlineOrder | None, samples: Sequence[Turn]) -> bool:
+    """Return whether the order of what would be arranged is meant: most of a few requests say so before the list."""
+    if inline is not None and any(map(_pattern("ranked").search, inline.ranks)):
+        return True
+    said = changed = 0
+    for turn in samples:
+        for at in texts_of(turn):
+            if listed is None or (listed.roles is not None and at.role not in listed.roles):
+                continue
+            place = listed.first_moved(at.text)
+            if place is not None:
+                changed += 1
+                said += _pattern("ranked").search(introduction_of(str.__str__(at.text), place)) is not None
+        if changed >= _LOOKED_AT:
+            break
+    return 2 * said > changed

@@ -40,7 +40,7 @@ class Item(NamedTuple):
     number_stop: int
 
     def body(self, text: str) -> str:
-        """What the item says, its number aside."""
+        """Return what the item says, its number aside."""
         return text[self.start : self.number] + text[self.number_stop : self.stop]
 
 
@@ -50,7 +50,7 @@ Split = Callable[[str, Known], list[Item]]
 
 
 def tagged(text: str, known: Known) -> list[Item]:
-    """Elements of one name, one behind the other: `<document index="1">…</document>`."""
+    """Return elements of one name, one after the other: `<document index="1">…</document>`."""
     del known
     items: list[Item] = []
     missing: set[str] = set()
@@ -80,7 +80,7 @@ def tagged(text: str, known: Known) -> list[Item]:
 
 
 def _labelled(pattern: re.Pattern[str]) -> Split:
-    """Items that begin with a number: `[1] …`, `Document 3: …`, `2. …`."""
+    """Return items that begin with a number: `[1] …`, `Document 3: …`, `2. …`."""
 
     def split(text: str, known: Known) -> list[Item]:
         run = _counting(pattern, text)
@@ -99,7 +99,7 @@ def _labelled(pattern: re.Pattern[str]) -> Split:
 
 
 def _counting(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
-    """The longest run of labels that count up by one."""
+    """Return the longest run of labels that count up by one."""
     best: list[re.Match[str]] = []
     run: list[re.Match[str]] = []
     for mark in islice(pattern.finditer(text), _MOST_ITEMS):
@@ -111,7 +111,9 @@ def _counting(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
 
 
 def _end_of_last(text: str, start: int, number: tuple[int, int], known: Known, *, blank: bool) -> int | None:
-    """Where the last item ends, as nothing follows it: at a body that is known, else at a blank line where no item has one."""
+    """Return where the last item ends, as nothing follows it: at a body that is known, else at a blank line where no item has
+    one.
+    """
     ends = [found.start() for found in _BLANK.finditer(text, start)][:20]
     for end in [*ends, len(text)]:
         stop = _stripped(text, start, end)
@@ -123,7 +125,7 @@ def _end_of_last(text: str, start: int, number: tuple[int, int], known: Known, *
 
 
 def paragraphs(text: str, known: Known) -> list[Item]:
-    """What blank lines part; an answer belongs to the question before it."""
+    """Return what blank lines part; an answer belongs to the question before it."""
     del known
     items: list[Item] = []
     at = 0
@@ -142,7 +144,9 @@ def paragraphs(text: str, known: Known) -> list[Item]:
 
 
 def _behind_heading(text: str, at: int, stop: int, following: int) -> int | None:
-    """Where the first item begins that a heading stands right above: it has the label that the next paragraph begins with."""
+    """Return where the first item begins that a heading stands right above: it has the label that the next
+    paragraph begins with.
+    """
     heading = max(islice(_HEADING.finditer(text, at, stop), _MOST_ITEMS), key=re.Match.start, default=None)
     if heading is None:
         return None
@@ -151,7 +155,9 @@ def _behind_heading(text: str, at: int, stop: int, following: int) -> int | None
 
 
 def asked(text: str, known: Known) -> list[Item]:
-    """Examples that begin with a question: `Q: …` and the answer behind it, whatever stands before the first and after the last."""
+    """Return examples that begin with a question: `Q: …` and the answer after it, whatever is before the first and after the
+    last.
+    """
     starts = [found.start() for found in islice(_QUESTION.finditer(text), _MOST_ITEMS)]
     if len(starts) < 2:
         return []
@@ -167,7 +173,7 @@ def asked(text: str, known: Known) -> list[Item]:
 
 
 def lines(text: str, known: Known) -> list[Item]:
-    """Each line that is not blank."""
+    """Return each line that is not blank."""
     del known
     items: list[Item] = []
     at = 0
@@ -179,7 +185,7 @@ def lines(text: str, known: Known) -> list[Item]:
 
 
 def _stripped(text: str, start: int, stop: int) -> int:
-    """The end of `text[start:stop]` without white space behind it."""
+    """Return the end of `text[start:stop]` without white space after it."""
     while stop > start and text[stop - 1] in " \t\r\n":
         stop -= 1
     return stop

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from kvtool.diagnose.compare.json_forms import canonical
+from kvtool.diagnose.compare.tools import tool_name
 from kvtool.fixes.orders.items import SPLITS, Item, Split
 from kvtool.fixes.turn_texts import map_texts, texts_of
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
 from kvtool.workload.turn import Turn
 
+_MOST_SESSIONS = 10_000
+_MOST_TOOLS = 10_000
+PARTS_LAST = "parts-last"
+"""How the key of a fix begins that puts images and files after the text of their message."""
 _MOST_COMPARED = 64
 """Items of a text whose order is compared with that in others."""
 _MOST_TEXTS = 512
@@ -21,7 +27,7 @@ _MOST_TEXTS = 512
 
 @dataclass(frozen=True, slots=True)
 class GlobalOrder:
-    """What is known of a list: the place of each item in the one order (`ranks`), and items that stay where they are.
+    """One order of a list: the place of each item in it (`ranks`), and items that stay where they are.
 
     Where not all that is found is of the list, items may be parts of what moves: `bound` ones always follow what they belong to
     (the answer of an example), and `dividers` occur more than once (a rule between examples), so they keep their places.
@@ -36,7 +42,9 @@ class GlobalOrder:
 
     @classmethod
     def learn(cls, lists: Sequence[Sequence[str]], *, whole: bool) -> GlobalOrder | None:
-        """From what requests have: None where no two items were seen in both orders, or where none of the lists would change."""
+        """Learn from the lists of requests; return None where no two items were seen in both orders, or where none of the lists
+        would change.
+        """
         bound = frozenset[str]() if whole else _bound(lists)
         units = [[_joined(unit) for unit in _units_of(items, bound)] for items in lists]
         counts = Counter(unit for found in units for unit in dict.fromkeys(found))
@@ -57,7 +65,7 @@ class GlobalOrder:
         return order if any(order.arranged(items) != list(range(len(items))) for items in lists) else None
 
     def arranged(self, items: Sequence[str]) -> list[int]:
-        """Which item comes to each place."""
+        """Return which item comes to each place."""
         units = _units_of(items, self.bound)
         names = [_joined(unit) for unit in units]
         order = self._arranged(names)
@@ -81,7 +89,7 @@ class GlobalOrder:
         return places
 
     def _reach(self, names: Sequence[str]) -> tuple[int, int]:
-        """The first and the last unit of the list, or (0, -1)."""
+        """Return the first and the last unit of the list, or (0, -1)."""
         known = [place for place, name in enumerate(names) if name in self.ranks]
         return (0, -1) if not known else (0, len(names) - 1) if self.whole else (known[0], known[-1])
 
@@ -89,7 +97,9 @@ class GlobalOrder:
         return frozenset() if self.whole else self.dividers | _repeated(names)
 
     def _is_clear(self, names: Sequence[str]) -> bool:
-        """Whether one divider stands between any two units of the list, or none at all; else nobody knows what belongs together."""
+        """Return whether one divider is between any two units of the list, or none at all; else nobody knows what belongs
+        together.
+        """
         first, last = self._reach(names)
         dividers, inner = self._dividers(names), names[first : last + 1]
         there = [name in dividers for name in inner]
@@ -101,7 +111,7 @@ class GlobalOrder:
 
 
 def _bound(lists: Sequence[Sequence[str]]) -> frozenset[str]:
-    """Items that always follow something which nothing else ever follows."""
+    """Return items that always follow something which nothing else ever follows."""
     behind: dict[str | None, str | None] = {}
     several: set[str | None] = {None}
     before: dict[str, set[str | None]] = {}
@@ -115,7 +125,7 @@ def _bound(lists: Sequence[Sequence[str]]) -> frozenset[str]:
 
 
 def _units_of(items: Sequence[str], bound: Collection[str]) -> list[list[str]]:
-    """The items, bound ones with those that they follow."""
+    """Return the items, bound ones with those that they follow."""
     units: list[list[str]] = []
     for item in items:
         if units and item in bound:
@@ -144,7 +154,7 @@ class ItemOrder:
 
     @classmethod
     def learn(cls, samples: Iterable[Turn], roles: Collection[str] | None) -> ItemOrder | None:
-        """From requests; None where no list with items in another order is found in them."""
+        """Learn from requests; return None where no list with items in another order is found in them."""
         texts: dict[str, None] = {}
         for turn in samples:
             for at in texts_of(turn):
@@ -168,7 +178,7 @@ class ItemOrder:
         return map_texts(turn, self._arranged, self.roles)
 
     def first_moved(self, text: str) -> int | None:
-        """Where the first item begins that others come before or after than now; None where all stay."""
+        """Return where the first item begins that others come before or after than now; None where all stay."""
         items, places = self._places(str.__str__(text))
         return next((items[at].start for at, source in enumerate(places) if at != source), None)
 
@@ -202,7 +212,7 @@ class ExampleMessages:
 
     @classmethod
     def learn(cls, samples: Iterable[Turn]) -> ExampleMessages | None:
-        """From requests that are no turns of a session; None where no example stands in another order."""
+        """Learn from requests that are no turns of a session; return None where no example is in another order."""
         turns = (turn.messages for turn in samples if turn.session is None and turn.messages)
         order = GlobalOrder.learn([[_said(unit) for unit in _units(messages)] for messages in turns], whole=False)
         return None if order is None else cls(order)
@@ -219,7 +229,7 @@ class ExampleMessages:
 
 
 def _units(messages: Sequence[Message]) -> list[list[Message]]:
-    """The messages but the last one: each that is no answer, with the answers to it."""
+    """Return the messages but the last one: each that is no answer, with the answers to it."""
     units: list[list[Message]] = []
     for message in messages[:-1]:
         if units and role_of(message) in ("assistant", "tool"):
@@ -231,3 +241,46 @@ def _units(messages: Sequence[Message]) -> list[list[Message]]:
 
 def _said(unit: Sequence[Message]) -> str:
     return json.dumps(unit, sort_keys=True, default=repr)
+
+
+def parts_last(turn: Turn) -> Turn:
+    """Return the turn with images and files after the text of each message that begins with them; the very turn where none does.
+
+    What is between texts stays: a text beside an image may be what is said of that one.
+    """
+    messages = [_with_parts_last(message) for message in turn.messages or ()]
+    same = all(one is other for one, other in zip(messages, turn.messages or (), strict=True))
+    return turn if same else replace(turn, messages=messages)
+
+
+def _with_parts_last(message: Message) -> Message:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    texts = [isinstance(part, dict) and isinstance(part.get("text"), str) for part in content]
+    first = texts.index(True) if True in texts else 0
+    if not first or not all(texts[first:]):
+        return message
+    return {**message, "content": [*content[first:], *content[:first]]}
+
+
+class FirstSeenTools:
+    """Puts the tools of each turn in the order of their first appearance in the session; remembers their names."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str | None], dict[str, int]] = OrderedDict()
+
+    def __call__(self, turn: Turn) -> Turn:
+        if not isinstance(turn.tools, list) or not turn.tools:
+            return turn
+        key = (turn.group, turn.session)
+        places = self._seen.setdefault(key, {})
+        self._seen.move_to_end(key)
+        if len(self._seen) > _MOST_SESSIONS:
+            self._seen.popitem(last=False)
+        names = [tool_name(tool) or canonical(tool).decode(errors="replace") for tool in turn.tools]
+        for name in names:
+            if len(places) < _MOST_TOOLS:
+                places.setdefault(name, len(places))
+        order = sorted(range(len(names)), key=lambda index: places.get(names[index], len(places)))
+        return turn if order == sorted(order) else replace(turn, tools=[turn.tools[index] for index in order])

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import xxhash
 
-from kvtool.diagnose.codes.kv301 import KV301
+from kvtool.diagnose.codes.run.kv301 import KV301
 from kvtool.diagnose.compare.json_forms import ordered
 from kvtool.fixes.fix import Fix
 from kvtool.text.message import role_of
@@ -26,7 +26,8 @@ _HELD = 4096
 
 
 def depth_first(prompts: Iterable[bytes]) -> list[int]:
-    """The places of prompts, each the bytes of its tokens, in an order that keeps those with long common beginnings together.
+    """Return the places of prompts, each the bytes of its tokens, in an order that keeps those with long common beginnings
+    together.
 
     Depth-first over their trie, which is looked at only at some depths (16, 24, 36, … tokens): a hash of the beginning for each
     depth that a prompt has is all that is kept of it. Branches come in the order in which the first of their prompts came, so
@@ -66,7 +67,7 @@ class ReorderedSource:
 
     @property
     def order(self) -> Sequence[int]:
-        """The places in the source, as its conversations come here."""
+        """Return the places in the source, as its conversations come here."""
         return self._order
 
     def conversations(self) -> Iterator[Conversation]:
@@ -79,7 +80,7 @@ class ReorderedSource:
 
 
 def reordered(source: Source) -> Source:
-    """The source with its requests depth-first over their prompts; the source itself where one is a turn of a session.
+    """Return the source with its requests depth-first over their prompts; the source itself where one is a turn of a session.
 
     Prompts are compared by their text, as no tokenizer is at hand. The order of a conversation's turns is never touched.
     """
@@ -99,7 +100,7 @@ def reordered(source: Source) -> Source:
 
 
 def _only_turn(conversation: Conversation) -> Turn | None:
-    """The turn of an independent request; None where it is of a session, or not alone."""
+    """Return the turn of an independent request; None where it is of a session, or not alone."""
     if isinstance(conversation, Interleaved):
         return None
     turn = conversation.next_turn(None)
@@ -109,8 +110,9 @@ def _only_turn(conversation: Conversation) -> Turn | None:
 
 
 def _text_of(turn: Turn) -> bytes:
-    """What a prompt is made of, in the order of most chat templates: the salt, instructions, tools, messages. UTF-32, four bytes
-    for a character as for a token."""
+    """Return what a prompt is made of, in the order of most chat templates: the salt, instructions, tools, messages. UTF-32, four
+    bytes for a character as for a token.
+    """
     salt = (turn.salt or "").encode("utf-32-le", "surrogatepass")
     if turn.token_ids is not None:
         return salt + turn.token_ids.astype(np.int32).tobytes()

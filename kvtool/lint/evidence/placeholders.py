@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER
-from kvtool.diagnose.codes.kv107 import FLAG
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv105 import COUNTER
+from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.lint.evidence.value_precision import id_of, sure_kind
 from kvtool.lint.evidence.volatile_calls import named, named_kind

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from kvtool.diagnose.codes.kv101 import TIME
+from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.lint.evidence.placeholders import is_set_up, is_settled, words_of
 from kvtool.lint.evidence.prompt_evidence import reads_as_reply
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, before_values, leaves, with_holes

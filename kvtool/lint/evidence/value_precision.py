@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv105 import COUNTER
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.lint.evidence.volatile_calls import RANDOM
 from kvtool.lint.skeleton import Hole
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import KV102, REQUEST_ID
-from kvtool.diagnose.codes.kv104 import USER
-from kvtool.diagnose.codes.kv105 import COUNTER
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT, KV106
-from kvtool.diagnose.codes.kv107 import FLAG
-from kvtool.diagnose.codes.kv111 import KV111
-from kvtool.diagnose.codes.kv112 import KV112
-from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.diagnose.codes.kv114 import KV114
-from kvtool.diagnose.codes.kv131 import KV131
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv111 import KV111
+from kvtool.diagnose.codes.structure.kv112 import KV112
+from kvtool.diagnose.codes.structure.kv113 import KV113
+from kvtool.diagnose.codes.structure.kv114 import KV114
+from kvtool.diagnose.codes.structure.kv131 import KV131
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import KV102, REQUEST_ID
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.diagnose.codes.values.kv105 import COUNTER
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, KV106
+from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.lint.skeleton import Hole, TemplatePlace
 

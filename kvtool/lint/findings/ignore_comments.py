@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kvtool.diagnose.codes import entry_of, similar_code
-from kvtool.diagnose.codes.kv101 import KV101
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.text.line_index import LineIndex
 
 MARK = "kvtool:"

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kvtool.diagnose.codes.kv001 import KV001
-from kvtool.diagnose.codes.kv002 import KV002
+from kvtool.diagnose.codes.ignores.kv001 import KV001
+from kvtool.diagnose.codes.ignores.kv002 import KV002
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.findings.ignore_comments import HOW, MARK, Ignore, IgnoredLines, between, parse_ignore
 from kvtool.lint.python.python_source import with_line_feeds

@@ -13,8 +13,7 @@ from kvtool.diagnose.codes import varies
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
 from kvtool.fixes.fix import fix_name
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
-from kvtool.fixes.moves.repeated_value import stands_in_many
-from kvtool.fixes.moves.split_text import parted_at, units_last
+from kvtool.fixes.moves.split_text import parted_at, stands_in_many, units_last
 from kvtool.lint.findings.template_findings import BY_NAME
 from kvtool.results.finding import Finding
 from kvtool.text.structure.masking import Span, placeholders

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from kvtool.diagnose.codes.kv102 import KV102
+from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.lint.evidence.value_precision import DATE
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes import find_entry
-from kvtool.diagnose.codes.kv105 import COUNTER
+from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
 from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, says_whole_prompt
 from kvtool.lint.evidence.value_precision import sure_kind

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv102 import KV102
-from kvtool.diagnose.codes.kv104 import KV104
-from kvtool.diagnose.codes.kv105 import KV105
-from kvtool.diagnose.codes.kv106 import KV106
-from kvtool.diagnose.codes.kv201 import KV201
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.values.kv101 import KV101
+from kvtool.diagnose.codes.values.kv102 import KV102
+from kvtool.diagnose.codes.values.kv104 import KV104
+from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv106 import KV106
 from kvtool.lint.probe.probe_runner import Circumstances
 
 Environment = Mapping[str, str]

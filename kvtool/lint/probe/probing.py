@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from kvtool.config.options.lint_options import Probing
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.codes.kv101 import KV101
-from kvtool.diagnose.codes.kv113 import KV113
-from kvtool.diagnose.codes.kv201 import OTHER
-from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv113 import KV113
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.severity import severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
 from kvtool.diff.prompts import ONE_SIDED, Difference, difference_in, reusable, texts_of

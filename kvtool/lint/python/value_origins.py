@@ -9,7 +9,7 @@ import ast
 import re
 from dataclasses import replace
 
-from kvtool.diagnose.codes.kv201 import OTHER
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.placeholders import asked, doubt_of, is_settled, names_a_conversation, names_a_part
 from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_quiet, name_says_prompt
 from kvtool.lint.evidence.value_precision import keeps

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from kvtool.diagnose.codes.kv101 import TIME
-from kvtool.diagnose.codes.kv102 import REQUEST_ID
-from kvtool.diagnose.codes.kv106 import ENVIRONMENT
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.lint.evidence.placeholders import is_set_up, may_be_asked, names_a_part
 from kvtool.lint.evidence.value_precision import DATE
 from kvtool.lint.evidence.volatile_calls import HOST, RANDOM

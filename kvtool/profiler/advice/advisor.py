@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
-from kvtool.diagnose.findings import WORTH_TELLING, is_to_be_told
+from kvtool.diagnose.findings import is_to_be_told
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.moves.question_text import ASKED
 from kvtool.fixes.proofs import check_proof
-from kvtool.profiler.advice.combined_fixes import MOST_ROUNDS, Pile
-from kvtool.profiler.advice.lookahead import Lookahead
+from kvtool.profiler.advice.combined_fixes import MOST_ROUNDS, Lookahead, Pile
 from kvtool.profiler.advice.trials import Again, Chain, Trials, computed, steady_first
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
@@ -55,7 +55,7 @@ class StuckCause:
 
 @dataclass(slots=True)
 class Advice:
-    """What is worth doing, by group in the order of marginal value, and the run that proves all of it together."""
+    """Fixes that are worth it, by group in the order of marginal value, and the run that proves all of them together."""
 
     kept: dict[str, list[KeptFix]] = field(default_factory=dict)
     stuck: list[StuckCause] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Advice:
     """The tiers of all fixes that were tried: with only these allowed, the advice is the same."""
 
     def after(self, followed: Advice) -> Advice:
-        """This advice with the steps of the one that was followed first; the others are left to do."""
+        """Return this advice with the steps of the one that was followed first; the others are left to do."""
         if followed is self:
             return self
         kept = {name: list(followed.kept.get(name, ())) for name in {**followed.kept, **self.kept}}
@@ -78,19 +78,19 @@ class Advice:
 
     @property
     def steps(self) -> list[KeptFix]:
-        """What is kept in all groups."""
+        """Return what is kept in all groups."""
         return [step for chain in self.kept.values() for step in chain]
 
     @property
     def fixes(self) -> list[Fix]:
-        """All that is kept, in the order in which it was made."""
+        """Return all that is kept, in the order in which it was made."""
         return [fix for chain in self.kept.values() for fix in steady_first(one.fix for one in chain)]
 
 
 class Advisor:
     """Finds the fixes that win hits in a workload that was accounted for once.
 
-    One fix alone often gives nothing, as the next volatile line stands right behind it. So fixes pile up first, each for the
+    One fix alone often gives nothing, as the next volatile line stands right after it. So fixes pile up first, each for the
     costliest cause that is left; then what adds nothing is dropped again, and the rest is put in order of marginal value.
     """
 
@@ -115,7 +115,7 @@ class Advisor:
         self._lookahead = lookahead
 
     def advise(self) -> Advice:
-        """Raises TrialInterruptedError where Ctrl-C came in between."""
+        """Advise by trials. Raise TrialInterruptedError where Ctrl-C came in between."""
         piled = self._piled()
         kept = {name: self._worth_keeping(name, chain) for name, chain in piled.items()}
         kept = self._without_idle({name: chain for name, chain in kept.items() if chain})
@@ -128,7 +128,7 @@ class Advisor:
         return Advice(steps, left, proof, frozenset(self._pile.tried))
 
     def _piled(self) -> dict[str, Chain]:
-        """For each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
+        """Return for each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""
         chains: dict[str, Chain] = {}
         tried: dict[str, list[Chain]] = {}
         last = self._result
@@ -145,21 +145,21 @@ class Advisor:
         return {name: self._best_of(name, chain, tried[name]) for name, chain in chains.items()}
 
     def _best_of(self, name: str, chain: Chain, tried: Sequence[Chain]) -> Chain:
-        """The chain, or one of those before it that won more: another fix in place of its last one may have won less."""
+        """Return the chain, or one of those before it that won more: another fix in place of its last one may have won less."""
         best = max(tried, key=lambda each: self._rate_of(name, each))
         return best if self._rate_of(name, best) > self._rate_of(name, chain) + _MORE else chain
 
     def _rate_of(self, name: str, chain: Chain) -> float:
-        """The most that any beginning of a chain gave."""
+        """Return the most that any beginning of a chain gave."""
         rates = (self._trials.rate(name, chain[:length]) for length in range(1, len(chain) + 1))
         return max((rate for rate in rates if rate is not None), default=0.0)
 
     def _may_win(self, chains: Mapping[str, Chain], longer: Mapping[str, Chain], rounds: int) -> bool:
-        """Whether a run of all with longer chains may be worth its time."""
+        """Return whether a run of all with longer chains may be worth its time."""
         return self._lookahead is None or self._lookahead.may_win(self._pile, chains, longer, rounds)
 
     def _proven(self, cause: SlotCause) -> list[Fix]:
-        """The fixes of a cause that can be tried, are allowed, change something, and keep what their tier promises."""
+        """Return the fixes of a cause that can be tried, are allowed, change something, and keep what their tier promises."""
         samples = self._result.book(SampleBook).of_group(cause.group)
         return [
             fix
@@ -168,16 +168,16 @@ class Advisor:
         ]
 
     def _worth_keeping(self, name: str, chain: Chain) -> Chain:
-        """The fewest fixes from the front that come close to the best that any number of them gave."""
+        """Return the fewest fixes from the front that come close to the best that any number of them gave."""
         known = [(length, self._trials.rate(name, chain[:length])) for length in range(len(chain) + 1)]
         rates = [(length, rate) for length, rate in known if rate is not None]
         best = max(rate for _, rate in rates)
-        if best < rates[0][1] + WORTH_TELLING:
+        if best < rates[0][1] + THRESHOLDS.warning_share:
             return ()
         return chain[: next(length for length, rate in rates if rate >= best - _MORE)]
 
     def _without_idle(self, chains: dict[str, Chain]) -> dict[str, Chain]:
-        """The chains without fixes that the others do not need."""
+        """Return the chains without fixes that the others do not need."""
         for index in range(max(map(len, chains.values()), default=0)):
             place = {name: len(chain) - 1 - index for name, chain in chains.items()}
             shorter = {
@@ -197,7 +197,7 @@ class Advisor:
         return chains
 
     def _with_better(self, chains: dict[str, Chain]) -> dict[str, Chain]:
-        """The chains with other fixes of the same causes and tiers where those win more, fix by fix from the front."""
+        """Return the chains with other fixes of the same causes and tiers where those win more, fix by fix from the front."""
         for index in range(max(map(len, chains.values()), default=0)):
             choices = {name: self._instead(chain, index) for name, chain in chains.items()}
             for number in range(max(map(len, choices.values()))):
@@ -208,7 +208,7 @@ class Advisor:
         return chains
 
     def _instead(self, chain: Chain, index: int) -> list[Chain]:
-        """The chain with each other fix of the same cause and tier in place of the one at `index`."""
+        """Return the chain with each other fix of the same cause and tier in place of the one at `index`."""
         if index >= len(chain):
             return []
         fix = chain[index]
@@ -220,7 +220,9 @@ class Advisor:
         ]
 
     def _harmless(self, chains: dict[str, Chain]) -> RunResult | None:
-        """The run with all that is kept; fixes that cost others hits, or more than they win, are dropped from `chains` first."""
+        """Return the run with all that is kept; fixes that cost others hits, or more than they win, are dropped from `chains`
+        first.
+        """
         while chains:
             proof = self._trials.run(chains, explain=True)
             after = {group.name: group.hit_rate for group in proof.ledger.totals()}
@@ -233,7 +235,7 @@ class Advisor:
         return None
 
     def _steps(self, chains: Mapping[str, Chain]) -> dict[str, list[KeptFix]]:
-        """The fixes of each group, the one that adds most first, measured alone and one after the other."""
+        """Return the fixes of each group, the one that adds most first, measured alone and one after the other."""
         alone = self._each_alone(chains)
         ordered = self._ordered(chains, alone)
         steps: dict[str, list[KeptFix]] = {}
@@ -260,7 +262,7 @@ class Advisor:
         return rates
 
     def _ordered(self, chains: Mapping[str, Chain], alone: Mapping[tuple[str, str], float]) -> dict[str, Chain]:
-        """Greedily, the fix that wins most on top of those before it; of equals the one that was found first.
+        """Order fixes greedily: the one that wins most on top of those before it; of equals the one that was found first.
 
         The first one is of a cause that loses something by itself, if any is.
         """
@@ -282,7 +284,7 @@ class Advisor:
         return ordered
 
     def _predicted(self, group: GroupTotals, chain: Chain) -> float:
-        """The group's hit rate with these fixes, as the alignment of its prompts promises it.
+        """Return the group's hit rate with these fixes, as the alignment of its prompts promises it.
 
         What a limited cache loses now, it goes on losing in proportion, unless all that is computed fits into it then.
         """
@@ -296,7 +298,7 @@ class Advisor:
         return min(reached * kept / group.prompt_tokens, 1.0)
 
     def _closed(self, group: str, fix: Fix) -> Iterator[Slot]:
-        """What a fix takes out of the way: its cause and, where it moves a line, what else varies on that."""
+        """Yield what a fix takes out of the way: its cause and, where it moves a line, what else varies on that."""
         if fix.cause is None:
             return
         mine = fix.cause.slot
@@ -307,7 +309,7 @@ class Advisor:
                     yield cause.slot
 
     def _not_handled(self, kept: Mapping[str, Chain], stuck: Sequence[StuckCause]) -> list[StuckCause]:
-        """The other causes that are to be told whatever can be done about them, with the advice for each."""
+        """Return the other causes that are to be told whatever can be done about them, with the advice for each."""
         handled = {(cause.group, cause.slot) for each in stuck for cause in [each.cause]}
         handled |= {(name, fix.cause.slot) for name, chain in kept.items() for fix in chain if fix.cause is not None}
         found: list[StuckCause] = []
@@ -323,7 +325,7 @@ class Advisor:
 
 
 def keeps_promise(fix: Fix, samples: Sequence[Turn]) -> bool:
-    """Whether a fix of turns changes any of the samples, and only in the way that its tier allows."""
+    """Return whether a fix of turns changes any of the samples, and only in the way that its tier allows."""
     if fix.make is None:
         return True
     transform = fix.make()
@@ -338,5 +340,5 @@ def keeps_promise(fix: Fix, samples: Sequence[Turn]) -> bool:
 
 
 def _line_of(slot: Slot) -> tuple[str, str, int, int, int | None, str | None]:
-    """What tells the line that a slot is on from others."""
+    """Return what tells the line that a slot is on from others."""
     return slot.path, slot.part, slot.line, slot.line_in_text, slot.content_part, slot.words

@@ -8,9 +8,11 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.findings import is_candidate
 from kvtool.fixes.fix import Fix, Tier
-from kvtool.profiler.advice.trials import Chain
+from kvtool.profiler.advice.trials import Again, Chain, Trials, steady_first
 from kvtool.profiler.run.run_result import RunResult
 
+_WINS = 0.0025
+"""By how much a group's hit rate must rise in the part: half of what a fix must win in all to be asked of anybody."""
 MOST_ROUNDS = 6
 _MOST_FIXES = 4
 _NEXT_FIX = 0.01
@@ -35,14 +37,16 @@ class Pile:
         """What a cause blocked when it was first met."""
 
     def copy(self) -> Pile:
-        """One that goes on from here by itself."""
+        """Return one that goes on from here by itself."""
         pile = Pile(self._groups, self._fixes_of)
         pile._left = {key: list(fixes) for key, fixes in self._left.items()}
         pile._known, pile._blocked = dict(self._known), dict(self._blocked)
         return pile
 
     def longer(self, result: RunResult, chains: Mapping[str, Chain]) -> dict[str, Chain]:
-        """Chains with a fix more, or another last one, of the groups that have any; `result` is the run with the chains so far."""
+        """Return chains with a fix more, or another last one, of the groups that have any; `result` is the run with the chains so
+        far.
+        """
         return {
             name: chain
             for name, group in self._groups.items()
@@ -50,16 +54,18 @@ class Pile:
         }
 
     def may_change(self, chain: Chain) -> bool:
-        """Whether a chain may still get longer, or another last fix."""
+        """Return whether a chain may still get longer, or another last fix."""
         cause = chain[-1].cause
         return len(chain) < _MOST_FIXES or (cause is not None and bool(self._left.get((cause.group, cause.slot))))
 
     def known(self, cause: SlotCause) -> list[Fix]:
-        """The fixes of a cause that it was asked for."""
+        """Return the fixes of a cause that it was asked for."""
         return self._known.get((cause.group, cause.slot), [])
 
     def _extended(self, result: RunResult, group: GroupTotals, chain: Chain) -> Chain | None:
-        """The chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to add."""
+        """Return the chain with one more fix, or with another one for a cause that its last fix did not remove; None: nothing to
+        add.
+        """
         handled = {fix.cause.slot for fix in chain if fix.cause is not None}
         least = _NEXT_FIX * group.prompt_tokens if chain else 0.0
         for cause in result.causes.of_group(group.name):
@@ -83,7 +89,39 @@ class Pile:
         return None
 
     def _next(self, key: tuple[str, Slot]) -> Fix:
-        """The next fix of a cause."""
+        """Return the next fix of a cause."""
         fix = self._left[key].pop(0)
         self.tried.add(fix.tier)
         return fix
+
+
+class Lookahead:
+    """Runs a part of the workload, and says whether chains of fixes may win more with what would be added to them.
+
+    What it says decides only whether all of it is run with more fixes; every figure comes from runs of all.
+    """
+
+    def __init__(self, again: Again) -> None:
+        """`again` runs the part; its causes count for the whole workload."""
+        self._again = again
+
+    def may_win(self, pile: Pile, chains: Mapping[str, Chain], longer: Mapping[str, Chain], rounds: int) -> bool:
+        """Return whether in up to so many rounds, of which `longer` is the first, any group hits more than with `chains`.
+
+        The pile stays as it is. Raises TrialInterruptedError.
+        """
+        pile = pile.copy()
+        now = dict(chains)
+        trials = Trials(self._again([fix for chain in now.values() for fix in steady_first(chain)], False), self._again)
+        before = {name: trials.rate(name, ()) for name in longer}
+        for left in reversed(range(rounds)):
+            now |= longer
+            result = trials.run(now, explain=left > 0 and any(map(pile.may_change, now.values())))
+            for name in longer:
+                rate, base = trials.rate(name, now[name]), before.get(name)
+                if rate is None or base is None or rate > base + _WINS:
+                    return True
+            longer = pile.longer(result, now)
+            if not longer:
+                break
+        return False

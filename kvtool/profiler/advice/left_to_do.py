@@ -1,4 +1,4 @@
-"""What is left to a person to do about a loss that no fix won back."""
+"""Advice for a person about a loss that no fix won back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_TRIED = "no fix of it could be tried: send the same each time, or what diff
 
 
 def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan) -> str:
-    """The same as for an engine, but where a hosted model caches nothing that is so short."""
+    """Return the same as for an engine, but where a hosted model caches nothing that is so short."""
     moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
     tokens = group.prompt_tokens // max(group.requests, 1)
     if moved and plan.cache is not None and plan.cache.hosted and tokens < _OFTEN_LEAST:
@@ -38,7 +38,7 @@ def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan) -> str:
 
 
 def _advised(stuck: StuckCause) -> str:
-    """What a person may do about a cause that no fix removed; what was not run is not said to be measured."""
+    """Return what a person may do about a cause that no fix removed; what was not run is not said to be measured."""
     if stuck.tried is None and (stuck.asked or not stuck.advice) and (role := _said_by(stuck.cause)):
         what = "an image or a file" if stuck.cause.kind.key == PART else "text"
         return _SAID.format(what=what, article="an" if role == "assistant" else "a", role=role)
@@ -50,7 +50,7 @@ def _advised(stuck: StuckCause) -> str:
 
 
 def ends_its_message(stuck: StuckCause) -> bool:
-    """Whether a value was moved in vain that stands on the last line of its message: behind it is what was said then."""
+    """Return whether a value was moved in vain that is on the last line of its message: after it is what was said then."""
     origin, slot = stuck.cause.origin, stuck.cause.slot
     if stuck.tried is None or not stuck.tried.kind.startswith("move") or origin is None or not slot.logged:
         return False
@@ -59,6 +59,6 @@ def ends_its_message(stuck: StuckCause) -> bool:
 
 
 def _said_by(cause: SlotCause) -> str:
-    """The role of a logged message that is no application's text; empty for other text."""
+    """Return the role of a logged message that is no application's text; empty for other text."""
     role = role_of_part(cause.slot.part)
     return role if cause.slot.logged and not cause.structural and role in ("user", "assistant", "tool") else ""

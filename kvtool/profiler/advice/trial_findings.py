@@ -1,4 +1,4 @@
-"""What was tried, told as findings: where, what it costs, and what the fix gave."""
+"""Findings of trials: the place, what it costs, and what the fix gave."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.codes.kv107 import KV107
-from kvtool.diagnose.codes.kv201 import KV201
+from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.findings import (
     CLAIM,
-    WORTH_TELLING,
     Locate,
     described,
     fixed_finding,
@@ -23,12 +22,12 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.fixes.fix import fix_name
 from kvtool.fixes.moves.passages_last import PASSAGES
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
-from kvtool.profiler.advice.run_trials import carried
-from kvtool.profiler.advice.trials import total_rate
+from kvtool.profiler.advice.trials import carried, total_rate
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.choices import Severity
@@ -63,7 +62,8 @@ class Teller:
         self._pair_command = pair_command or PairCommand()
 
     def findings(self, advice: Advice, edits: Optimized | None = None) -> list[Finding]:
-        """One for each step that is kept, with what it mends beside its cause, and one for each big loss that no fix wins back.
+        """Return one for each step that is kept, with what it mends beside its cause, and one for each big loss that no fix wins
+        back.
 
         Where `edits` of files make some of the steps, what those won is what the edited files hit; the others are told as tried:
         they are left to do by hand.
@@ -115,13 +115,13 @@ class Teller:
         return one_at_a_place([finding for finding in found if finding is not None])
 
     def described(self, cause: SlotCause, group: GroupTotals) -> Finding:
-        """A cause as information, with the two requests that tell it and what it costs."""
+        """Return a cause as information, with the two requests that tell it and what it costs."""
         place = place_of(cause, self._locate, self._path)
         finding = described(cause, CLAIM, place=place, block_size=self._plan.base_block)
         return self._priced(finding, cause, group)
 
     def _together(self, group: GroupTotals, proof: RunResult) -> Rerun:
-        """What all fixes together gave a group."""
+        """Return what all fixes together gave a group."""
         after = next(each for each in proof.ledger.totals() if each.name == group.name)
         return Rerun(
             group_before=group.hit_rate,
@@ -135,7 +135,7 @@ class Teller:
     def _of_steps(
         self, group: GroupTotals, steps: Sequence[KeptFix], together: Rerun, *, told: int = 0
     ) -> list[Finding | None]:
-        """The findings of steps, behind so many that are `told` already."""
+        """Return the findings of steps, after so many that are `told` already."""
         # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
         known = self._known(group)
         found: list[Finding | None] = []
@@ -163,13 +163,15 @@ class Teller:
     def _closed_too(
         self, group: GroupTotals, steps: list[KeptFix], proof: RunResult
     ) -> tuple[list[SlotCause], list[SlotCause]]:
-        """Causes that went with the fixes of others: no fix of their own was needed. Those that are told, and small ones."""
+        """Return causes that went with the fixes of others: no fix of their own was needed. Those that are told, and small ones."""
         handled = {step.cause.slot for step in steps}
         left = {cause.slot: cause.share for cause in proof.causes.of_group(group.name)}
         told: list[SlotCause] = []
         small: list[SlotCause] = []
         for cause in self._result.causes.of_group(group.name):
-            is_value = varies(cause.kind.code) == "value" and cause.share >= WORTH_TELLING * group.prompt_tokens
+            is_value = (
+                varies(cause.kind.code) == "value" and cause.share >= THRESHOLDS.warning_share * group.prompt_tokens
+            )
             if cause.slot in handled or left.get(cause.slot, 0.0) >= cause.share / 2:
                 continue
             if is_value or must_be_told(cause.blocked, group):
@@ -198,18 +200,20 @@ class Teller:
         )
 
     def _known(self, group: GroupTotals) -> dict[Slot, SlotCause]:
-        """The causes of the run without any fix."""
+        """Return the causes of the run without any fix."""
         return {cause.slot: cause for cause in self._result.causes.of_group(group.name)}
 
     def _behind(self, cause: SlotCause, group: GroupTotals) -> int:
-        """The tokens that stand behind a cause; of one that only a fix brought to light, as the run with that fix saw it."""
+        """Return the tokens that are after a cause; of one that only a fix brought to light, as the run with that fix saw it."""
         return self._result.causes.behind(group.name, cause.slot) or cause.blocked
 
     def _severity(self, cause: SlotCause, group: GroupTotals) -> Severity:
         return severity_in_run(self._behind(cause, group), group.requests, group.prompt_tokens)
 
     def _priced(self, finding: Finding, cause: SlotCause, group: GroupTotals) -> Finding:
-        """With its example and its cost: part of the group's tokens, fair share, and seconds of a mean request's predicted TTFT."""
+        """Return the finding with its example and its cost: part of the group's tokens, fair share, and seconds of a mean
+        request's predicted TTFT.
+        """
         tokens = max(group.prompt_tokens, 1)
         elsewhere = self._behind(cause, group) - finding.tokens_lost
         counted = f"; behind text that differs first, where {elsewhere:,} of its tokens count" if elsewhere > 0 else ""
@@ -226,7 +230,7 @@ class Teller:
 
 
 def _by_hand(finding: Finding | None, reasons: Mapping[str, str]) -> Finding | None:
-    """A finding whose fix no edit makes, told as one that was tried beside them."""
+    """Return a finding whose fix no edit makes, told as one that was tried beside them."""
     if finding is None or finding.rerun is None:
         return finding
     won = f"{finding.group} {percent(finding.rerun.group_before)} -> {percent(finding.rerun.group_after)}"
@@ -240,7 +244,7 @@ def _by_hand(finding: Finding | None, reasons: Mapping[str, str]) -> Finding | N
 def led_by_a_loss(
     steps: Sequence[Finding | None], along: Sequence[Finding | None], small: Sequence[Finding | None] = ()
 ) -> tuple[list[Finding | None], list[Finding | None]]:
-    """The findings of fixes, and what these mend beside them; the first fix has the tokens of all `small` ones.
+    """Return the findings of fixes, and what these mend beside them; the first fix has the tokens of all `small` ones.
 
     Where the first fix is of a cause that lost nothing by itself, it is told of the costliest that it mends in the same message,
     unless its own says more; the other one is told as mended with it.
@@ -275,12 +279,14 @@ def _smaller(count: int) -> str:
 
 
 def _with_cause_of(finding: Finding, other: Finding) -> Finding:
-    """What is done about a finding, told of the cause of another one."""
+    """Return what is done about a finding, told of the cause of another one."""
     return finding.model_copy(update={name: getattr(other, name) for name in _OF_THE_CAUSE})
 
 
 def _of_passages(finding: Finding) -> Finding:
-    """The finding of whatever differs first in passages, told of these: their numbers and their order are not what varies."""
+    """Return the finding of whatever differs first in passages, told of these: their numbers and their
+    order are not what varies.
+    """
     _, claim, rest = finding.message.partition(f" {CLAIM}")
     return finding.model_copy(update={"code": KV201.code, "message": f"text of passages{claim}{rest}"})
 
@@ -288,7 +294,7 @@ def _of_passages(finding: Finding) -> Finding:
 def with_the_like(
     steps: Sequence[Finding | None], along: Sequence[Finding | None], *, of_passages: bool = False
 ) -> list[Finding]:
-    """The findings of fixes, and what these mend beside them: of one code in one logged message as one, for it is one loss.
+    """Return the findings of fixes, and what these mend beside them: of one code in one logged message as one, for it is one loss.
 
     So is what no name says more of on a line that is told, and all that differs in a message whose passages are
     moved. The first of them has the tokens of all, and says how many go with it.
@@ -326,7 +332,7 @@ def with_the_like(
 
 
 def _lost_nothing(step: Finding, finding: Finding) -> bool:
-    """Whether a fix mends in its message what its own cause is not to blame for: the loss that it mends is the other one."""
+    """Return whether a fix mends in its message what its own cause is not to blame for: the loss that it mends is the other one."""
     return not step.tokens_lost and _in_one_message(step, finding)
 
 
@@ -336,7 +342,9 @@ def _in_one_message(step: Finding, finding: Finding) -> bool:
 
 
 def _alike(finding: Finding) -> list[object]:
-    """What a finding of a log has in common with others of one loss: code and message, and the line; nothing for other ones."""
+    """Return what a finding of a log has in common with others of one loss: code and message, and the line; nothing for other
+    ones.
+    """
     logged = finding.logged
     if logged is None:
         return []
@@ -345,7 +353,7 @@ def _alike(finding: Finding) -> list[object]:
 
 
 def one_at_a_place(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, those of one code at one place of a group as one: values of several kinds on one line are one cause.
+    """Return the findings, those of one code at one place of a group as one: values of several kinds on one line are one cause.
 
     The first of them, which has the fix, has the tokens of all.
     """
@@ -359,7 +367,7 @@ def one_at_a_place(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _place_of(finding: Finding) -> object:
-    """What tells the place of a finding from others: of what was logged the line of its text, whichever record has it."""
+    """Return what tells the place of a finding from others: of what was logged the line of its text, whichever record has it."""
     logged = finding.logged
     if logged is not None and logged.line:
         return finding.group, finding.code, logged.part, logged.content, logged.line
@@ -381,7 +389,8 @@ def _with_tokens_of(finding: Finding, other: Finding) -> Finding:
 
 
 def one_of_each(advice: list[Finding], found: list[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """Both without what is told twice: where the run shows a cause with a fix that wins, it is not told as one without a fix.
+    """Return both without what is told twice: where the run shows a cause with a fix that wins, it is not told as one without a
+    fix.
 
     The one that stays has the cost of either, whichever is larger.
     """
@@ -402,8 +411,9 @@ def _at_least(finding: Finding, other: Finding | None) -> Finding:
 
 
 def ttft_cost(plan: Plan, group: GroupTotals, tokens_lost: int) -> float:
-    """What a loss adds to the predicted seconds of prefill of the group's mean request: with its mean hits, and with them and
-    its part of what was lost."""
+    """Return what a loss adds to the predicted seconds of prefill of the group's mean request: with its mean hits, and with them
+    and its part of what was lost.
+    """
     requests = max(group.requests, 1)
     length = round(group.prompt_tokens / requests)
     if length < 1:

@@ -1,4 +1,4 @@
-"""What of a model the rules of other engines leave out."""
+"""Layers of a model that the rules of other engines leave out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from kvtool.engine.model.configs.find_served import find_served
 
 
 def left_out_of(model: str | None, *, windows: bool) -> str | None:
-    """What of the model's layers rules do not follow, in words; `windows` where they follow these. None where they follow all."""
+    """Return what of the model's layers rules do not follow, in words; `windows` where they follow these. None where they follow
+    all.
+    """
     if model is None:
         return None
     served = find_served(model)

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from kvtool.accounting.caches.cache_rules import traced_error
 from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
+from kvtool.accounting.caches.relaxed_configs import kinder_configs
+from kvtool.config.engine_rules import own_choice, rules_of_flags
 from kvtool.config.options.rule_flags import RuleFlags
-from kvtool.engine.rules.rule_set import RuleChoice
+from kvtool.engine.config import EngineConfig
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.rules.rule_set import AnyRuleSet, RuleChoice, Rung
+from kvtool.engine.rules.rule_sets import find_rule_set, rule_set_names
+from kvtool.engine.rules.vllm import VllmOptions
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.engines.left_out_layers import left_out_of
-from kvtool.profiler.engines.settings import choices_of, flags_of
 from kvtool.profiler.opening import Opened
+from kvtool.profiler.planned_run import PlannedRun
 from kvtool.results.documents.engine_table import EngineGroupRow, EngineRow, EngineTable
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import first_turns, in_order_of_arrival, one_at_a_time, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.turn import Turn
 
+_USUAL: dict[str, tuple[dict[str, object], ...]] = {
+    "sglang": ({"page_size": 64},),
+    "llamacpp": ({"parallel": 1, "cache_ram": 0}, {"cache_reuse": 64}, {"swa_full": True}),
+}
+"""By rules, settings that people run and that reuse differently; one that changes nothing is left out."""
+_VLLM_FLAGS = ("block_size", "num_gpu_blocks")
 _CAUSES = {
     "partial_block": "block size",
     "last_token": "block size",
@@ -59,7 +71,7 @@ class EngineComparison:
         self._refused = 0
 
     def run(self) -> EngineTable:
-        """All requests through all caches. KvtoolError where there are none, or where they have no tokens."""
+        """Return all requests through all caches. KvtoolError where there are none, or where they have no tokens."""
         self.progress.stage("under every engine's rules", None)
         partial = False
         conversations = self.opened.source.conversations()
@@ -108,7 +120,7 @@ class EngineComparison:
         self.progress.advance(1)
 
     def _seconds(self, job: Job) -> float:
-        """What the answer takes, by the latency model and without a cache: the next turn comes no sooner."""
+        """Return what the answer takes, by the latency model and without a cache: the next turn comes no sooner."""
         latency, count = self._plan.latency, job.request.num_prompt_tokens
         prefill = latency.prefill_seconds(count, 0, self._plan.engine.max_num_batched_tokens)
         return prefill + max(job.request.max_tokens - 1, 0) * latency.step_seconds([(count, 1)])
@@ -161,7 +173,7 @@ class EngineComparison:
         return notes
 
     def _next(self, rows: Sequence[EngineRow]) -> list[str]:
-        """A profile by the rules that lose most, with what is to be done about it; settings made up here come last."""
+        """Return a profile by the rules that lose most, with what is to be done about it; settings made up here come last."""
         own = {row.rules: row for row in reversed(rows)}.values()  # of each engine the first one
         behind = max(own, key=lambda row: row.behind_tokens)
         if not behind.behind_tokens:
@@ -184,7 +196,7 @@ class EngineComparison:
 
 
 def cause_of(less: TallySums, more: TallySums) -> str | None:
-    """What the difference between two engines is mostly due to; None where there is none."""
+    """Return what the difference between two engines is mostly due to; None where there is none."""
     if more.hit_tokens <= less.hit_tokens:
         return None
     excess: Counter[str] = Counter()
@@ -222,3 +234,68 @@ def _row(tally: EngineTally, total: TallySums, best: TallySums) -> EngineRow:
         evidence=choice.rules.evidence,
         not_modelled=list(choice.rules.not_modelled),
     )
+
+
+def choices_of(planned: PlannedRun, flags: RuleFlags) -> tuple[list[RuleChoice], list[str]]:
+    """Return all engines with the room that the plan's cache has, in the order of the table, and why some are not there.
+
+    `flags` are the engines' own options.
+    """
+    options = replace(planned.options, rule_flags=flags)
+    engine = planned.plan.engine
+    room = None if engine.num_blocks is None else (engine.num_blocks - 1) * engine.block_size
+    found: list[RuleChoice] = []
+    missing: list[str] = []
+    for name in rule_set_names():
+        rules = find_rule_set(name)
+        if name == "vllm":
+            found.append(_embedded(rules, engine))
+            continue
+        try:
+            facts = planned.facts_of(name)
+        except EngineError as error:
+            missing.append(f"not there: {error.message}")
+            continue
+        base, sized = own_choice(options, planned.asked, name, facts)
+        if room is not None and not sized and rules.limited is not None:
+            base = RuleChoice(rules, rules.limited(base.options, room))
+        found.append(base)
+        for changes in _USUAL.get(name, ()):
+            other = replace(base.options, **changes)
+            if other != base.options and (not changes.get("swa_full") or base.options.sliding_window):
+                found.append(RuleChoice(rules, other))
+    return found, missing
+
+
+def _embedded(rules: AnyRuleSet, engine: EngineConfig) -> RuleChoice:
+    """Return the embedded engine; of a model of several groups with the limits that these have."""
+    if engine.plan is None:
+        return RuleChoice(rules, VllmOptions(engine.block_size, engine.num_blocks))
+    alignment = engine.plan.hit_alignment
+    options = VllmOptions(num_gpu_blocks=engine.num_blocks, engine=engine)
+    ladder = tuple(_rung(fate, kind) for fate, kind in kinder_configs(engine))
+    return RuleChoice(replace(rules, unit=lambda _: alignment, ladder=ladder, rest="no_state"), options)
+
+
+def _rung(fate: str, kind: EngineConfig) -> Rung[VllmOptions]:
+    """Return the embedded engine as it is without a limit."""
+
+    def lifted(options: VllmOptions) -> VllmOptions:
+        return replace(options, engine=kind)
+
+    return Rung(fate, lifted)
+
+
+def flags_of(choice: RuleChoice) -> list[str]:
+    """Return what a command line says to have these settings, beside `--rules`."""
+    flags: list[str] = []
+    for each in fields(choice.options):
+        value, usual = getattr(choice.options, each.name), getattr(choice.rules.options, each.name)
+        if value == usual or (each.name not in rules_of_flags() and each.name not in _VLLM_FLAGS):
+            continue
+        flag = f"--{each.name.replace('_', '-')}"
+        if isinstance(value, bool):
+            flags.append(flag if value else flag.replace("--", "--no-", 1))
+        else:
+            flags += [flag, str(value)]
+    return flags

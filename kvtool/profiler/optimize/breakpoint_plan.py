@@ -1,16 +1,19 @@
-"""Where to set `cache_control` breakpoints in the chat requests of a workload, and what that costs against other ways: computed."""
+"""A plan of `cache_control` breakpoints for the chat requests of a workload, and its computed cost against other ways."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from kvtool.diagnose.compare.json_forms import ordered
-from kvtool.fixes.breakpoint_places import place_breakpoints
 from kvtool.results.documents.optimize import Costs, GroupBreakpoints, Placement, Prices
 from kvtool.text.message import role_of
 from kvtool.workload.turn import Turn
 
+_Matrix = npt.NDArray[np.float64]
 _READ, _WRITE = 0.1, 1.25
 """Prices of a token that is read from the cache and of one that is written to it, where one outside it costs 1."""
 PRICES = Prices(read=_READ, write=_WRITE, outside=1.0)
@@ -36,10 +39,10 @@ class _Priced(NamedTuple):
 def plan_breakpoints(
     group: str, turns: Sequence[Turn], count: Callable[[str], int], most: int
 ) -> GroupBreakpoints | None:
-    """The cheapest breakpoints (at most `most`); None where no request has messages. `count` gives the tokens of a text.
+    """Return the cheapest breakpoints (at most `most`); None where no request has messages. `count` gives the tokens of a text.
 
     Fixed places come from an exact dynamic program; tried too is one fewer of them and one that moves with the end of the request,
-    and what it is compared with: a breakpoint behind the last system block (with one alone: none) and behind the last message.
+    and what it is compared with: a breakpoint after the last system block (with one alone: none) and after the last message.
     Every placement is then priced by the same rules: the longest stored prefix that a breakpoint finds is read, the rest up to the
     last breakpoint written, what follows costs the full price.
     """
@@ -76,7 +79,7 @@ def plan_breakpoints(
 
 
 def _blocks(turn: Turn, count: Callable[[str], int]) -> list[tuple[str, bytes, int]]:
-    """Name, content and tokens of each block of a request, in the order in which they are sent."""
+    """Return name, content and tokens of each block of a request, in the order in which they are sent."""
     blocks: list[tuple[str, bytes, int]] = []
 
     def add(name: str, role: str, content: object) -> None:
@@ -110,7 +113,7 @@ def _contents(content: object) -> Iterator[object]:
 
 
 def _cost(requests: Sequence[Request], marks: Sequence[int], last: bool) -> float:
-    """What requests cost one after the other, in tokens at the full price; nothing that is stored is forgotten."""
+    """Return what requests cost one after the other, in tokens at the full price; nothing that is stored is forgotten."""
     nodes: dict[tuple[int, tuple[bytes, int]], int] = {}
     stored: set[int] = set()
     total = 0.0
@@ -127,3 +130,67 @@ def _cost(requests: Sequence[Request], marks: Sequence[int], last: bool) -> floa
         total += _READ * lengths[hit] + _WRITE * (lengths[written] - lengths[hit]) + lengths[-1] - lengths[written]
         stored.update(path[end] for end in ends)
     return total
+
+
+def place_breakpoints(
+    requests: Sequence[Sequence[tuple[Hashable, int]]], *, read: float, write: float, minimum: int, most: int = 4
+) -> tuple[list[int], float]:
+    """Return after how many blocks to set breakpoints, the same for all requests, and what the workload then costs.
+
+    A request is a sequence of blocks, each with a key (equal keys: equal text) and its tokens. Prices are per token, where a token
+    outside the cache costs 1; `minimum` is the length in tokens below which a prefix is not stored, `most` how many breakpoints
+    are allowed. Requests come one after the other; what is stored stays. Least cost by f(k, j) = min over i of f(k - 1, i) plus,
+    for each request, the tokens from i to j times `read` (prefix j was seen) or `write`, and in the end what is after the last
+    breakpoint; of equal costs the one with fewer breakpoints. O(requests · m² + most · m²) for m blocks.
+    """
+    m = max((len(request) for request in requests), default=0)
+    lengths, seen = _prefixes(requests, m)
+    total = lengths[:, -1]
+    ends = np.array([len(request) for request in requests], dtype=np.int64)
+    inside = np.arange(m + 1)[None, :] <= ends[:, None]
+    stored = inside & (lengths >= max(minimum, 1))
+    paid = np.where(stored, lengths, 0.0)  # [request, j]: tokens that are paid for up to breakpoint j
+    price = np.where(stored, np.where(seen, read, write), 0.0)
+    # From i to j: tokens between them at the price of j; where the request ends before j, the rest after i at the full price.
+    leaves = inside.astype(np.float64)
+    rest = (total[:, None] - paid) * leaves
+    cost: _Matrix = (price * paid).sum(axis=0)[None, :] - paid.T @ price + rest.T @ (1.0 - leaves)
+    tail = rest.sum(axis=0)
+    return _cheapest(cost, tail, most)
+
+
+def _prefixes(requests: Sequence[Sequence[tuple[Hashable, int]]], m: int) -> tuple[_Matrix, npt.NDArray[np.bool_]]:
+    """Return tokens of each request's first j blocks (`[request, j]`; all of them beyond its end), and
+    whether these came before.
+    """
+    lengths = np.zeros((len(requests), m + 1))
+    seen = np.zeros((len(requests), m + 1), dtype=np.bool_)
+    nodes: dict[tuple[int, Hashable], int] = {}
+    for row, request in enumerate(requests):
+        node = 0
+        for at, (key, tokens) in enumerate(request, 1):
+            lengths[row, at] = lengths[row, at - 1] + tokens
+            known = nodes.get((node, (key, tokens)))
+            seen[row, at] = known is not None
+            node = nodes.setdefault((node, (key, tokens)), len(nodes) + 1)
+        lengths[row, len(request) + 1 :] = lengths[row, len(request)]
+    return lengths, seen
+
+
+def _cheapest(cost: _Matrix, tail: _Matrix, most: int) -> tuple[list[int], float]:
+    """Return the cheapest way; `cost[i, j]` is that of going from breakpoint i to j, and the cost after the last one."""
+    m = len(tail) - 1
+    best, chosen = float(tail[0]), [0]
+    reached = np.full(m + 1, np.inf)
+    reached[0] = 0.0
+    paths: list[list[int]] = [[0] for _ in range(m + 1)]
+    later = np.triu(np.ones_like(cost, dtype=np.bool_), k=1)
+    for _ in range(min(most, m)):
+        steps = np.where(later, reached[:, None] + cost, np.inf)
+        before = steps.argmin(axis=0)
+        reached = steps.min(axis=0)
+        paths = [[*paths[int(before[j])], j] for j in range(m + 1)]
+        at = int((reached + tail).argmin())
+        if reached[at] + tail[at] < best - 1e-9:
+            best, chosen = float(reached[at] + tail[at]), paths[at]
+    return chosen[1:], best

@@ -38,7 +38,7 @@ class LogOrder:
 
 
 def request_order(opened: Opened, progress: Progress, result: RunResult) -> LogOrder | None:
-    """The order of a log's requests, run again; None where nobody may change it, or where it wins nothing.
+    """Return the order of a log's requests, run again; None where nobody may change it, or where it wins nothing.
 
     That is so for sessions, for arrival times, for more than one log, and for a cache without limit, which forgets nothing.
     Raises TrialInterruptedError.
@@ -62,7 +62,7 @@ def request_order(opened: Opened, progress: Progress, result: RunResult) -> LogO
 
 
 def check_log(inputs: Sequence[str], output: str) -> None:
-    """KvtoolError where what is on the command line cannot be written in another order."""
+    """Raise KvtoolError where what is on the command line cannot be written in another order."""
     if len(inputs) != 1:
         raise KvtoolError("-o writes one log in another order", hint="give one INPUT")
     path = inputs[0]
@@ -109,7 +109,7 @@ def write_in_order(path: str, order: Sequence[int], output: str) -> None:
 
 
 def _starts(file: IO[bytes]) -> array[int]:
-    """Where each line that is not blank begins."""
+    """Return where each line that is not blank begins."""
     starts: array[int] = array("q")
     at = 0
     for line in file:

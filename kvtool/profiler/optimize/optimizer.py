@@ -8,6 +8,7 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.accounting.ledger.totals import TokenTotals
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
@@ -34,7 +35,7 @@ Choose = Callable[[YamlSource | LogSource, RunResult, Advice], Mapping[str, Sequ
 
 _WORSE = 0.005
 """By how much a group's hit rate may fall for an edit that wins hits elsewhere."""
-_LEAST: dict[Tier, float] = {"P2": 0.01, "P3": 0.05}
+_LEAST: dict[Tier, float] = {"P2": THRESHOLDS.warning_share, "P3": THRESHOLDS.error_share}
 """What a group's hit rate must win for text to be moved (as much as makes a warning), and to be changed (an error)."""
 _MOST_ROUNDS = 8
 _LOGS = "logs are records of what was sent: change what writes them"
@@ -83,12 +84,12 @@ class Optimized:
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Hit rates of all groups together, before and after."""
+        """Return hit rates of all groups together, before and after."""
         return total_rate(self.before), total_rate(self.after)
 
     @property
     def edited(self) -> list[Done]:
-        """The steps that were carried out in files."""
+        """Return the steps that were carried out in files."""
         return [each for each in self.done if not each.reason]
 
 
@@ -147,7 +148,7 @@ class Optimizer:
         return Optimized(before, state.result, state.source, [*edited, *left], files, refused)
 
     def _carried_out(self, state: _State, chains: Mapping[str, Sequence[KeptFix]]) -> tuple[_State, list[Done]]:
-        """The steps of all groups in the files of `state`; in each group what comes after the last gain is dropped again.
+        """Return the steps of all groups in the files of `state`; in each group what comes after the last gain is dropped again.
 
         The edits of several steps come from the prompts that these steps make together, as the trial of the advice does. A step
         may win nothing until the next one is made: a state is kept when its files hit more than the last that was kept.
@@ -189,7 +190,7 @@ class Optimizer:
             self._best[group.name] = max(group.hit_rate, self._best.get(group.name, 0.0))
 
     def _harm(self, state: _State) -> str:
-        """Which group an edit costs hits; empty where none."""
+        """Return which group an edit costs hits; empty where none."""
         for group in state.result.ledger.totals():
             best = self._best.get(group.name, 0.0)
             if group.hit_rate < best - _WORSE:
@@ -198,7 +199,9 @@ class Optimizer:
         return ""
 
     def _edited(self, state: _State, now: _State, steps: Sequence[KeptFix]) -> dict[str, str] | str:
-        """The new texts of the files of `state` with these steps, by real path, or why there are none; `now` has those before."""
+        """Return the new texts of the files of `state` with these steps, by real path, or why there are none; `now` has those
+        before.
+        """
         if isinstance(state.source, LogSource):
             origin = steps[-1].cause.origin
             path = "" if origin is None else origin.path
@@ -220,19 +223,19 @@ class Optimizer:
 
 
 def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
-    """Whether a step of a group, with those that it may open the way for, wins enough for what its tier does to text."""
+    """Return whether a step of a group, with those that it may open the way for, wins enough for what its tier does to text."""
     step = steps[number]
     return steps[-1].after - step.before >= _LEAST.get(step.fix.tier, 0.0)
 
 
 def _change_of(step: KeptFix) -> tuple[object, ...]:
-    """The same for steps of two groups that are one change of a text which both read."""
+    """Return the same for steps of two groups that are one change of a text which both read."""
     slot, kind = step.cause.slot, step.fix.kind
     return kind, slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
 
 
 def _wins(result: RunResult, before: RunResult) -> bool:
-    """Whether more is hit: not only a larger part, as a prompt that loses text has, but more tokens, too."""
+    """Return whether more is hit: not only a larger part, as a prompt that loses text has, but more tokens, too."""
     now, then = (TokenTotals.of(each.ledger.totals()) for each in (result, before))
     return now.hit_rate > then.hit_rate and now.hit_tokens > then.hit_tokens
 
@@ -250,7 +253,7 @@ def optimize(
     given: Sequence[Changed] = (),
     advised: tuple[RunResult, Advice] | None = None,
 ) -> Optimized:
-    """The edits that win within the tiers, proven. Raises TrialInterruptedError where Ctrl-C came in between.
+    """Return the edits that win within the tiers, proven. Raises TrialInterruptedError where Ctrl-C came in between.
 
     `given` are files that are to be changed already; they are among the files of the result. `advised` is the run of the files as
     they are, with the advice on it for these tiers, where there is one.
@@ -278,7 +281,7 @@ def optimize(
 
 
 def plan_edits(opened: Opened, progress: Progress, result: RunResult, advice: Advice) -> tuple[Optimized, Advice]:
-    """What `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
+    """Return what `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
 
     The advice that it followed comes with it: another one where a fix that is not made was tried on the way. Raises
     TrialInterruptedError.
@@ -295,7 +298,7 @@ def plan_edits(opened: Opened, progress: Progress, result: RunResult, advice: Ad
 def needing_consent(
     opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized
 ) -> tuple[list[KeptFix], list[Done]]:
-    """What would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
+    """Return what would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
 
     Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
     """

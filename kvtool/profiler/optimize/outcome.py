@@ -1,4 +1,4 @@
-"""What came of an optimization: the document, and the texts and the order that can be written."""
+"""The outcome of an optimization: the document, and the texts and the order that can be written."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ class OptimizeOutcome:
     order: LogOrder | None
 
     def written(self, *, undo: str | None, output: str | None) -> OptimizeOutcome:
-        """With the places of the undo patch and of the log in its new order; None where they were not written."""
+        """Return the outcome with the places of the undo patch and of the log in its new order; None where
+        they were not written.
+        """
         return replace(self, document=self.document.model_copy(update={"undo": undo, "output": output}))
 
 
 def optimized(
     opened: Opened, tiers: Sequence[Tier], progress: Progress, *, breakpoints: int | None = None
 ) -> OptimizeOutcome:
-    """What wins within the tiers, proven, and what would win beyond them; with at most so many `breakpoints` in each group.
+    """Return what wins within the tiers, proven, and what would win beyond them; with at most so many `breakpoints` in each group.
 
     Raises TrialInterruptedError where Ctrl-C came in between.
     """

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvtool.config.find import NAME, find_config, from_here
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.apply import FileChange, write_files
 from kvtool.fixes.edits.patch import undo_patch
-from kvtool.profiler.optimize.undo_folder import folder_of, root_of_folder
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
 from kvtool.text.files.checkout_links import write_target
+from kvtool.text.files.root_folder import RootFolder
 
+FOLDER = ".kvtool"
+_IGNORE = ".gitignore"
 _HINT = "give a file of its own"
 
 
@@ -27,7 +30,7 @@ class _Renamed:
 
 
 def check_undo(undo: str, inputs: Iterable[str]) -> None:
-    """KvtoolError where the patch cannot get this name: what is there already is never overwritten."""
+    """Raise KvtoolError where the patch cannot get this name: what is there already is never overwritten."""
     if undo == "-":
         raise KvtoolError("--undo needs a file: standard output has the report", hint=_HINT)
     path = Path(undo)
@@ -72,7 +75,7 @@ def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
 
 
 def _mode(files: Iterable[FileChange]) -> int:
-    """Of the patch, which quotes all of them; KvtoolError where one is gone."""
+    """Return the mode of the patch, which quotes all files; raise KvtoolError where one is gone."""
     try:
         return as_private_as(file.path for file in files)
     except OSError as error:
@@ -80,14 +83,14 @@ def _mode(files: Iterable[FileChange]) -> int:
 
 
 def undo_command(files: Sequence[FileChange], undo: str) -> str:
-    """The shell command that takes the edits back."""
+    """Return the shell command that takes the edits back."""
     base = _base(files, undo)
     folder = "" if base == os.path.realpath(os.curdir) else f"-d {shlex.quote(os.path.relpath(base))} "
     return f"patch -p1 {folder}< {shlex.quote(undo)}"
 
 
 def _base(files: Iterable[FileChange], undo: str) -> str:
-    """The folder that the names in a patch count from: `patch` follows no links, and takes no name that leads out of it."""
+    """Return the folder that the names in a patch count from: `patch` follows no links, and takes no name that leads out of it."""
     here = os.path.realpath(os.curdir)
     folders = [os.path.dirname(os.path.realpath(file.path)) for file in files]  # noqa: PTH120 - names, as patches have them
     for base in (root_of_folder(undo), here):
@@ -98,3 +101,63 @@ def _base(files: Iterable[FileChange], undo: str) -> str:
 
 def _lies_in(folder: str, base: str) -> bool:
     return folder == base or folder.startswith(base.rstrip(os.sep) + os.sep)
+
+
+def free_undo(path: str) -> str:
+    """Return the name for the patch of an input of which none was given: in the folder of its project, one that no earlier patch
+    has.
+    """
+    folder = Path(from_here(os.path.join(_project_of(path), NAME))).parent / FOLDER  # noqa: PTH118 - strings are enough
+    name, number = Path(path).name, 1
+    while os.path.lexists(found := folder / f"{name}.undo{'' if number == 1 else f'.{number}'}.patch"):
+        number += 1
+    return str(found)
+
+
+def _project_of(path: str) -> str:
+    """Return where the configuration of an input lies, else the root of its repository, else its own folder."""
+    folder = os.path.realpath(Path(path).parent)
+    config = find_config(folder)
+    return os.path.realpath(Path(config).parent) if config is not None else RootFolder.of(path).path or folder
+
+
+def root_of_folder(undo: str) -> str | None:
+    """Return the project that a patch in its folder is about; None for a patch that lies elsewhere."""
+    folder = Path(os.path.realpath(Path(undo).parent))
+    return str(folder.parent) if folder.name == FOLDER else None
+
+
+@contextlib.contextmanager
+def folder_of(undo: str) -> Iterator[None]:
+    """Make the folder of a patch, ignored by git where it is the project's own; leave it as it was where the block fails.
+
+    KvtoolError where it cannot be made, or something else has its name.
+    """
+    folder = Path(undo).parent
+    if folder.name != FOLDER or (folder.is_dir() and not folder.is_symlink()):
+        yield
+        return
+    ignore = folder / _IGNORE
+    try:
+        try:
+            write_target(folder).mkdir()
+            with AtomicFile(ignore) as file:
+                file.write(b"*\n")
+        except OSError as error:
+            why = "something else has this name" if isinstance(error, FileExistsError) else error.strerror or str(error)
+            raise KvtoolError(
+                f"cannot make the folder {folder} for the undo patch: {why}", hint="name the patch with --undo FILE"
+            ) from error
+        yield
+    except BaseException:
+        _remove(folder, ignore)
+        raise
+
+
+def _remove(folder: Path, ignore: Path) -> None:
+    """Take away what was made, and nothing that others have put there meanwhile."""
+    with contextlib.suppress(OSError):
+        if folder.is_symlink() or os.listdir(folder) not in ([], [ignore.name]):  # noqa: PTH208 - names are enough
+            return
+        ignore.unlink(missing_ok=True)
+        folder.rmdir()

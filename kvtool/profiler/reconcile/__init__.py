@@ -1,1 +1,1 @@
-"""What was predicted beside what a server did: request by request, and why where they differ."""
+"""Predictions beside what a server did: request by request, and why they differ."""

@@ -1,6 +1,6 @@
 """A run as it is recorded without text: what can be told from it is who shares which blocks with whom, and no word of a prompt.
 
-Every token stands for a keyed digest of its block and all that is before it, so that two prompts have the same tokens as far as
+Every token is for a keyed digest of its block and all that is before it, so that two prompts have the same tokens as far as
 they share blocks, and other ones from there on. The key is forgotten with the run: nobody can try what a text would give.
 """
 
@@ -50,7 +50,7 @@ class BlindedRun:
         return found.digest()
 
     def _blocks(self, ids: Sequence[int], before: bytes, size: int) -> Iterator[tuple[bytes, list[int]]]:
-        """Each block's digest, and the tokens that stand for its own; the last one may be shorter."""
+        """Yield each block's digest, and the tokens that are for its own; the last one may be shorter."""
         for start in range(0, len(ids), size):
             own = ids[start : start + size]
             before = self._digest(before, np.asarray(own, dtype=np.int32).tobytes())
@@ -60,14 +60,14 @@ class BlindedRun:
         return [token for _, tokens in self._blocks(ids, self._root(salt), self.block_size) for token in tokens]
 
     def _root(self, salt: str | None) -> bytes:
-        """What stands before the first block: a salt parts prompts as it does on the server."""
+        """Return what is before the first block: a salt parts prompts as it does on the server."""
         return self._digest(b"root" if salt is None else b"salt" + salt.encode())
 
     def _name(self, text: str) -> str:
         return self._digest(b"name", text.encode()).hex()
 
     def exchanges(self, exchanges: Iterable[Exchange], asked: Mapping[int, Sequence[Ask]]) -> Iterator[Exchange]:
-        """Requests of tokens with the answers' counts; of those that nobody asks for only that they were sent."""
+        """Yield requests of tokens with the answers' counts; of those that nobody asks for only that they were sent."""
         for each in exchanges:
             asks = asked.get(each.number, ())
             body: dict[str, Any] = {name: each.body[name] for name in _SAID if type(each.body.get(name)) is int}
@@ -93,7 +93,7 @@ class BlindedRun:
             yield replace(each, body=body, endpoint=COMPLETIONS, response=response)
 
     def batches(self, batches: Iterable[EventBatch]) -> Iterator[EventBatch]:
-        """Events with the same tokens as the prompts; hashes, salts and the names of others' sessions are digests."""
+        """Yield events with the same tokens as the prompts; hashes, salts and the names of others' sessions are digests."""
         for batch in batches:
             events = tuple(self._event(event) for event in batch.events)
             yield replace(batch, events=events)
@@ -136,7 +136,7 @@ class BlindedRun:
 
 
 def _tokens_of(digest: bytes, count: int) -> list[int]:
-    """So many tokens that stand for a block: the digest, and zeros."""
+    """Return so many tokens that are for a block: the digest, and zeros."""
     words = [int.from_bytes(digest[at : at + 4], "big") >> 1 for at in range(0, _DIGEST, 4)]
     return [*words, *[0] * count][:count]
 
@@ -146,7 +146,7 @@ def _bytes_of(served: ServedHash) -> bytes:
 
 
 def _salt(keys: Sequence[tuple[Any, ...] | None]) -> str | None:
-    """The salt of a first block, which stands last in its keys, by itself or behind its name."""
+    """Return the salt of a first block, which stands last in its keys, by itself or after its name."""
     found: Any = keys[0] if keys else None
     while isinstance(found, list | tuple):
         found = found[-1] if found else None
@@ -154,7 +154,7 @@ def _salt(keys: Sequence[tuple[Any, ...] | None]) -> str | None:
 
 
 def _counts(each: Exchange) -> dict[str, Any]:
-    """An answer's usage, in the words of the completions API; `timings` shows that it is llama.cpp's."""
+    """Return an answer's usage, in the words of the completions API; `timings` shows that it is llama.cpp's."""
     usage, timings = each.usage, (each.response or {}).get("timings")
     said: dict[str, Any] = {"timings": {}} if isinstance(timings, dict) else {}
     if usage is None:

@@ -1,4 +1,4 @@
-"""Why a request disagrees: causes are tried in one order, each by a test, and the first that makes the numbers equal is named."""
+"""Causes of disagreement: they are tried in one order, each by a test; the first that makes the numbers equal is named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SWITCH = "start the server with --enable-prompt-tokens-details"
 
 @dataclass(frozen=True, slots=True)
 class RunCause:
-    """What was found of the run, whoever disagrees for it."""
+    """A cause that is found for the run as a whole."""
 
     cause: ReplayCause
     why: str
@@ -53,7 +53,7 @@ class CauseTrials:
         self._cleared: set[int] = set()
 
     def causes(self) -> NamedCauses:
-        """Every request that disagrees has one."""
+        """Return every request that disagrees has one."""
         named = NamedCauses(run=list(self._of_the_run()))
         open_ = list(self._disagreeing())
         found: dict[int, tuple[ReplayCause, str]] = {}
@@ -123,7 +123,7 @@ class CauseTrials:
             yield RunCause("gap", f"KV events are missing: {evidence.gaps[0]}")
 
     def _overtaken(self) -> tuple[int, int] | None:
-        """A request that was admitted before one that was sent first, and that one; None where there is none."""
+        """Return a request that was admitted before one that was sent first, and that one; None where there is none."""
         for sent, admitted in zip(self.evidence.sent, self.evidence.admitted, strict=True):
             if sent.number != admitted.number:
                 return admitted.number, sent.number
@@ -149,7 +149,7 @@ class CauseTrials:
                 yield case
 
     def _stand_in(self, case: _Case) -> int | None:
-        """What events or counters say in the place of a usage that says nothing."""
+        """Return what events or counters say in the place of a usage that says nothing."""
         trace = self.evidence.observed.trace
         asks = self.asked.asks[case.exchange.number]
         if trace is not None and len(asks) == 1:
@@ -191,7 +191,7 @@ class CauseTrials:
             )
 
     def _more_than_could_be(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
-        """A cache that began empty and was ours alone holds no more of a prompt than ours left: else it is another prompt."""
+        """Yield a cache that began empty and was ours alone holds no more of a prompt than ours left: else it is another prompt."""
         trace, evidence = self.evidence.observed.trace, self.evidence
         if trace is None or not trace.began_empty or evidence.traffic is not None or evidence.gaps:
             return
@@ -215,7 +215,7 @@ class CauseTrials:
                 yield case, "warm start", why
 
     def _most(self) -> dict[int, int]:
-        """What each request could hit of ours at most: as if nothing was ever evicted, and all others came before it."""
+        """Return what each request could hit of ours at most: as if nothing was ever evicted, and all others came before it."""
         alone = self.twin.unlimited().alone()
         if self.twin.at_once == 1 and self._overtaken() is None:
             return alone.run(self._asks).cached
@@ -304,7 +304,7 @@ class CauseTrials:
                 yield case, "not known", f"#{earlier[0].number} before it had no answer: what it left is not known"
 
     def _steps(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
-        """Only where requests run together, and for what some order of ours could leave in the cache."""
+        """Yield the causes of steps: only where requests run together, and for what some order of ours could leave in the cache."""
         if self.twin.at_once == 1:
             return
         most = self._most()

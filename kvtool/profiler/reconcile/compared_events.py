@@ -25,7 +25,7 @@ Seen = tuple[str, int, tuple[int, ...]]
 
 
 def seeded(config: EngineConfig, trace: EventTrace) -> EngineConfig | None:
-    """The engine with the seed of the server's hashes, found by trying; None where none of them makes its first hash."""
+    """Return the engine with the seed of the server's hashes, found by trying; None where none of them makes its first hash."""
     first = trace.first_stored
     if first is None or first.token_ids is None or config.hash_algo == "native":
         return None
@@ -50,7 +50,7 @@ def _seeds() -> Iterator[str | None]:
 
 
 def compared(predicted: Sequence[Event], trace: EventTrace, *, by_hash: bool, in_order: bool) -> ComparedEvents:
-    """How many are the same: in order those from both ends up to where they differ, else all that both have."""
+    """Return how many are the same: in order those from both ends up to where they differ, else all that both have."""
     ours = [each for each in predicted if not isinstance(each, AllBlocksCleared)]
     mine = list(map(_by_hash, ours)) if by_hash else list(_by_content(ours))
     theirs = trace.by_hash() if by_hash else trace.by_content()
@@ -77,7 +77,7 @@ def _in_order(mine: Sequence[Seen], theirs: Sequence[Seen]) -> int:
 
 
 def _singly(events: Sequence[Seen]) -> Iterator[tuple[str, int]]:
-    """Each block by itself: what is stored together depends on who runs beside it."""
+    """Yield each block by itself: what is stored together depends on who runs beside it."""
     for kind, _, blocks in events:
         for block in blocks:
             yield kind, block

@@ -1,4 +1,4 @@
-"""What the KV events of a run say of it: who was admitted when, which tokens were stored for whom, and where they break off."""
+"""The trace of a run's KV events: admissions, the tokens stored for each request, and the place where the events break off."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_CHAIN = 1 << 20
 
 @dataclass(slots=True)
 class Stored:
-    """What was stored for one session. `start` is the first token that was, None where what stands before is not known."""
+    """Tokens stored for one session. `start` is the first of them, None where the text before it is not known."""
 
     start: int | None
     tokens: list[int]
@@ -33,7 +33,7 @@ class Stored:
 
 @dataclass(slots=True)
 class EventTrace:
-    """Events in their order; `cleared` and `breaks` stand before the events at these places."""
+    """Events in their order; `cleared` and `breaks` are before the events at these places."""
 
     events: list[StoredBlocks | RemovedBlocks] = field(default_factory=list)
     began_empty: bool = False
@@ -55,7 +55,7 @@ class EventTrace:
 
     @classmethod
     def of(cls, batches: Iterable[EventBatch], *, before: Iterable[EventBatch] = ()) -> EventTrace:
-        """Of all batches of a run, in the order in which they came; `before` it others may have stored what it builds on."""
+        """Read all batches of a run, in the order in which they came; `before` it others may have stored what it builds on."""
         trace = cls()
         for batch in before:
             for event in batch.events:
@@ -119,7 +119,7 @@ class EventTrace:
             known.last = parent
 
     def _tokens_before(self, parent: ServedHash | None) -> list[int] | None:
-        """The tokens of a chain of blocks; None where one of them was stored before these events."""
+        """Return the tokens of a chain of blocks; None where one of them was stored before these events."""
         parts: list[tuple[int, ...]] = []
         while parent is not None:
             found = self._chains.get(parent)
@@ -130,25 +130,25 @@ class EventTrace:
         return [token for part in reversed(parts) for token in part]
 
     def hits_of(self, session: str | None, num_tokens: int, block_size: int) -> int | None:
-        """The tokens that a request found in the cache, as its own stored blocks show it; None where they do not."""
+        """Return the tokens that a request found in the cache, as its own stored blocks show it; None where they do not."""
         found = self.stored.get(session or "")
         if found is None or found.start is None or found.start >= num_tokens:
             return None
         return found.start if found.start % block_size == 0 else None
 
     def foreign(self, ours: Collection[str]) -> list[str]:
-        """Sessions that are not ours, in the order in which they were admitted."""
+        """Return sessions that are not ours, in the order in which they were admitted."""
         return [session for session in self.admitted if session not in ours]
 
     @property
     def first_stored(self) -> StoredBlocks | None:
-        """The first prompt's first blocks, from which the seed of the hashes is told."""
+        """Return the first prompt's first blocks, from which the seed of the hashes is told."""
         return next(
             (each for each in self.events if isinstance(each, StoredBlocks) and each.parent_block_hash is None), None
         )
 
     def by_hash(self) -> list[tuple[str, int, tuple[int, ...]]]:
-        """Each event by the server's hashes."""
+        """Return each event by the server's hashes."""
         return [
             ("stored", 0 if each.parent_block_hash is None else low_64(each.parent_block_hash), _low(each.block_hashes))
             if isinstance(each, StoredBlocks)
@@ -157,7 +157,7 @@ class EventTrace:
         ]
 
     def by_content(self) -> list[tuple[str, int, tuple[int, ...]]]:
-        """Each event by the content of its blocks, as `ContentNames` numbers it; unknown blocks are -1."""
+        """Return each event by the content of its blocks, as `ContentNames` numbers it; unknown blocks are -1."""
         names = ContentNames()
         known: dict[ServedHash, int] = {}
         found: list[tuple[str, int, tuple[int, ...]]] = []
@@ -173,10 +173,10 @@ class EventTrace:
 
 
 class ContentNames:
-    """Numbers that stand for blocks by what they hold and what stands before them, the same in every run: digests."""
+    """Numbers that are for blocks by what they hold and what is before them, the same in every run: digests."""
 
     def of(self, parent: int, tokens: bytes, blocks: int) -> tuple[int, ...]:
-        """Of so many blocks behind a parent (0: none; -1: not known)."""
+        """Return the chain of so many blocks after a parent (0: none; -1: not known)."""
         import xxhash
 
         found: list[int] = []

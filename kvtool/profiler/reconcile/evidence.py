@@ -1,4 +1,4 @@
-"""What a run tells beside its answers: the order of admission, the tokens that the server read, foreign traffic, its counts."""
+"""Evidence of a run beside its answers: the order of admission, the tokens that the server read, foreign traffic, its counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OtherTokens:
 
 @dataclass(slots=True)
 class RunEvidence:
-    """Of one run. Lists of asks are in the order in which they came; what events show is empty without them."""
+    """The evidence of one run. Lists of asks are in the order in which they came; what events show is empty without them."""
 
     observed: ObservedRun
     answered: list[Exchange]
@@ -40,7 +40,7 @@ class RunEvidence:
     answers: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Tokens of answers that only the events tell."""
     foreign: list[tuple[int, Ask]] = field(default_factory=list)
-    """Prompts of others, each with the place in `admitted` that it stands before."""
+    """Prompts of others, each with the place in `admitted` that it is before."""
     traffic: str | None = None
     """That others used the server, with what shows it."""
     cleared: list[tuple[int, bool]] = field(default_factory=list)
@@ -53,27 +53,27 @@ class RunEvidence:
 
     @property
     def base(self) -> list[Ask]:
-        """What the prediction begins with: one at a time as sent, else as admitted."""
+        """Return what the prediction begins with: one at a time as sent, else as admitted."""
         return self.sent if self.observed.at_once == 1 else self.admitted
 
     @property
     def prompt_tokens(self) -> int:
-        """As the server counted them."""
+        """Count prompt tokens as the server did."""
         return sum(each.usage.prompt or 0 for each in self.answered if each.usage is not None)
 
     @property
     def reported_tokens(self) -> int:
-        """Cached ones, as far as the server reports them."""
+        """Count cached tokens, as far as the server reports them."""
         return sum(each.usage.cached or 0 for each in self.answered if each.usage is not None)
 
     @property
     def unreported(self) -> int:
-        """Answers that do not say how many tokens were cached."""
+        """Count answers that do not say how many tokens were cached."""
         return sum(1 for each in self.answered if each.usage is None or each.usage.cached is None)
 
     @classmethod
     def of(cls, observed: ObservedRun, asked: AskedThere) -> RunEvidence:
-        """Of what was observed, and the prompts as they are rendered here."""
+        """Collect the evidence of a recording, with the prompts as they are rendered here."""
         answered = [each for each in observed.exchanges if each.number in asked.asks]
         sent = [ask for each in answered for ask in asked.asks[each.number]]
         trace = observed.trace
@@ -88,7 +88,7 @@ class RunEvidence:
         return evidence
 
     def count(self) -> None:
-        """The counters' growth beside the sums of usage, as often as the counters have each prompt."""
+        """Compare the growth of counters with the sums of usage, as often as the counters have each prompt."""
         counted = self.observed.counted
         if counted is None:
             return
@@ -121,7 +121,7 @@ class RunEvidence:
 
     @property
     def makes_several(self) -> bool:
-        """Whether an exchange made several requests: then usage has the cached tokens of one of them."""
+        """Return whether an exchange made several requests: then usage has the cached tokens of one of them."""
         return not all(ask.reported for ask in self.sent)
 
     def count_hits(self, run: TwinRun) -> None:
@@ -130,7 +130,7 @@ class RunEvidence:
             self.counters_agree = self.hits_left() == run.unreported
 
     def hits_left(self) -> int | None:
-        """Tokens that were hit by requests whose usage does not say it, by the counters."""
+        """Return tokens that were hit by requests whose usage does not say it, by the counters."""
         counted = self.observed.counted
         if counted is None or counted.broken is not None or (hits := counted.get(names.HITS)) is None:
             return None
@@ -199,7 +199,7 @@ class RunEvidence:
         self.gaps += [trace.problem] if trace.problem else []
 
     def _places(self, trace: EventTrace, order: Sequence[Exchange], asked: AskedThere) -> list[tuple[int, int]]:
-        """For each request that events name: the place of its first event, and its place in `admitted`."""
+        """Return for each request that events name: the place of its first event, and its place in `admitted`."""
         found: list[tuple[int, int]] = []
         place = 0
         for each in order:
@@ -210,19 +210,21 @@ class RunEvidence:
 
 
 def _lookups(asks: Sequence[Ask] | None) -> int:
-    """How often the counters have the prompts that a usage counts once: for each answer, and never where nothing is looked up."""
+    """Return how often the counters have the prompts that a usage counts once: for each answer, and never where nothing is looked
+    up.
+    """
     if not asks:
         return 1
     return sum(ask.reads for ask in asks) // sum(not ask.again for ask in asks)
 
 
 def _before(places: Iterable[tuple[int, int]], event: int) -> int:
-    """The place of the first request that was admitted at this event or after it."""
+    """Return the place of the first request that was admitted at this event or after it."""
     return min((place for first, place in places if first >= event), default=0)
 
 
 def _admission(answered: Sequence[Exchange], trace: EventTrace) -> list[Exchange]:
-    """In the order of their first events; one that stored nothing stands behind the last that was sent before it."""
+    """Return the requests in the order of their first events; one that stored nothing is after the last that was sent before it."""
     seen = sorted(
         (each for each in answered if each.session_id in trace.admitted),
         key=lambda each: trace.admitted[each.session_id or ""],

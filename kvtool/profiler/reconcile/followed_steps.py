@@ -1,7 +1,7 @@
 """The engine led by a server's KV events: when each request came to the scheduler is what makes its steps store and evict the same.
 
 A server publishes one batch of events for each step that has any. Between two of them the engine may take steps that store and
-evict nothing. Before each step it is tried who came then: nobody, or those whose first events stand in the next batch, and requests
+evict nothing. Before each step it is tried who came then: nobody, or those whose first events are in the next batch, and requests
 that store nothing because all of their blocks are hit. A step whose events are not those of the next batch is taken back. Only the
 moments of arrival are taken from the events: hits, evictions and preemptions are the engine's own.
 """
@@ -54,13 +54,13 @@ class LedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Who came before each of the engine's steps; `emptied` are the steps before which the cache was reset."""
+    """The requests before each of the engine's steps; `emptied` are the steps before which the cache was reset."""
 
     arrivals: tuple[tuple[int, ...], ...]
     emptied: frozenset[int]
 
     def run(self, config: EngineConfig, latency: LatencyModel, asks: Mapping[int, Ask], *, events: bool) -> TwinRun:
-        """The same steps again, with this configuration's hashes."""
+        """Return the same steps again, with this configuration's hashes."""
         engine = Engine(config, DryRunner(), VirtualClock(latency), record_events=events)
         run = TwinRun()
         for number, came in enumerate(self.arrivals):
@@ -77,7 +77,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class ServedSteps:
-    """What each step of a server did, by what its blocks hold, and when it was published.
+    """The events of each step of a server, by the content of its blocks, and when they were published.
 
     For each event of a trace there is the step that it is of.
     """
@@ -88,7 +88,7 @@ class ServedSteps:
 
 
 def steps_of(trace: EventTrace) -> ServedSteps | None:
-    """None where events are missing or tell no tokens."""
+    """Return None where events are missing or tell no tokens."""
     if trace.breaks or trace.problem or not trace.began_empty:
         return None
     names: dict[ServedHash, BlockHash] = {}
@@ -176,7 +176,7 @@ class StepFollower:
         self._prompts = {number: request_of(number, each.ask) for number, each in self.requests.items()}
 
     def follow(self) -> Followed | None:
-        """None where no arrivals that were tried lead there: others used the server, or it goes by other rules."""
+        """Return None where no arrivals that were tried lead there: others used the server, or it goes by other rules."""
         clock = _StepClock()
         path = [_Point(Engine(self.config, DryRunner(), clock, record_events=True))]
         work = 0
@@ -199,7 +199,7 @@ class StepFollower:
         return None
 
     def _options(self, point: _Point) -> Iterator[tuple[int, ...]]:
-        """Who may come before the next step, likeliest first; each in the order of first events."""
+        """Yield the requests that may come before the next step, likeliest first; each in the order of first events."""
         if self.steps[point.at] == _CLEARED:
             yield ()
             return
@@ -222,7 +222,7 @@ class StepFollower:
                             yield (*came, part)
 
     def _next_due(self, point: _Point) -> int | None:
-        """Whose first event comes next after this step: of it less than a block may be computed now, as the step is full."""
+        """Return whose first event comes next after this step: of it less than a block may be computed now, as the step is full."""
         later = next((step for step in self._due_steps if step > point.at), None)
         numbers = () if later is None else self._first[later]
         return next((each for each in numbers if self._may_come(point, each)), None)
@@ -233,14 +233,14 @@ class StepFollower:
         return not early and number not in point.came and self._before[number] <= point.ahead
 
     def _is_quiet(self, point: _Point, number: int) -> bool:
-        """Whether all full blocks of its prompt are there, so that it would store nothing when it is admitted."""
+        """Return whether all full blocks of its prompt are there, so that it would store nothing when it is admitted."""
         if not self._may_come(point, number):
             return False
         request, size = self._prompts[number], self.config.block_size
         return point.engine.cache.look_up(request) == request.num_prompt_tokens // size * size
 
     def _step(self, point: _Point, came: tuple[int, ...]) -> _Point | None:
-        """The engine one step on; None where that is not what the server did."""
+        """Return the engine one step on; None where that is not what the server did."""
         reset = self.steps[point.at] == _CLEARED
         if not came and not point.engine.busy and not reset:
             return None
@@ -273,12 +273,12 @@ class StepFollower:
         )
 
     def _copy(self, engine: Engine) -> Engine:
-        """Without what no step changes."""
+        """Copy the engine without what no step changes."""
         shared: list[object] = [engine.config, engine.clock, *(each.prompt_ids for each in self._prompts.values())]
         return copy.deepcopy(engine, {id(each): each for each in shared})
 
     def _ended(self, path: Sequence[_Point]) -> Followed:
-        """With what is left when the events are over, in the order of sending."""
+        """Return the steps with what is left when the events are over, in the order of sending."""
         arrivals: list[tuple[int, ...]] = []
         emptied: set[int] = set()
         for point in path[1:]:
@@ -312,8 +312,9 @@ class _StepClock:
 
 
 def _clocks(served: ServedSteps, requests: Sequence[LedRequest]) -> tuple[float, float]:
-    """What a server's clock is ahead of the clients' at least and at most: a request is sent before its first event, and answered
-    after its last one."""
+    """Return what a server's clock is ahead of the clients' at least and at most: a request is sent before its first event, and
+    answered after its last one.
+    """
     moments = [served.moments[step] for step in served.of_event]
     least = max((moments[r.last] - r.done for r in requests if r.last is not None and r.done is not None), default=-inf)
     most = min((moments[r.first] - r.sent for r in requests if r.first is not None and r.sent is not None), default=inf)
@@ -321,7 +322,7 @@ def _clocks(served: ServedSteps, requests: Sequence[LedRequest]) -> tuple[float,
 
 
 def _merged(base: tuple[int, ...], extra: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Every way to put two orders together that keeps both."""
+    """Yield every way to put two orders together that keeps both."""
     total = len(base) + len(extra)
     for places in combinations(range(total), len(extra)):
         ours, theirs = iter(extra), iter(base)

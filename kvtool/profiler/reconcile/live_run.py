@@ -40,7 +40,7 @@ from kvtool.workload.request_fields import answers_asked
 from kvtool.workload.turn import Turn
 
 _SETTLING = 10
-"""How often counters are read again until they hold all that was answered: a server adds them up behind its answers."""
+"""How often counters are read again until they hold all that was answered: a server adds them up after its answers."""
 _PAGES = (("version.json", "/version"), ("models.json", "/v1/models"))
 _INFO = ("cache_config", "scheduler_config", "kv_events_config", "parallel_config")
 """What is kept of /server_info: the rest may hold paths, and secrets of the server's environment."""
@@ -52,7 +52,7 @@ Blind = Callable[[Sequence[Exchange]], Mapping[int, Sequence[Ask]]]
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions:
-    """How a workload is sent. `timeout` is in seconds, for a request as a whole."""
+    """Settings for sending a workload. `timeout` is in seconds, for a request as a whole."""
 
     timeout: float
     salt: bool = False
@@ -64,7 +64,7 @@ class LiveOptions:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What will be sent: at most so many tokens of answers, and prompts as they are predicted."""
+    """The plan of a live run: at most so many tokens of answers, and prompts as they are predicted."""
 
     requests: int
     prompt_tokens: int
@@ -95,7 +95,8 @@ class LiveRun:
             opened.source.each_answer = False  # they are sent as their clients sent them
 
     def planned(self) -> Planned:
-        """One pass over the workload, with the answers that it has; each group's first prompt is held against the server's tokens.
+        """Return one pass over the workload, with the answers that it has; each group's first prompt is held against the server's
+        tokens.
 
         KvtoolError where they differ: nothing was sent then.
         """
@@ -138,7 +139,7 @@ class LiveRun:
             return None
 
     def _most(self, job: Job) -> int:
-        """Tokens of an answer at most: the workload's, the option's, and what the model has room for."""
+        """Count tokens of an answer at most: the workload's, the option's, and what the model has room for."""
         room = self.opened.planned.plan.engine.max_model_len - job.request.num_prompt_tokens
         return max(min(self.options.max_tokens or job.request.max_tokens, room), 1)
 
@@ -226,7 +227,7 @@ class LiveRun:
         meta: dict[str, object],
         blind: Blind | None,
     ) -> None:
-        """What was sent, answered and published; `meta` is how."""
+        """Write what was sent, answered and published; `meta` is how."""
         if blind is not None:
             size = self.opened.planned.plan.engine.block_size
             blinded = BlindedRun(size, (each.session_id for each in exchanges if each.session_id is not None))
@@ -240,7 +241,7 @@ class LiveRun:
         record.keep_meta(meta)
 
     def _listener(self, connection: ServerConnection, stack: ExitStack) -> EventListener | None:
-        """One that hears all that is published from now on; None where nobody publishes, or nobody would read it."""
+        """Return one that hears all that is published from now on; None where nobody publishes, or nobody would read it."""
         if self.facts.other_server is not None:
             return None
         named = event_sources(connection, self.options.kv_events)
@@ -273,7 +274,7 @@ class LiveRun:
         return 1 if job is None else self._most(job)
 
     def _scrape(self, connection: ServerConnection, record: RecordFolder | None, name: str) -> Scrape | None:
-        """The counters now; None where the server has none that are known."""
+        """Return the counters now; None where the server has none that are known."""
         try:
             text = connection.text("/metrics", limit=MOST_BYTES)
             scrape = scrape_of(
@@ -304,7 +305,7 @@ class LiveRun:
         return counted
 
     def _keep_pages(self, connection: ServerConnection, record: RecordFolder) -> None:
-        """What the server says of itself, as far as it does."""
+        """Write what the server says about itself, as far as it does."""
         for name, path in _PAGES:
             try:
                 record.keep(name, json.dumps(connection.json(path, limit=MOST_JSON)).encode())
@@ -321,6 +322,6 @@ class LiveRun:
 
 
 def facts_of(address: ServerAddress, timeout: float) -> ServerFacts:
-    """What the server says of itself; of one that has no /metrics nothing. ServerError where nobody answers."""
+    """Return what the server says of itself; of one that has no /metrics nothing. ServerError where nobody answers."""
     with ServerConnection(address, timeout=timeout) as connection:
         return ask_server(connection, uncounted=True)

@@ -44,7 +44,7 @@ class ObservedRun:
 
     @classmethod
     def recorded(cls, folder: str) -> ObservedRun:
-        """Of the files of a recording; KvtoolError for what cannot be read."""
+        """Read the files of a recording; raise KvtoolError for what cannot be read."""
         recording = Recording.read(folder)
         events = recording.file(EVENTS)
         before, after = recording.file(METRICS_BEFORE), recording.file(METRICS_AFTER)
@@ -64,7 +64,9 @@ class ObservedRun:
 
     @property
     def other_server(self) -> str | None:
-        """The kind of a server whose cache does not follow vLLM's rules, as it says itself or its answers show; else None."""
+        """Return the kind of a server whose cache does not follow vLLM's rules, as it says itself or its
+        answers show; else None.
+        """
         if self.facts.server is not None:
             return self.facts.other_server
         answers = (each.response for each in self.exchanges if each.response is not None)
@@ -74,20 +76,20 @@ class ObservedRun:
 
     @property
     def answered(self) -> list[Exchange]:
-        """Those with an answer, in the order of sending."""
+        """Return the requests with an answer, in the order of sending."""
         return [each for each in self.exchanges if each.answered]
 
     @property
     def failed(self) -> list[Exchange]:
-        """Those that got neither an answer nor a refusal: nobody knows what they did to the cache."""
+        """Return the requests without an answer or a refusal: nobody knows what they did to the cache."""
         return [each for each in self.exchanges if not each.answered and not each.refused]
 
     @property
     def refused(self) -> int:
-        """How many the server refused."""
+        """Return how many the server refused."""
         return sum(1 for each in self.exchanges if each.refused)
 
     @property
     def at_once(self) -> int:
-        """How many requests were under way at the same time at most."""
+        """Return how many requests were under way at the same time at most."""
         return most_at_once(list(self.exchanges))

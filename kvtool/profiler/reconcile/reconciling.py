@@ -5,30 +5,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
+from kvtool.measure.servers.kv_events.event_batches import StoredBlocks
+from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.server_facts import ServerFacts
 from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
 from kvtool.profiler.reconcile.compared_events import compared, seeded
 from kvtool.profiler.reconcile.evidence import RunEvidence
-from kvtool.profiler.reconcile.first_tokens import first_tokens
-from kvtool.profiler.reconcile.followed_steps import Followed
-from kvtool.profiler.reconcile.following import followed
+from kvtool.profiler.reconcile.followed_steps import Followed, LedRequest, StepFollower, steps_of
 from kvtool.profiler.reconcile.observed import ObservedRun
-from kvtool.profiler.reconcile.only_reported import only_reported
 from kvtool.profiler.reconcile.recorded_prompts import AskedThere, asked_of
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
-from kvtool.results.documents.reconciliation import ComparedEvents, FoundCause, ReplayDocument
+from kvtool.results.documents.reconciliation import ComparedEvents, FirstTokens, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.version import __version__
 
+_RULES = {
+    "llama.cpp": "keeps one prompt in each slot, and reuses what a new one begins with",
+    "SGLang": "keeps a tree of tokens, and evicts its leaves",
+    "Ollama": "runs llama.cpp, which keeps one prompt in each slot",
+}
+
 
 def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -> RunOptions:
-    """How the engine is run in the place of this server: what it says of itself, and before it what is given by options' names.
+    """Return how the engine is run in the place of this server: what it says of itself, and before it what is given by options'
+    names.
 
     KvtoolError where its hits cannot be predicted, though it is a server of the kind that is."""
     if facts.other_server is None:
@@ -41,7 +48,9 @@ def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -
 
 
 def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
-    """KvtoolError where a prompt cannot be read, or none was answered. Of a server with other rules only what it reports."""
+    """Reconcile a run. Raise KvtoolError where a prompt cannot be read, or none was answered. Of a server with other rules only
+    what it reports.
+    """
     if (other := observed.other_server) is not None:
         return only_reported(observed, other)
     asked = asked_of(observed.answered, options, tokenizers, observed.date)
@@ -116,7 +125,9 @@ def _not_empty(observed: ObservedRun) -> list[str]:
 
 
 def _untold(asked: AskedThere, events: ComparedEvents | None) -> list[str]:
-    """Why events differ where every hit is as predicted: /v1/responses of vLLM 0.32 has no field for the tokens of an answer."""
+    """Return why events differ where every hit is as predicted: /v1/responses of vLLM 0.32 has no field for the tokens of an
+    answer.
+    """
     if events is None or events.agree == events.recorded or asked.known_answers.issuperset(asked.asks):
         return []
     return [
@@ -137,7 +148,7 @@ _DECIDES = ("block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_num_s
 
 
 def _config(asked: AskedThere, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
-    """What the prediction rests on, without what only times and reports of prompts need."""
+    """Return what the prediction rests on, without what only times and reports of prompts need."""
     told = asked.opened.planned.describe(asked.opened.name, asked.opened.renderer)
     kept = (
         *("tokenizer", "tokenizer_fingerprint", "chat_template", "block_size", "capacity_blocks", "hash_algo"),
@@ -153,7 +164,7 @@ def _config(asked: AskedThere, facts: ServerFacts) -> dict[str, str | int | floa
 
 
 def _events(observed: ObservedRun, evidence: RunEvidence, twin: Twin, led: Followed | None) -> ComparedEvents | None:
-    """The events of a run beside those of the engine, which begins with an empty cache as theirs must."""
+    """Return the events of a run beside those of the engine, which begins with an empty cache as theirs must."""
     if observed.trace is None:
         return None
     config = seeded(twin.config, observed.trace)
@@ -177,3 +188,114 @@ def _by_number(evidence: RunEvidence) -> dict[int, Ask]:
 
 def _native(config: EngineConfig) -> EngineConfig:
     return replace(config, hash_algo="native")
+
+
+def first_tokens(observed: ObservedRun, base: TwinRun, *, predicted: bool) -> FirstTokens | None:
+    """Return the times to the first token; `predicted`: whether the engine has a calibration of this server. None where nobody
+    measured any.
+    """
+    measured: tuple[list[float], list[float]] = ([], [])
+    engine: tuple[list[float], list[float]] = ([], [])
+    for each in observed.exchanges:
+        if not each.answered or each.first is None or each.sent is None or each.usage is None:
+            continue
+        warm = bool(each.usage.cached)
+        measured[warm].append(max(each.first - each.sent, 0.0))
+        if predicted and each.number in base.ttft:
+            engine[warm].append(base.ttft[each.number])
+    server, queue = _mean(observed, names.TTFT), _mean(observed, names.QUEUE)
+    if not any(measured) and server is None:
+        return None
+    return FirstTokens(
+        measured_cold=_median(measured[0]),
+        measured_warm=_median(measured[1]),
+        predicted_cold=_median(engine[0]),
+        predicted_warm=_median(engine[1]),
+        server_mean=server,
+        queue_mean=queue,
+    )
+
+
+def _median(seconds: Sequence[float]) -> float | None:
+    return median(seconds) if seconds else None
+
+
+def _mean(observed: ObservedRun, name: str) -> float | None:
+    if observed.counted is None:
+        return None
+    found = observed.counted.histograms.get(name)
+    return None if found is None else found.mean
+
+
+def only_reported(observed: ObservedRun, server: str) -> ReplayDocument:
+    """Return sums of what its answers and counters say. `server` is the kind of it."""
+    evidence = RunEvidence(observed, observed.answered, [], [])
+    evidence.count()
+    causes = []
+    if evidence.traffic is not None:
+        causes.append(FoundCause(cause="other traffic", requests=0, why=evidence.traffic))
+    if evidence.restarted:
+        why = "the counters began anew between the two scrapes"
+        causes.append(FoundCause(cause="restart", requests=0, why=why))
+    if evidence.replicas:
+        why = "the counters are not those of one server: several stand behind this URL"
+        causes.append(FoundCause(cause="replicas", requests=0, why=why))
+    facts = observed.facts
+    return ReplayDocument(
+        version=__version__,
+        requests=len(observed.exchanges),
+        answered=len(evidence.answered),
+        refused=observed.refused,
+        failed=len(observed.failed),
+        left_out=[],
+        agree=0,
+        prompt_tokens=evidence.prompt_tokens,
+        predicted_cached_tokens=None,
+        reported_cached_tokens=evidence.reported_tokens,
+        not_predicted=f"{server} {_RULES.get(server, 'has a cache of its own')}: blocks as vLLM has them say nothing of it",
+        unreported=evidence.unreported,
+        disagree=[],
+        causes=causes,
+        counters_agree=evidence.counters_agree,
+        events=None,
+        times=first_tokens(observed, TwinRun(), predicted=False),
+        at_once=observed.at_once,
+        partial=observed.partial,
+        stopped=observed.stopped,
+        config={"server": server, "server_version": facts.version, "model_name": facts.model},
+        assumed=[],
+        notes=[*observed.notes, *facts.notes, *evidence.notes],
+    )
+
+
+def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
+    """Return the requests before each step, where requests ran together and the events show all of it; else None.
+
+    Every request was answered or refused, each has one prompt, and nobody else stored anything.
+    """
+    observed = evidence.observed
+    trace = observed.trace
+    if (
+        trace is None
+        or twin.at_once == 1
+        or evidence.traffic is not None
+        or evidence.other_tokens
+        or evidence.restarted
+    ):
+        return None
+    if len(evidence.sent) != len(evidence.answered) or observed.partial or observed.failed:
+        return None
+    served = steps_of(trace)
+    if served is None:
+        return None
+    asks = {ask.number: ask for ask in evidence.sent}
+    last: dict[str, int] = {}
+    for place, event in enumerate(trace.events):
+        if isinstance(event, StoredBlocks) and event.session_id is not None:
+            last[event.session_id] = place
+    requests = []
+    for each in evidence.answered:
+        session = each.session_id or ""
+        first = trace.admitted.get(session)
+        requests.append(LedRequest(asks[each.number], each.sent, each.done, first, last.get(session)))
+    return StepFollower(twin.config, served, requests).follow()

@@ -34,7 +34,9 @@ class AskedThere:
 def asked_of(
     exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tokenizers, date: datetime | None = None
 ) -> AskedThere:
-    """`date` is the server's clock. KvtoolError for a prompt that cannot be read or rendered."""
+    """Return the prompts that were asked; `date` is the server's clock. Raise KvtoolError for a prompt that cannot be read or
+    rendered.
+    """
     if not exchanges:
         raise KvtoolError(
             "no request was answered that can be predicted", hint="kvtool replay needs answers with their usage"
@@ -76,7 +78,7 @@ def asked_of(
 
 
 def renderer_at(renderer: Renderer, date: datetime | None) -> Renderer:
-    """The same with the server's clock behind a template that asks for the date."""
+    """Return the same with the server's clock after a template that asks for the date."""
     if date is None:
         return renderer
     return renderer.with_template(

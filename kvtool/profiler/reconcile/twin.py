@@ -40,7 +40,7 @@ class Ask:
 
 @dataclass(slots=True)
 class TwinRun:
-    """What the engine made of the asks. Requests that it could never run are in neither of the first two."""
+    """The engine's run of the asks. Requests that it could never run are in neither of the first two."""
 
     cached: dict[int, int] = field(default_factory=dict)
     """Cached tokens by the number of the exchange, of the request whose cached tokens its usage has."""
@@ -62,15 +62,17 @@ class Twin:
         self.at_once = at_once
 
     def unlimited(self) -> Twin:
-        """The same with a cache that forgets nothing."""
+        """Return the same with a cache that forgets nothing."""
         return Twin(replace(self.config, num_blocks=None), self.latency, at_once=self.at_once)
 
     def alone(self) -> Twin:
-        """The same with one request at a time."""
+        """Return the same with one request at a time."""
         return Twin(self.config, self.latency, at_once=1)
 
     def run(self, asks: Sequence[Ask], *, events: bool = False, cleared: Collection[int] = ()) -> TwinRun:
-        """`cleared` are places in the list before which the cache is emptied; `events` keeps what happens to the cache."""
+        """Run the asks; `cleared` are places in the list before which the cache is emptied; `events` keeps what happens to the
+        cache.
+        """
         config = self.config if events else replace(self.config, hash_algo="native")
         clock = VirtualClock(self.latency)
         engine = Engine(config, DryRunner(), clock, record_events=events)
@@ -111,7 +113,7 @@ class Twin:
 
 
 def request_of(name: int, ask: Ask) -> Request:
-    """An ask as the engine takes it."""
+    """Return an ask as the engine takes it."""
     return Request(
         id=str(name),
         num_prompt_tokens=len(ask.prompt),

@@ -51,7 +51,7 @@ def write_replay(
     format_: TraceFormat,
     progress: Progress,
 ) -> ReplayTrace:
-    """All logs as one trace, in the order of arrival. KvtoolError where requests have no times, or blocks do not fit."""
+    """Return all logs as one trace, in the order of arrival. KvtoolError where requests have no times, or blocks do not fit."""
     size = _block_size(options, format_)
     _check_no_input(path, options)
     skips = options.reading.on_bad_line == "skip"
@@ -74,7 +74,7 @@ def write_replay(
 
 
 def _check_no_input(path: str, options: RunOptions) -> None:
-    """KvtoolError where a log would be overwritten by its own trace."""
+    """Raise KvtoolError where a log would be overwritten by its own trace."""
     real = os.path.realpath(path)
     if any(os.path.realpath(log) == real for log in find_inputs(options.inputs, log_format=options.log_format).paths):
         raise KvtoolError(f"--output {path} is an input, too", hint="give a file of its own")
@@ -118,11 +118,11 @@ class _Lines:
 
     @property
     def blocks(self) -> int:
-        """Different ones."""
+        """Count the different blocks."""
         return len(self._numbers)
 
     def add(self, job: Job) -> None:
-        """A request of tokens: its last block has a name, full or not."""
+        """Add a request of tokens: its last block has a name, full or not."""
         size, ids = self._size, job.ids
         full = len(ids) // size
         names = list[Name](NATIVE.chain(ids[: full * size], size, None, None, None) if full else [])
@@ -133,7 +133,7 @@ class _Lines:
         self._write(job.turn, names, len(ids), job.request.max_tokens)
 
     def add_hashed(self, turn: Turn) -> None:
-        """A request of a trace; several of its blocks are one, which is called as the last of them."""
+        """Add a request of a trace; several of its blocks are one, which is called as the last of them."""
         prompt = turn.hashed
         assert prompt is not None
         times, rest = divmod(self._size, prompt.block_size)
@@ -154,7 +154,7 @@ class _Lines:
         self._write(turn, names, tokens, turn.output_tokens or 1)
 
     def leave_out(self, turn: Turn) -> None:
-        """A request that its server did not take is not replayed."""
+        """Leave out a request that its server did not take."""
 
     def _write(self, turn: Turn, names: list[Name], tokens: int, answer: int) -> None:
         known, salt = self._numbers, turn.salt or ""
@@ -172,7 +172,7 @@ class _Lines:
         self.requests += 1
 
     def _seconds(self, turn: Turn) -> float:
-        """From the first request on; one that does not say comes with the one before it."""
+        """Return the seconds from the first request on; one that does not say comes with the one before it."""
         if turn.arrival is None and self._first is None:
             raise KvtoolError(
                 "a replay needs to know when requests arrive, and this one does not say",
@@ -193,7 +193,9 @@ class _Lines:
         return self._last
 
     def _chat(self, turn: Turn) -> tuple[int, int, int]:
-        """The number of a request, from 1, that of the one before in its session (-1: none), and which of its session it is."""
+        """Return the number of a request, from 1, that of the one before in its session (-1: none), and which of its session it
+        is.
+        """
         own = self.requests + 1
         if turn.session is None:
             return own, -1, 1

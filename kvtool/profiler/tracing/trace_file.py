@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import xxhash
 
 from kvtool.config.asked_run import RunOptions
+from kvtool.errors import KvtoolError, Place
 from kvtool.profiler.opening import Opened, open_workload
-from kvtool.profiler.tracing.log_print import source_print
 from kvtool.profiler.what_if.planning_pass import BlockReading
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizer, Tokenizers
+from kvtool.text.tokens.tokenizer_files import TokenizerFiles
 from kvtool.version import __version__
 from kvtool.workload.block_files.block_file import BLOCKS, BlockFacts, BlockWriter, written_trace
 from kvtool.workload.block_files.block_row import made_row, named_row, refused_row
@@ -21,13 +24,15 @@ from kvtool.workload.logs.files.spool import reads_once
 from kvtool.workload.logs.logs import Apart, LogOptions, LogSource
 from kvtool.workload.turn import Output, Turn
 
+_END = 1 << 16
+"""Bytes of a log's head and tail that are looked at."""
 _APART = 24
 """Bits of the number of a record in its file, below those that tell the file from others."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceAsked:
-    """What is made of every log; `digest` tells it from what else could be asked."""
+    """Options for the trace of every log; `digest` distinguishes them from others."""
 
     options: RunOptions
     digest: str
@@ -63,7 +68,7 @@ class LogTracer:
         self._load = Tokenizers(offline=asked.offline)
 
     def __call__(self, log: LogToTrace) -> TracedFile:
-        """As `trace_file`."""
+        """Trace a log like `trace_file`."""
         return trace_file(self.asked, log, self._load)
 
 
@@ -95,12 +100,12 @@ def trace_file(asked: TraceAsked, log: LogToTrace, load: Callable[[str | None], 
 
 
 def file_number(name: str) -> int:
-    """A number that no other file of a fleet has, for ids that hold within one record only."""
+    """Return a number that no other file of a fleet has, for ids that hold within one record only."""
     return xxhash.xxh3_64_intdigest(name.encode(errors="surrogatepass"))
 
 
 def _write(opened: Opened, source: LogSource, writer: BlockWriter) -> list[str]:
-    """All requests of a log; returns what there is to say of it."""
+    """Return all requests of a log; returns what there is to say of it."""
     rows = _Rows(opened.planned.plan.engine.block_size, writer)
     reading = BlockReading.of(opened, rows)
     for entry, conversation in source.calls():
@@ -125,7 +130,7 @@ class _Rows:
         self._index = 0
 
     def begin(self, identity: str | None, *, weak: bool) -> None:
-        """The next conversation."""
+        """Begin the next conversation."""
         self._identity, self._weak, self._index = identity, weak, 0
 
     def add_hashed(self, turn: Turn) -> None:
@@ -154,3 +159,36 @@ def _facts(opened: Opened, digest: str, blocks: int) -> BlockFacts:
         chat_template=renderer.chat_template.name if renderer.loaded("chat_template") else None,
         blocks=blocks,
     )
+
+
+def options_print(options: RunOptions, tokenizer: TokenizerFiles, template: str | None) -> str:
+    """Return a digest of what makes requests and blocks of logs, whichever log it is."""
+    said = {
+        "kvtool": __version__,
+        "tokenizer": tokenizer.digest,
+        "template": template if template is not None else tokenizer.chat_template,
+        "block_size": options.serving.block_size,
+        "engine": None if options.fallback is None else options.fallback.block_size,
+        "tracing": asdict(options.tracing),
+        "seed": [options.reading.seed, options.fallback_seed],
+        "reading": [options.log_format, options.tenant, options.reading.on_bad_line],
+    }
+    return xxhash.xxh3_128_hexdigest(json.dumps(said, sort_keys=True, default=str).encode())
+
+
+def source_print(path: str, asked: str, name: str) -> str:
+    """Return a digest of one log under these options: its size and time of change, its head and its tail. KvtoolError where it
+    cannot be read.
+    """
+    digest = xxhash.xxh3_128(f"{asked}\0{name}\0".encode(errors="surrogatepass"))
+    try:
+        with Path(path).open("rb") as file:
+            status = Path(path).stat()
+            digest.update(f"{status.st_size}\0{status.st_mtime_ns}\0".encode())
+            digest.update(file.read(_END))
+            if status.st_size > _END:
+                file.seek(max(status.st_size - _END, _END))
+                digest.update(file.read(_END))
+    except (OSError, ValueError) as error:
+        raise KvtoolError(f"cannot read: {getattr(error, 'strerror', None) or error}", place=Place(path)) from error
+    return digest.hexdigest()

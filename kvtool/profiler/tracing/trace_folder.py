@@ -11,8 +11,7 @@ from pathlib import Path, PurePath
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError, Place
-from kvtool.profiler.tracing.log_print import options_print
-from kvtool.profiler.tracing.trace_file import LogToTrace, LogTracer, TraceAsked, TracedFile
+from kvtool.profiler.tracing.trace_file import LogToTrace, LogTracer, TraceAsked, TracedFile, options_print
 from kvtool.text.files.file_patterns import literal_start
 from kvtool.text.files.part_file import remove_left_over
 from kvtool.text.templates.chat import template_text
@@ -31,7 +30,7 @@ _WORKLOADS = (".yaml", ".yml")
 
 
 def trace_asked(options: RunOptions, *, offline: bool) -> TraceAsked:
-    """What is to be made of each log; NotAvailableError for a tokenizer that cannot be had."""
+    """Return what is to be made of each log; NotAvailableError for a tokenizer that cannot be had."""
     engine = options.fallback
     rendering = options.rendering
     tokenizer = rendering.tokenizer or (None if engine is None else engine.tokenizer)
@@ -43,9 +42,10 @@ def trace_asked(options: RunOptions, *, offline: bool) -> TraceAsked:
 
 
 def logs_to_trace(names: Sequence[str], folder: str, *, log_format: str | None = None) -> list[LogToTrace]:
-    """The logs that the names stand for, each with the place of its trace below the folder: named as the log below its own folder.
+    """Return the logs that the names are for, each with the place of its trace below the folder: named as the log below its own
+    folder.
 
-    What lies below `folder` is no log. KvtoolError where nothing else is there, or a name stands for it alone, where two logs would
+    What lies below `folder` is no log. KvtoolError where nothing else is there, or a name is for it alone, where two logs would
     have one trace, and for workload files.
     """
     for name in names:
@@ -76,7 +76,7 @@ def logs_to_trace(names: Sequence[str], folder: str, *, log_format: str | None =
 
 
 def _below(paths: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """By path, where a trace lies in its folder."""
+    """Return the place of each trace in its folder, by path."""
     searched = [
         (name if is_folder(name) else literal_start(name)).rstrip(os.sep) for name in names if name not in paths
     ]
@@ -98,7 +98,7 @@ def _below(paths: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
 
 def trace_all(asked: TraceAsked, logs: Sequence[LogToTrace], tasks: AskedTasks) -> Generator[TracedFile | KvtoolError]:
-    """Trace each log, a task each; the error of one that cannot be read, or that nobody survives, stands in its place.
+    """Yield trace each log, a task each; the error of one that cannot be read, or that nobody survives, is in its place.
 
     NotWrittenError and a cluster that goes away end it all: what is there by then is whole.
     """
@@ -130,7 +130,7 @@ def _pays(logs: Sequence[LogToTrace]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Tracing:
-    """What each process does with its logs: one that cannot be read is an answer, too."""
+    """The work of each process on its logs: one that cannot be read is an answer, too."""
 
     tracer: LogTracer
 

@@ -1,1 +1,1 @@
-"""What the same requests would hit, wait and cost with other settings: each row is counted on the requests themselves."""
+"""Hits, waits and costs of the same requests with other settings: each row is counted on the requests themselves."""

@@ -49,7 +49,7 @@ class CacheChanges:
     missing: list[MissingRow] = field(default_factory=list)
 
     def found(self) -> Iterator[PlannedChange]:
-        """All of them, each to be counted."""
+        """Yield all of them, each to be counted."""
         yield from self._caching()
         yield from self._capacities()
         yield from self._block_sizes()
@@ -233,11 +233,11 @@ class CacheChanges:
 
 
 def _all_fit(change: PlannedChange) -> bool:
-    """Whether the longest request still has room where blocks are of another size."""
+    """Return whether the longest request still has room where blocks are of another size."""
     return bool(fitting(change.trace, change.plan).all())
 
 
 def _capacity_flags(blocks: int | None) -> Flags:
-    """The capacity said in blocks, and in no other way; None: not at all."""
+    """Return the capacity said in blocks, and in no other way; None: not at all."""
     others = ("--gpu-memory", "--gpu-memory-utilization", "--num-gpu-blocks")
     return (*((flag, None) for flag in others), ("--capacity", None if blocks is None else str(blocks)))

@@ -14,16 +14,15 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
-from kvtool.profiler.what_if.arrival_times import check_arrivals
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, CacheChanges
 from kvtool.profiler.what_if.fleet_rows import clock_fields
-from kvtool.profiler.what_if.host_tier import counted_with_tier, host_tier
-from kvtool.profiler.what_if.plan_document import plan_document
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
-from kvtool.profiler.what_if.planning_pass import block_trace
+from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
 from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
+from kvtool.profiler.what_if.sweeps import plan_document
 from kvtool.profiler.what_if.table_answer import answer, gpus_of
 from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
+from kvtool.profiler.what_if.tier_rows import counted_with_tier, host_tier
 from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
@@ -39,7 +38,7 @@ CommandOf = Callable[[Flags], str]
 
 @dataclass(frozen=True, slots=True)
 class AskedTable:
-    """What is asked of the table: `fixed` names fixes that are made in the prompts of all rows, `advice` looks for some."""
+    """Options of the table: `fixed` names fixes that are made in the prompts of all rows, `advice` looks for some."""
 
     command_of: CommandOf
     fixed: Sequence[str] = ()
@@ -59,7 +58,7 @@ class WhatIfTable:
     notes: list[str] = field(default_factory=list)
 
     def document(self) -> WhatIfDocument:
-        """All of it; KvtoolError for what cannot be planned."""
+        """Return all of it; KvtoolError for what cannot be planned."""
         plan = self.opened.planned.plan
         check_plain(self.opened)
         found = self._fixes()
@@ -104,7 +103,7 @@ class WhatIfTable:
         return size if plan.traced else gcd(size, _FINE)
 
     def _without_refused(self, fine: BlockTrace, plan: Plan) -> BlockTrace:
-        """The requests that today's engine would run at all; all rows are about these."""
+        """Return the requests that today's engine would run at all; all rows are about these."""
         fits = fitting(_in_blocks_of(fine, plan), plan)
         if fits.all():
             return fine
@@ -139,7 +138,7 @@ class WhatIfTable:
                 self._lack(change.name, "some prompts get longer than the cache, or than the model takes")
 
     def _fixes(self) -> PromptFixes | None:
-        """What the advisor would change; None where it is not asked, or there is no text to change."""
+        """Return what the advisor would change; None where it is not asked, or there is no text to change."""
         name = "prompts' fixes"
         if self.opened.planned.plan.traced:
             why = "a trace of block ids has no text: they need the prompts"
@@ -164,13 +163,13 @@ class WhatIfTable:
         return PlannedRun(options, opened.planned.asked, opened.source).plan
 
     def _memory_said(self) -> bool:
-        """Whether it is the memory of accelerators that says how large the cache is."""
+        """Return whether it is the memory of accelerators that says how large the cache is."""
         serving, asked = self.opened.options.serving, self.opened.planned.asked
         said = serving if any((serving.capacity, serving.num_gpu_blocks, serving.gpu_memory)) else asked
         return said.gpu_memory is not None and said.capacity is None and said.num_gpu_blocks is None
 
     def _prompts_hint(self, found: PromptFixes) -> str:
-        """The command that names the places in prompts, or edits them."""
+        """Return the command that names the places in prompts, or edits them."""
         opened = self.opened
         if len(opened.options.inputs) > 1:
             return ""
@@ -180,7 +179,7 @@ class WhatIfTable:
         return f"kvtool optimize {opened.name}{f' --allow {allowed}' if allowed else ''} shows the edits."
 
     def _clock(self, today: PlannedChange) -> TableClock | None:
-        """None where there are no times or none are asked for; KvtoolError for times that cannot be."""
+        """Return None where there are no times or none are asked for; KvtoolError for times that cannot be."""
         fleet, untimed = self.asked.fleet, int(np.isnan(today.trace.arrivals).sum())
         if untimed:
             none = untimed == len(today.trace)
@@ -204,7 +203,7 @@ class WhatIfTable:
 
     @staticmethod
     def _counts_tiers(today: PlannedChange) -> bool:
-        """Whether a tier is counted without a clock, as its sweep does: where not all requests have times."""
+        """Return whether a tier is counted without a clock, as its sweep does: where not all requests have times."""
         return today.plan.rules != "block-lru" and bool(np.isnan(today.trace.arrivals).any())
 
     def _row(self, change: PlannedChange, clock: TableClock | None) -> SweepRow:
@@ -238,7 +237,7 @@ class WhatIfTable:
         return row.model_copy(update=told)
 
     def _clocked(self, change: PlannedChange, served: Clocked) -> dict[str, object]:
-        """The fields of a row on the clock."""
+        """Return the fields of a row on the clock."""
         run, figures, search = served.run, served.figures, served.search
         hits, prompts = int(run.hit_blocks.sum()), int(run.prompt_tokens[run.served].sum())
         if search is not None and search.replicas is None and change.kind == "today":
@@ -262,7 +261,9 @@ def _in_blocks_of(fine: BlockTrace, plan: Plan) -> BlockTrace:
 
 
 def _order(row: SweepRow, today: SweepRow) -> tuple[bool, float, float, float]:
-    """By accelerators for the objectives, then by TTFT p99, then by what is computed; bounds behind all that can be done."""
+    """Order rows by accelerators for the objectives, then by TTFT p99, then by what is computed; bounds after all that can be
+    done.
+    """
     found = gpus_of(row, today)
     gpus = inf if found is None else found
     late = inf if row.ttft_p99 is None else row.ttft_p99
@@ -270,7 +271,7 @@ def _order(row: SweepRow, today: SweepRow) -> tuple[bool, float, float, float]:
 
 
 def check_plain(opened: Opened) -> None:
-    """KvtoolError for caches that are not planned for one at a time: of several groups, a provider's, several replicas."""
+    """Raise KvtoolError for caches that are not planned for one at a time: of several groups, a provider's, several replicas."""
     plan = opened.planned.plan
     if plan.engine.plan is not None:
         raise KvtoolError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from kvtool.engine.config import EngineConfig
@@ -17,21 +17,20 @@ from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
 from kvtool.engine.fleet.missed_slo import MissedSlo
 from kvtool.engine.fleet.replica import Replica
-from kvtool.engine.fleet.routers.asked_router import AskedRouter
+from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tiered_replica import TieredReplica
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.errors import KvtoolError
 from kvtool.profiler.planned_run import PlannedRun
-from kvtool.profiler.what_if.arrival_times import check_arrivals
-from kvtool.profiler.what_if.named_router import made_router
+from kvtool.profiler.what_if.planning_pass import check_arrivals
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.workload.block_trace import BlockTrace
 
 
 def fleet_requests(trace: BlockTrace, speedup: float = 1.0) -> list[FleetRequest]:
-    """The requests of a trace, their full blocks, and when they come, `speedup` times as fast as they did.
+    """Return the requests of a trace, their full blocks, and when they come, `speedup` times as fast as they did.
 
     KvtoolError where the trace does not say when. An answer has at least one token.
     """
@@ -57,7 +56,7 @@ def fleet_requests(trace: BlockTrace, speedup: float = 1.0) -> list[FleetRequest
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """What rows with a clock are made of: the requests, one replica's engine, how long its steps take, and the objectives."""
+    """The plan of rows with a clock: the requests, one replica's engine, how long its steps take, and the objectives."""
 
     requests: list[FleetRequest]
     config: EngineConfig
@@ -68,7 +67,7 @@ class FleetPlan:
 
     @classmethod
     def of(cls, trace: BlockTrace, planned: PlannedRun, *, slo: Slo | None = None, speedup: float = 1.0) -> FleetPlan:
-        """As the options of a run say. KvtoolError for what cannot be told with a clock."""
+        """Read the options of a run. Raise KvtoolError for what cannot be told with a clock."""
         config = planned.plan.engine
         if config.plan is not None:
             raise KvtoolError(
@@ -81,11 +80,11 @@ class FleetPlan:
 
     @property
     def gpus_each(self) -> int:
-        """Accelerators of a replica."""
+        """Count accelerators of a replica."""
         return self.latency.tensor_parallel
 
     def replica(self, number: int, ledger: FleetLedger) -> Replica:
-        """An engine of the fleet."""
+        """Return an engine of the fleet."""
         tiers = self.tiers
         if tiers is not None and (tiers.host or tiers.disk):
             return TieredReplica(number, self.config, self.latency, ledger, tiers)
@@ -94,14 +93,14 @@ class FleetPlan:
     def serve(
         self, router: FleetRouter, replicas: int, *, view: RouterView = "events", index_blocks: int | None = None
     ) -> FleetRun:
-        """The requests through so many replicas. KvtoolError for a request that could never run."""
+        """Return the requests through so many replicas. KvtoolError for a request that could never run."""
         try:
             return serve(self.requests, self.replica, replicas, router, view=view, index_blocks=index_blocks)
         except EngineError as error:
             raise KvtoolError(error.message, hint=error.hint) from error
 
     def serve_by(self, router: AskedRouter, replicas: int, seed: int) -> FleetRun:
-        """The same behind a router as it was asked for; KvtoolError for a bound, too."""
+        """Return the same after a router as it was asked for; KvtoolError for a bound, too."""
         kind = router.kind
         return self.serve(made_router(router, seed), replicas, view=kind.view, index_blocks=kind.index_blocks)
 
@@ -113,7 +112,7 @@ class FleetPlan:
         index_blocks: int | None = None,
         most: int = MOST_REPLICAS,
     ) -> FleetSearch:
-        """The smallest fleet that meets the objectives, which are asked for; each size gets a router of its own."""
+        """Return the smallest fleet that meets the objectives, which are asked for; each size gets a router of its own."""
         slo = self.slo
         assert slo is not None, "a search has an objective"
         config = self.config
@@ -138,14 +137,14 @@ class FleetPlan:
         return smallest_fleet(share_of, slo.share, most=most, attainable=best)
 
     def smallest_by(self, router: AskedRouter, seed: int) -> FleetSearch:
-        """The same behind a router as it was asked for."""
+        """Return the same after a router as it was asked for."""
         kind = router.kind
         return self.smallest(lambda: made_router(router, seed), view=kind.view, index_blocks=kind.index_blocks)
 
     def row(
         self, axis: Axis, run: FleetRun, *, routing: str | None = None, search: FleetSearch | None = None
     ) -> SweepRow:
-        """A run's row; `search` says how many accelerators the objectives need."""
+        """Return a run's row; `search` says how many accelerators the objectives need."""
         figures = fleet_figures(run, self.slo, gpus_each=self.gpus_each)
         fields = {
             "axis": axis,
@@ -160,7 +159,7 @@ class FleetPlan:
 
 
 def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | None, gpus_each: int) -> dict[str, object]:
-    """What any row with a clock says of its run, beside what was hit."""
+    """Return what any row with a clock says of its run, beside what was hit."""
     return {
         "replicas": run.replicas,
         "imbalance": figures.imbalance,
@@ -173,3 +172,19 @@ def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | Non
         "within_slo": figures.within_slo,
         "gpus": None if search is None else search.gpus(gpus_each),
     }
+
+
+def named_router(name: str, view: RouterView | None = None) -> AskedRouter:
+    """Return the router of a name, with its settings; `view`: None is what its program knows. KvtoolError where there is none."""
+    try:
+        router = asked_router(name)
+    except EngineError as error:
+        raise KvtoolError(f"--routing: {error.message}", hint=error.hint) from error
+    return router if view is None else replace(router, kind=replace(router.kind, view=view))
+
+
+def made_router(router: AskedRouter, seed: int) -> FleetRouter:
+    """Return one that routes; KvtoolError for a bound. `seed` is that of everything random in it."""
+    if router.settings is None:
+        raise KvtoolError(f"--routing: {router.name} is a bound, and no router", hint="--sweep routing shows it")
+    return router.settings.router(seed)

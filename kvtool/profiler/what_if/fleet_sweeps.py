@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
@@ -11,15 +11,17 @@ import numpy as np
 
 from kvtool.accounting.plan import Plan
 from kvtool.config.options.tier_options import Splitting, Tiering, amounts, one_amount
-from kvtool.engine.fleet.fleet_figures import Slo
+from kvtool.engine.fleet.decode_replica import DecodeReplica
+from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, known_quantile
+from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.routers.asked_router import AskedRouter
+from kvtool.engine.fleet.shared_link import SharedLink
+from kvtool.engine.fleet.split import SplitRun, serve_split
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.what_if.fleet_rows import FleetPlan
-from kvtool.profiler.what_if.named_router import named_router
-from kvtool.profiler.what_if.split_rows import AskedSplit, split_rows
+from kvtool.profiler.what_if.fleet_rows import FleetPlan, made_router, named_router
 from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.bounded_number import finite_number
@@ -52,7 +54,7 @@ class FleetSweep:
     """None: what each router's program knows."""
 
     def tiers(self, asked: Tiering) -> list[SweepRow]:
-        """Rows of `--sweep tier`; KvtoolError for what cannot be told."""
+        """Return rows of `--sweep tier`; KvtoolError for what cannot be told."""
         plan = self._plan
         tiers = _asked_tiers(asked, plan)
         rules = tiers.rules
@@ -70,7 +72,7 @@ class FleetSweep:
         return tier_rows(self._fleet(), tiers, plan.bytes_per_block, router, replicas, plan.seed)
 
     def split(self, asked: Splitting, counts: Sequence[int] = ()) -> list[SweepRow]:
-        """Rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
+        """Return rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
         plan = self._plan
         bandwidth = one_amount("--link-bandwidth", asked.link_bandwidth, parse_bandwidth, plan.latency.accelerator.link)
         if not bandwidth:
@@ -109,7 +111,7 @@ class FleetSweep:
 
 
 def one_of(flag: str, asked: Sequence[T]) -> T | None:
-    """The one that is asked for; None: none is. KvtoolError for several."""
+    """Return the one that is asked for; None: none is. KvtoolError for several."""
     if len(asked) > 1:
         raise KvtoolError(
             f"{flag} is one for this sweep, not {len(asked)}", hint="several are for --sweep replicas or routing"
@@ -138,7 +140,7 @@ def _asked_tiers(asked: Tiering, plan: Plan) -> AskedTiers:
 
 
 def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
-    """Blocks of a tier: bytes, tokens, blocks, or a multiple of the GPU's."""
+    """Return blocks of a tier: bytes, tokens, blocks, or a multiple of the GPU's."""
     word = text.strip().lower()
     if word == "0":
         return 0
@@ -155,3 +157,76 @@ def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
             return capacity.number // plan.engine.block_size
         case "bytes":
             return capacity.number // plan.bytes_per_block
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSplit:
+    """`replicas` in all, and the link between the pools: bytes per second, and seconds before the first byte."""
+
+    replicas: int
+    bandwidth: float
+    latency: float = 0.0
+
+
+def split_rows(
+    plan: FleetPlan, asked: AskedSplit, token_bytes: float, router: AskedRouter, seed: int
+) -> Iterator[SweepRow]:
+    """Yield the mixed fleet, then 1 + n-1 replicas for prefill and decode, 2 + n-2, ... KvtoolError where there is nothing to
+    cut.
+    """
+    replicas = asked.replicas
+    if replicas < 2:
+        raise KvtoolError(
+            f"a fleet of {replicas} cannot be split into prefill and decode", hint="--replicas 2, or more"
+        )
+    mixed = plan.serve_by(router, replicas, seed)
+    yield plan.row("pd", mixed).model_copy(update={"computed_tokens": int(mixed.computed_tokens.sum())})
+    for prefill in range(1, replicas):
+        split = served_apart(plan, asked, prefill, token_bytes, router, seed)
+        update = split_fields(split, asked, prefill) | {"computed_tokens": int(split.run.computed_tokens.sum())}
+        yield plan.row("pd", split.run).model_copy(update=update)
+
+
+def served_apart(
+    plan: FleetPlan, asked: AskedSplit, prefill: int, token_bytes: float, router: AskedRouter, seed: int
+) -> SplitRun:
+    """Return the requests of a plan with so many replicas for prefill, and the rest for decode; KvtoolError for a bound."""
+
+    def decode(number: int, ledger: FleetLedger) -> DecodeReplica:
+        return DecodeReplica(number, plan.config, plan.latency, ledger)
+
+    link = SharedLink(asked.bandwidth, asked.latency)
+    return serve_split(
+        plan.requests,
+        plan.replica,
+        decode,
+        (prefill, asked.replicas - prefill),
+        made_router(router, seed),
+        link,
+        token_bytes,
+        view=router.kind.view,
+        index_blocks=router.kind.index_blocks,
+    )
+
+
+def split_order(split: FleetFigures, mixed: FleetFigures) -> tuple[float, float, float]:
+    """Return what ways to cut a fleet are sorted by: requests within the objectives, else TTFT, what has a longer TPOT than the
+    mixed fleet after.
+    """
+    ttft, tpot = (inf if each is None else each for each in (split.ttft_p99, split.tpot_p99))
+    if split.goodput is not None:
+        return -split.goodput, ttft, tpot
+    return float(tpot > (mixed.tpot_p99 or inf)), ttft, tpot
+
+
+def split_fields(split: SplitRun, asked: AskedSplit, prefill: int) -> dict[str, object]:
+    """Return what a row says of the pools and the link between them."""
+    return {
+        "replicas": asked.replicas,
+        "prefill_replicas": prefill,
+        "decode_replicas": asked.replicas - prefill,
+        "bandwidth": None if asked.bandwidth == inf else asked.bandwidth,
+        "transfer_p50": known_quantile(split.transfer_seconds, 0.5),
+        "transfer_p99": known_quantile(split.transfer_seconds, 0.99),
+        "transfer_bytes": int(split.transfer_bytes.sum()),
+    }

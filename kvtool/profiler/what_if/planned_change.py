@@ -28,7 +28,7 @@ class PlannedChange:
     name: str
     """For a table: a few words, no text of a prompt."""
     does: str
-    """What to do, as a sentence goes on behind a colon."""
+    """What to do, as a sentence goes on after a colon."""
     trace: BlockTrace
     plan: Plan
     flags: Flags | None = ()
@@ -48,18 +48,18 @@ class PlannedChange:
 
     @property
     def capacity(self) -> int | None:
-        """Usable blocks; None: unlimited."""
+        """Return usable blocks; None: unlimited."""
         blocks = self.plan.engine.num_blocks
         return None if blocks is None else blocks - 1
 
     @property
     def accelerators(self) -> int:
-        """Of one replica."""
+        """Return the number of accelerators of one replica."""
         return self.plan.latency.tensor_parallel
 
     @cached_property
     def hits(self) -> BlockHits:
-        """Of requests that are served whole, one after the other."""
+        """Return the hits of requests that are served whole, one after the other."""
         trace, studied = self.trace, self.plan.rules == "block-lru"
         most = self.capacity if self.capacity is not None else holding_all(trace)
         if self.policy == "opt":
@@ -70,20 +70,20 @@ class PlannedChange:
 
 
 def with_blocks(plan: Plan, blocks: int | None, block_size: int | None = None) -> Plan:
-    """The plan with so many usable blocks, of another size where one is said."""
+    """Return the plan with so many usable blocks, of another size where one is said."""
     size = plan.engine.block_size if block_size is None else block_size
     num_blocks = None if blocks is None else blocks + 1  # vLLM's null block is one of them
     return replace(plan, engine=replace(plan.engine, num_blocks=num_blocks, block_size=size))
 
 
 def holding_all(trace: BlockTrace) -> int:
-    """Blocks in which nothing ever has to make room: those of all prompts and answers."""
+    """Return blocks in which nothing ever has to make room: those of all prompts and answers."""
     size = trace.block_size
     return int((-(-(trace.prompt_tokens + np.maximum(trace.output_tokens, 1)) // size)).sum()) + 1
 
 
 def fitting(trace: BlockTrace, plan: Plan) -> npt.NDArray[np.bool_]:
-    """Which requests the engine would ever run, by its scheduler's rule; block lists of studies take all."""
+    """Return which requests the engine would ever run, by its scheduler's rule; block lists of studies take all."""
     if plan.rules == "block-lru":
         return np.ones(len(trace), dtype=np.bool_)
     return all_fitting(trace.prompt_tokens, np.maximum(trace.output_tokens, 1), plan.engine)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol, Self
 
+import numpy as np
+
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.opening import Opened
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.block_trace import BlockCollector, BlockTrace
+from kvtool.workload.block_trace import CLOCKS_APART, BlockCollector, BlockTrace
 from kvtool.workload.drive import NO_ANSWER, first_turns, rewritten
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.logs.logs import LogSource
@@ -20,7 +22,7 @@ from kvtool.workload.turn import Conversation, Output, Source, Turn
 def block_trace(
     opened: Opened, progress: Progress, *, block_size: int | None = None, fixes: Sequence[Fix] = ()
 ) -> tuple[BlockTrace, list[str]]:
-    """The blocks of a workload's requests in the order in which they come, and what there is to say of it.
+    """Return the blocks of a workload's requests in the order in which they come, and what there is to say of it.
 
     Ids of a trace are taken as they are; `block_size` cuts tokens otherwise than the plan does, and `fixes` change the prompts
     first. KvtoolError where there is no request.
@@ -60,20 +62,20 @@ def read_requests(
 
 
 class Collector(Protocol):
-    """Who gets requests as blocks."""
+    """A receiver of requests as blocks."""
 
     block_size: int
 
     def add_hashed(self, turn: Turn) -> None:
-        """A request of which a trace gives the ids of its blocks."""
+        """Add a request of which a trace gives the ids of its blocks."""
         ...
 
     def add(self, job: Job) -> None:
-        """A request of tokens."""
+        """Add a request of tokens."""
         ...
 
     def leave_out(self, turn: Turn) -> None:
-        """A request that its server did not take."""
+        """Leave out a request that its server did not take."""
         ...
 
 
@@ -97,12 +99,12 @@ class BlockReading:
 
     @classmethod
     def of(cls, opened: Opened, collector: Collector) -> Self:
-        """As the workload itself is read, without changes."""
+        """Read the workload as it is, without changes."""
         plan = opened.planned.plan
         return cls(collector, JobMaker(opened.renderer, seed=plan.seed), skips=plan.skip_refused)
 
     def take(self, turn: Turn) -> Output:
-        """Hand a request on; returns its answer."""
+        """Pass a request on; return its answer."""
         status = turn.call.status
         if status is not None and status >= 400:
             self._failed += 1
@@ -142,7 +144,7 @@ class BlockReading:
         return job.output()
 
     def notes(self) -> list[str]:
-        """What was left out."""
+        """Return what was left out."""
         found = []
         if self._failed:
             found.append(f"{self._failed:,} requests that their server refused or failed are left out")
@@ -154,3 +156,36 @@ class BlockReading:
                 f"{requests} with `prompt_logprobs` or the like: here they read the cache, and in vLLM they do not"
             )
         return found
+
+
+def check_arrivals(trace: BlockTrace, what: str) -> None:
+    """Raise KvtoolError where not all requests have a time, where time goes back, or where it is told by two clocks.
+
+    `what` needs the times.
+    """
+    missing = np.flatnonzero(np.isnan(trace.arrivals))
+    if len(missing):
+        none = len(missing) == len(trace)
+        which = "no request has one" if none else f"not all requests have one: request {int(missing[0]) + 1} has not"
+        raise KvtoolError(
+            f"{what} needs arrival times, and {which}",
+            hint="a log with timestamps, or another axis: --sweep capacity",
+            place=None if none else trace.untimed,
+        )
+    gaps = np.diff(trace.arrivals)
+    strange = np.flatnonzero(np.abs(gaps) > CLOCKS_APART)
+    if len(strange):
+        at = int(strange[0])
+        years = abs(float(gaps[at])) / CLOCKS_APART
+        raise KvtoolError(
+            f"requests {at + 1} and {at + 2} are {years:,.0f} years apart: their times are of two clocks",
+            hint="plan for these logs apart, or write the times of both in the same unit from the same moment",
+            place=trace.leap,
+        )
+    back = np.flatnonzero(gaps < 0)
+    if len(back):
+        at = int(back[0])
+        raise KvtoolError(
+            f"request {at + 2} of the log comes {-float(gaps[at]):,.3f} s before the one that stands before it",
+            hint="sort the log by its arrival times",
+        )

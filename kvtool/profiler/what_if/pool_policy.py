@@ -16,7 +16,7 @@ _ONE_POLICY = "vLLM evicts by LRU and has no other policy: LRU is its own pool, 
 
 
 def of_pool(opened: Opened, trace: BlockTrace, asked: AskedSweep, notes: list[str]) -> tuple[BlockTrace, AskedSweep]:
-    """The requests that vLLM would run with room enough, and the sweep over its policy; `notes` get what there is to say."""
+    """Return the requests that vLLM would run with room enough, and the sweep over its policy; `notes` get what there is to say."""
     check_plain(opened)
     plan = opened.planned.plan
     fits = fitting(trace, replace(plan, engine=replace(plan.engine, num_blocks=None)))

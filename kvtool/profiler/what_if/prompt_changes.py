@@ -1,4 +1,4 @@
-"""What the advisor would change in the prompts, as changes beside those of hardware: each requests' own blocks, rewritten."""
+"""Changes of prompts that the advisor proposes, beside changes of hardware: each request's own blocks, rewritten."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class PromptFixes:
     """By the key of a fix, the file and the line of what it mends."""
 
     def name(self, fix: Fix) -> str:
-        """What a table calls it."""
+        """Return what a table calls it."""
         entry = entry_of(fix.code)
         of = f" in {fix.group}" if len(self.prompt_tokens) > 1 and fix.group else ""
         return f"prompts: {fix.code}" + (f" {entry.name}" if entry is not None else "") + of
 
     def does(self, fix: Fix) -> str:
-        """Where and what to change."""
+        """Return where and what to change."""
         return f"{self.places[fix.key]} ({fix.code}): {fix.what}"
 
     def chosen(self, names: Collection[str]) -> tuple[Fix, ...]:
-        """The fixes of these names, or `all`; KvtoolError for a name that none has."""
+        """Return the fixes of these names, or `all`; KvtoolError for a name that none has."""
         if ALL_FIXES in names:
             return self.together
         known = {fix.name for fix in self.together}
@@ -63,7 +63,7 @@ class PromptFixes:
 
 
 def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
-    """What the advisor proposes for the prompts and proves by running them again."""
+    """Return what the advisor proposes for the prompts and proves by running them again."""
     profiler = opened.profiler(ReportOptions(), progress)
     profiler.plan = replace(
         profiler.plan, use_arrivals=False, concurrency=None
@@ -80,7 +80,7 @@ def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
 
 
 def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritten) -> Iterator[PlannedChange]:
-    """A row for each fix that wins most by itself, and one for all together."""
+    """Yield a row for each fix that wins most by itself, and one for all together."""
     if len(found.together) > 1:
         ordered = sorted(found.steps, key=lambda step: -_alone(step, found))
         for step in ordered[:_SHOWN]:
@@ -102,13 +102,13 @@ def _changed(today: PlannedChange, name: str, does: str, trace: BlockTrace, fixe
 
 
 def _place(step: KeptFix, path: str) -> str:
-    """The file and the line of what a fix is about."""
+    """Return the file and the line of what a fix is about."""
     where, line, _ = place_of(step.cause, locate, path)
     return f"{where}:{line}" if line else where
 
 
 def _alone(step: KeptFix, found: PromptFixes) -> float:
-    """Tokens that a fix wins by itself."""
+    """Return tokens that a fix wins by itself."""
     group = step.cause.group
     first = next(each.before for each in found.steps if each.cause.group == group)
     return (step.alone - first) * found.prompt_tokens.get(group, 0)

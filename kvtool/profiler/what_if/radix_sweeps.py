@@ -57,20 +57,20 @@ class RadixCollector:
         self._requests: list[Asked] = []
 
     def add_hashed(self, turn: Turn) -> None:
-        """A request without tokens: KvtoolError."""
+        """Raise KvtoolError: a request of a trace has no tokens."""
         del turn
         raise traced_error(self._engine)
 
     def add(self, job: Job) -> None:
-        """A request of tokens."""
+        """Add a request of tokens."""
         self._pages.add(job)
         self._requests.append(asked_of(job))
 
     def leave_out(self, turn: Turn) -> None:
-        """A request that its server did not take asks for nothing."""
+        """Ignore a request that its server did not take."""
 
     def collected(self) -> RadixRequests:
-        """All that was added."""
+        """Return all that was added."""
         return RadixRequests(self._requests, self._pages.trace())
 
 
@@ -88,7 +88,7 @@ class RadixSweep:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """KvtoolError for what SGLang does not have."""
+        """Raise KvtoolError for what SGLang does not have."""
         rules = self.opened.planned.plan.cache
         assert rules is not None
         assert rules.engine is not None, "SGLang's rules"
@@ -126,7 +126,7 @@ class RadixSweep:
         return options
 
     def _unswept(self) -> SglangOptions:
-        """What holds for all rows."""
+        """Return what holds for all rows."""
         options = replace(self._options, max_total_tokens=None)
         return replace(options, radix_eviction_policy="lru") if self.asked.axis == "policy" else options
 
@@ -159,7 +159,7 @@ class RadixSweep:
         )
 
     def _todo(self, found: RadixRequests) -> list[_OneRun]:
-        """What is run; `notes` get what is left out, and why."""
+        """Return what is run; `notes` get what is left out, and why."""
         own = next(name for name in OF_SGLANG if name == self._options.radix_eviction_policy)
         policies: Sequence[Policy] = (own,)
         if self.asked.axis == "policy":
@@ -180,7 +180,9 @@ class RadixSweep:
         return OF_SGLANG[:-1]
 
     def _capacities(self, found: RadixRequests, policies: Sequence[Policy]) -> list[int]:
-        """In pages. What was asked for and cannot run all requests is left out with a note; the bound alone needs no such room."""
+        """Return capacities in pages. What was asked for and cannot run all requests is left out with a note; the bound alone
+        needs no such room.
+        """
         distinct = found.pages.distinct
         if tuple(policies) == ("opt",):
             return list(self.asked.capacities or spread(distinct, FEW_POINTS))
@@ -195,7 +197,7 @@ class RadixSweep:
         return [capacity for capacity in self.asked.capacities if capacity >= least]
 
     def _least(self, requests: Sequence[Asked]) -> int:
-        """Pages of the smallest pool in which SGLang runs all requests."""
+        """Count pages of the smallest pool in which SGLang runs all requests."""
         longest: dict[int, int] = {}
         for request in requests:
             prompt = len(request.prompt)
@@ -232,14 +234,14 @@ class _OneRun:
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """What each process does with the rows that it is given: how many pages hit."""
+    """The work of each process on its rows: it counts the pages that hit."""
 
     found: RadixRequests
     options: SglangOptions
 
     @property
     def references(self) -> int:
-        """Pages that are looked up: those of all prompts but the one with a prompt's last token."""
+        """Count pages that are looked up: those of all prompts but the one with a prompt's last token."""
         return self.found.pages.of_engine().references
 
     def __call__(self, one: _OneRun) -> int:

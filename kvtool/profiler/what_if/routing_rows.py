@@ -1,4 +1,4 @@
-"""The same requests behind one router after another, and over more and fewer replicas, on the clock of the latency model."""
+"""The same requests after one router after another, and over more and fewer replicas, on the clock of the latency model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from kvtool.engine.fleet.routers.asked_router import AskedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
-from kvtool.profiler.what_if.fleet_rows import FleetPlan
-from kvtool.profiler.what_if.named_router import made_router, named_router
+from kvtool.profiler.what_if.fleet_rows import FleetPlan, made_router, named_router
 from kvtool.profiler.what_if.planned_change import Flags
 from kvtool.profiler.what_if.sweep_tasks import WORTH_IT, results
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
@@ -45,7 +44,7 @@ class AskedFleet:
 
     @classmethod
     def of(cls, axis: Axis, routed: Routed) -> AskedFleet:
-        """As options say. KvtoolError for routers that there are not."""
+        """Read the options. Raise KvtoolError for routers that there are not."""
         routers = [named_router(name, routed.router_view) for name in routed.names()]
         replicas = routed.counts()
         if routed.routing is not None and not routers:
@@ -74,7 +73,7 @@ class RoutingSweep:
         )
 
     def rows(self, tasks: AskedTasks, progress: Progress, command: Callable[[Flags], str]) -> list[SweepRow]:
-        """By number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last.
+        """Return rows by number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last.
 
         `command` is what was given, with other flags: each row has the one that gives it again.
         """
@@ -95,7 +94,9 @@ class RoutingSweep:
         return [row.model_copy(update={"command": command(_flags(row))}) for row in rows]
 
     def _usual(self) -> list[AskedRouter]:
-        """Every router of the registry that is another by default; over replicas that of today, and the one that looks at load."""
+        """Return every router of the registry that is another by default; over replicas that of today, and the one that looks at
+        load.
+        """
         if self._asked.axis == "replicas":
             return [named_router(name, self._asked.view) for name in (ROUND_ROBIN, "least-loaded")]
         usual = [named_router(name, self._asked.view) for name, kind in ROUTERS.items() if kind.usual]
@@ -105,11 +106,11 @@ class RoutingSweep:
         return [router for router in usual if not router.kind.needs_sessions]
 
     def _keyless(self) -> int:
-        """Requests of no session and no tenant."""
+        """Count requests of no session and no tenant."""
         return sum(request.session < 0 and request.salt < 0 for request in self._plan.requests)
 
     def _with_sessions(self, routers: Sequence[AskedRouter]) -> Sequence[AskedRouter]:
-        """The routers; KvtoolError where one needs what no request has."""
+        """Return the routers; KvtoolError where one needs what no request has."""
         needing = next((router for router in routers if router.kind.needs_sessions), None)
         if needing is None or not (keyless := self._keyless()):
             return routers
@@ -128,14 +129,14 @@ class RoutingSweep:
 
 @dataclass(frozen=True, slots=True)
 class _Serving:
-    """What each process does with the routers that it is given."""
+    """The work of each process on its routers."""
 
     plan: FleetPlan
     axis: Axis
     seed: int
 
     def __call__(self, part: tuple[AskedRouter, int]) -> tuple[SweepRow, list[str]]:
-        """The row of a router and a number of replicas, and what there is to say of it."""
+        """Return the row of a router and a number of replicas, and what there is to say of it."""
         router, replicas = part
         if router.settings is None:
             return self._bound(router.name, replicas), []
@@ -148,14 +149,14 @@ class _Serving:
         return row.model_copy(update={"router_version": kind.version or None, "router_view": kind.view}), notes
 
     def _search(self, router: AskedRouter, notes: list[str]) -> FleetSearch:
-        """The smallest fleet behind a router that meets the objectives."""
+        """Return the smallest fleet after a router that meets the objectives."""
         found = self.plan.smallest_by(router, self.seed)
         if found.replicas is None:
             notes.append(f"no fleet behind {router.name} was found that meets the objectives")
         return found
 
     def _bound(self, name: str, replicas: int) -> SweepRow:
-        """What one cache hits that is as large as all and knows what comes."""
+        """Return what one cache hits that is as large as all and knows what comes."""
         plan = self.plan
         blocks = plan.config.num_blocks
         requests, looked_up = (
@@ -184,7 +185,7 @@ def _name(part: tuple[AskedRouter, int]) -> str:
 
 
 def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
-    """What should be known of a run before its figures are believed."""
+    """Return what should be known of a run before its figures are believed."""
     with_replicas = _name((router, run.replicas))
     told = []
     if run.refused:
@@ -206,11 +207,11 @@ def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
 
 
 def _flags(row: SweepRow) -> Flags:
-    """What gives a row again."""
+    """Return what gives a row again."""
     return (("--routing", row.routing), ("--replicas", str(row.replicas)))
 
 
 def _order(row: SweepRow) -> tuple[int, bool, float, float]:
-    """Fewest GPUs for an objective first, then by waiting, never by hits alone."""
+    """Order rows: fewest GPUs for an objective first, then by waiting, never by hits alone."""
     waiting = inf if row.ttft_p99 is None else row.ttft_p99
     return row.replicas or 0, row.sure == "bound", inf if row.gpus is None else row.gpus, waiting

@@ -24,7 +24,7 @@ WORTH_IT = 2_000_000
 def swept(
     trace: BlockTrace, asked: AskedSweep, tasks: AskedTasks, progress: Progress
 ) -> tuple[list[SweepRow], list[str]]:
-    """The rows of `sweep`, whoever counted them, and what there is to say of those that nobody could."""
+    """Return the rows of `sweep`, whoever counted them, and what there is to say of those that nobody could."""
     todo = parts(trace, asked)
     if len(todo) == 1 and tasks.engine == "local":
         return sweep(trace, asked), []
@@ -43,7 +43,7 @@ def results(
     name: Callable[[Item], str],
     notes: list[str],
 ) -> Iterator[tuple[Item, Result]]:
-    """What comes of each item; `notes` get the names of those that nobody could do. KvtoolError where that is all of them."""
+    """Yield what comes of each item; `notes` get the names of those that nobody could do. KvtoolError where that is all of them."""
     left_out: list[str] = []
     for item, found in zip(todo, tasks.map(work, todo), strict=True):
         progress.advance(1)
@@ -58,7 +58,7 @@ def results(
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """What each process does with the parts that it is given."""
+    """The work of each process on its parts."""
 
     trace: BlockTrace
 

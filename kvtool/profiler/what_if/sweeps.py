@@ -15,10 +15,9 @@ from kvtool.config.options.sweep_options import Sweeping
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.what_if.arrival_times import check_arrivals
-from kvtool.profiler.what_if.plan_document import plan_document
+from kvtool.profiler.what_if.planning_pass import check_arrivals
 from kvtool.results.choices import Axis, Policy, Sure
-from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
 from kvtool.workload.block_trace import AskedBlocks, BlockTrace
 
 POINTS = 12
@@ -33,7 +32,7 @@ _TIMES = (1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True, slots=True)
 class AskedSweep:
-    """What a sweep goes through; empty: values that suit the trace. `sample` is the part of blocks that curves are counted with."""
+    """Options of a sweep; empty: values that suit the trace. `sample` is the part of blocks that curves are counted with."""
 
     axis: Axis
     whole_prompt_may_hit: bool
@@ -48,7 +47,7 @@ class AskedSweep:
 
     @classmethod
     def of(cls, axis: Axis, sweeping: Sweeping, *, whole: bool) -> AskedSweep:
-        """As options say; `whole` is `whole_prompt_may_hit`. KvtoolError for values that there are not."""
+        """Read the options; `whole` is `whole_prompt_may_hit`. Raise KvtoolError for values that there are not."""
         return cls(
             axis,
             whole,
@@ -60,18 +59,18 @@ class AskedSweep:
         )
 
     def blocks(self, trace: BlockTrace) -> AskedBlocks:
-        """What the requests of a trace look up and touch by the rule."""
+        """Return what the requests of a trace look up and touch by the rule."""
         return trace.of_studies() if self.whole_prompt_may_hit else trace.of_engine()
 
 
 def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
-    """The rows of one axis; KvtoolError for what the trace cannot tell."""
+    """Return the rows of one axis; KvtoolError for what the trace cannot tell."""
     rows = {"capacity": _capacity, "policy": _policy, "ttl": _ttl, "block-size": _block_size}
     return list(rows[asked.axis](trace, asked))
 
 
 def parts(trace: BlockTrace, asked: AskedSweep) -> list[AskedSweep]:
-    """The same sweep in parts that need nothing of each other: their rows, one after another, are its rows."""
+    """Return the same sweep in parts that need nothing of each other: their rows, one after another, are its rows."""
     if asked.axis == "policy":
         return [
             replace(asked, policies=(policy,), capacities=(capacity,))
@@ -86,7 +85,7 @@ def parts(trace: BlockTrace, asked: AskedSweep) -> list[AskedSweep]:
 def sweep_document(
     opened: Opened, trace: BlockTrace, notes: list[str], asked: AskedSweep, rows: list[SweepRow]
 ) -> WhatIfDocument:
-    """The document of one axis."""
+    """Return the document of one axis."""
     planned = opened.planned
     return plan_document(
         opened,
@@ -130,7 +129,7 @@ def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 
 def _in_pool(trace: BlockTrace, engine: EngineConfig, capacity: int) -> int:
-    """Blocks that vLLM's own pool of this size hits. KvtoolError where it would never run a request."""
+    """Count blocks that vLLM's own pool of this size hits. KvtoolError where it would never run a request."""
     least = int(held_blocks(trace, engine).max(initial=1))
     if capacity < least:
         raise KvtoolError(
@@ -202,7 +201,7 @@ def _row(
     error: float | None = None,
     rate: float | None = None,
 ) -> SweepRow:
-    """`rate` where it is not that of the blocks."""
+    """Return a row; `rate` is given where it is not that of the blocks."""
     references = blocks.references
     share = min(hits / references, 1.0) if references else 0.0
     return SweepRow(
@@ -220,6 +219,40 @@ def _row(
 
 
 def spread(distinct: int, points: int = POINTS) -> list[int]:
-    """Capacities up to one that holds all, each twice the one before (four times, where there are few points)."""
+    """Return capacities up to one that holds all, each twice the one before (four times, where there are few points)."""
     times = 2 if points > _FEW else 4
     return sorted({max(distinct // times**step, 1) for step in range(points)})
+
+
+def plan_document(
+    opened: Opened,
+    trace: BlockTrace,
+    blocks: AskedBlocks,
+    rows: list[SweepRow],
+    notes: list[str],
+    *,
+    bytes_per_block: int | None,
+    sampled: float = 1.0,
+    answer: Sequence[str] = (),
+    missing: Sequence[MissingRow] = (),
+) -> WhatIfDocument:
+    """Return the plan of the table, or of one axis; `blocks` are those that the trace's requests look up."""
+    plan, references, reachable = opened.planned.plan, blocks.references, blocks.reachable
+    return WhatIfDocument(
+        schema="kvtool.what-if/1",
+        input=opened.name,
+        rules=plan.rules,
+        block_size=trace.block_size,
+        requests=len(trace),
+        references=references,
+        distinct_blocks=trace.distinct,
+        reachable_blocks=reachable,
+        reachable_hit_rate=reachable / references if references else 0.0,
+        capacity=None if plan.engine.num_blocks is None else plan.engine.num_blocks - 1,
+        bytes_per_block=bytes_per_block,
+        sampled=sampled,
+        notes=notes,
+        answer=list(answer),
+        rows=rows,
+        missing=list(missing),
+    )

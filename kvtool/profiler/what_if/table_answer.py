@@ -1,4 +1,4 @@
-"""What the table comes to, in words: what to change first, by how much it helps, and what to run."""
+"""The answer of the table in words: what to change first, by how much it helps, and what to run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _HALF = 0.5
 def answer(
     rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_hint: str, gpus_each: int | None = None
 ) -> list[str]:
-    """`rows` as the table has them, today's first; `prompts_hint` says where prompts are changed, `gpus_each` how many accelerators
-    a replica has."""
+    """Answer from `rows` as the table has them, today's first; `prompts_hint` says where prompts are changed, `gpus_each` how
+    many accelerators a replica has.
+    """
     return [*_too_many(rows[0], gpus_each), *_first(rows, missing, prompts_hint)]
 
 
 def _too_many(today: SweepRow, gpus_each: int | None) -> list[str]:
-    """That a smaller fleet would meet the objectives."""
+    """Say that a smaller fleet would meet the objectives."""
     own = (today.replicas or 1) * (gpus_each or 0)
     if not gpus_each or today.gpus is None or today.gpus >= own:
         return []
@@ -59,7 +60,7 @@ def _told(head: str, row: SweepRow, today: SweepRow, prompts_hint: str) -> str:
 
 
 def _gain(row: SweepRow, today: SweepRow) -> str:
-    """What it wins where it counts most: accelerators for the objectives, waiting, computed tokens."""
+    """Return what it wins where it counts most: accelerators for the objectives, waiting, computed tokens."""
     rates = f"hit rate {percent(today.hit_rate)} -> {percent(row.hit_rate)}"
     if row.loaded_rate:
         rates += f", and {percent(row.loaded_rate)} loaded"
@@ -75,7 +76,7 @@ def _gain(row: SweepRow, today: SweepRow) -> str:
 
 
 def _saved(row: SweepRow, today: SweepRow) -> float:
-    """Part of what counts that a row saves: accelerators where they differ, else waiting, else computed tokens."""
+    """Return part of what counts that a row saves: accelerators where they differ, else waiting, else computed tokens."""
     gpus = gpus_of(row, today)
     if gpus != today.gpus:
         if gpus is None or today.gpus is None:
@@ -89,21 +90,23 @@ def _saved(row: SweepRow, today: SweepRow) -> float:
 
 
 def gpus_of(row: SweepRow, today: SweepRow) -> int | None:
-    """Accelerators for the objectives; a split fleet, which is not sought, saves none where as many serve as many within them."""
+    """Return accelerators for the objectives; a split fleet, which is not sought, saves none where as many serve as many within
+    them.
+    """
     if row.kind == "pd" and (row.goodput or 0.0) >= (today.goodput or 0.0):
         return today.gpus
     return row.gpus
 
 
 def _serves_less(split: SweepRow, today: SweepRow) -> bool:
-    """Whether a split fleet serves less within the objectives; without any, whether it trades TPOT for TTFT."""
+    """Return whether a split fleet serves less within the objectives; without any, whether it trades TPOT for TTFT."""
     if split.goodput is not None and today.goodput is not None:
         return split.goodput < today.goodput
     return (split.tpot_p99 or 0.0) > (today.tpot_p99 or 0.0)
 
 
 def _fewer(row: SweepRow, today: SweepRow) -> float:
-    """Part of today's computed tokens that a row does not compute; negative where it computes more."""
+    """Return part of today's computed tokens that a row does not compute; negative where it computes more."""
     before = today.computed_tokens or 0
     return (before - (row.computed_tokens or 0)) / before if before else 0.0
 
@@ -121,6 +124,6 @@ def _nothing(rows: Sequence[SweepRow]) -> str:
 
 
 def _ask_for(missing: Sequence[MissingRow]) -> list[str]:
-    """What to say for the rows that matter most of those that are missing."""
+    """Return what to say for the rows that matter most of those that are missing."""
     lack = next((row for row in missing if row.change == "cache x 2"), None)
     return [] if lack is None else [f"Not compared: {lack.change}: {lack.why}."]

@@ -1,10 +1,12 @@
-"""The clock of the table's rows: each change served by a fleet behind a router, as its requests came."""
+"""The clock of the table's rows: each change served by a fleet after a router, as its requests came."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+
+import numpy as np
 
 from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, fleet_figures
 from kvtool.engine.fleet.fleet_request import FleetRequest
@@ -13,19 +15,29 @@ from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch
 from kvtool.engine.fleet.routers.asked_router import AskedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
-from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
-from kvtool.profiler.what_if.host_tier import host_tier
-from kvtool.profiler.what_if.named_router import named_router
-from kvtool.profiler.what_if.planned_change import Flags, PlannedChange
-from kvtool.profiler.what_if.split_rows import AskedSplit, served_apart, split_fields, split_order
-from kvtool.profiler.what_if.tier_rows import tier_fields
+from kvtool.errors import KvtoolError
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests, named_router
+from kvtool.profiler.what_if.fleet_sweeps import AskedSplit, served_apart, split_fields, split_order
+from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
+from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
+from kvtool.profiler.what_if.tier_rows import host_tier, tier_fields
+from kvtool.results.choices import Routing
 from kvtool.results.documents.what_if import MissingRow
 from kvtool.text.terminal.numbers import per_second
+from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
 
 ROUND_ROBIN = "round-robin"
-"""What a load balancer does that knows nothing of caches."""
+"""The router of a load balancer that knows nothing of caches."""
 SPLIT = "prefill/decode split"
+_ROUTERS: dict[Routing, str] = {
+    "round-robin": ROUND_ROBIN,
+    "random": "random",
+    "sticky": "session-ring",
+    "prefix-aware": "longest-prefix",
+}
+"""The routers of a fleet that do what the routings of `kvtool profile` do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +80,14 @@ class TableClock:
 
     @property
     def today(self) -> str:
-        """The router as things are."""
+        """Return the router as things are."""
         named = self.asked.routing
         return named[0] if named is not None and len(named) == 1 else ROUND_ROBIN
 
     def served(self, change: PlannedChange) -> Clocked:
-        """The change's requests through its fleet. KvtoolError for a request that could never run, and for a router unknown."""
+        """Return the change's requests through its fleet. KvtoolError for a request that could never run, and for a router
+        unknown.
+        """
         plan, router = self._plan(change), self.router(change.routing or self.today)
         replicas, slo = change.replicas or self.asked.replicas, self.asked.slo
         if change.prefill is not None:
@@ -91,7 +105,7 @@ class TableClock:
     def changes(
         self, today: PlannedChange, missing: list[MissingRow], *, swept: bool = True
     ) -> Iterator[PlannedChange]:
-        """A replica more, host memory, and of those tried the router and the split fleet whose requests wait least.
+        """Yield a replica more, host memory, and of those tried the router and the split fleet whose requests wait least.
 
         `swept`: whether sweeps, which give the rows of tiers and split fleets again, take the same requests.
         """
@@ -184,11 +198,45 @@ class TableClock:
         return FleetPlan(known[1], change.plan.engine, change.plan.latency, self.asked.slo, change.tiers)
 
     def router(self, name: str) -> AskedRouter:
-        """The router of a name; KvtoolError where there is none."""
+        """Return the router of a name; KvtoolError where there is none."""
         return named_router(name, self.asked.view)
 
 
 def _waiting(run: FleetRun) -> tuple[bool, float, float]:
-    """What the table sorts routers by: who turns requests away comes last."""
+    """Return what the table sorts routers by: who turns requests away comes last."""
     figures = fleet_figures(run)
     return run.refused > 0, figures.ttft_p99 or inf, figures.ttft_p50 or inf
+
+
+@dataclass(frozen=True, slots=True)
+class TodayOnClock:
+    """Accelerators for the objectives (None: no fleet that was tried meets them), and requests per second within them."""
+
+    gpus: int | None
+    goodput: float
+
+
+def today_on_clock(opened: Opened, slo: Slo, progress: Progress) -> TodayOnClock:
+    """Raise KvtoolError where requests have no times, or where a clock does not follow what the plan says."""
+    plan = opened.planned.plan
+    if plan.engine.plan is not None or plan.rules != "vllm" or (plan.cache is not None and plan.cache.hosted):
+        raise KvtoolError(
+            f"{opened.name}: GPUs and goodput follow vLLM's rules with one group of layers",
+            hint="leave these demands out",
+        )
+    trace, _ = block_trace(opened, progress)
+    if np.isnan(trace.arrivals).any():
+        raise KvtoolError(
+            f"{opened.name}: GPUs and goodput need arrival times, and not all requests have one",
+            hint="a log with timestamps, or arrivals in the workload; else leave these demands out",
+        )
+    trace = trace.only(fitting(trace, plan))
+    if not len(trace):
+        raise KvtoolError(f"{opened.name}: every request is longer than the cache, or than the model takes")
+    check_arrivals(trace, "a clock")
+    rules = plan.cache
+    router = ROUND_ROBIN if rules is None else _ROUTERS[rules.routing]
+    fleet = TableFleet(replicas=1 if rules is None else rules.replicas, routing=(router,), slo=slo)
+    served = TableClock(fleet, plan.seed).served(PlannedChange("today", "today", "", trace, plan))
+    gpus = None if served.search is None else served.search.gpus(plan.latency.tensor_parallel)
+    return TodayOnClock(gpus, served.figures.goodput or 0.0)

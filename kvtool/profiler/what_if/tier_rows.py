@@ -17,10 +17,16 @@ from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES, TierRules, TierTakes
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.errors import KvtoolError
-from kvtool.profiler.what_if.fleet_rows import FleetPlan
-from kvtool.results.documents.what_if import SweepRow
+from kvtool.profiler.what_if.cache_changes import NO_CAPACITY
+from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
+from kvtool.profiler.what_if.planned_change import Flags, PlannedChange
+from kvtool.results.documents.what_if import MissingRow, SweepRow
+from kvtool.text.terminal.numbers import per_second, size
 from kvtool.workload.block_trace import BlockTrace
 
+HOST_TIER = "host tier"
+_HOST_TIMES = 2
+"""Its size as a multiple of the GPU's blocks: SGLang's HiCache has it so (--hicache-ratio), and vLLM has no default."""
 _TIMES = (1, 2, 4)
 """Sizes of the host's tier that are tried, as multiples of the GPU's."""
 _APART = 1e5
@@ -41,7 +47,7 @@ _OF_CLOCK = (
 
 @dataclass(frozen=True, slots=True)
 class AskedTiers:
-    """What is gone through: sizes in blocks, bytes per second, seconds before a load's first byte. Empty: what suits."""
+    """Options of tiers: sizes in blocks, bytes per second, seconds before a load's first byte. Empty: what suits."""
 
     host_blocks: Sequence[int] = ()
     disk_blocks: Sequence[int] = ()
@@ -52,7 +58,7 @@ class AskedTiers:
     rules: TierRules = TIER_RULES["vllm"]
 
     def plans(self, gpu_blocks: int, block_bytes: float) -> Iterator[TierPlan]:
-        """First no tier at all, then each size at each bandwidth."""
+        """Yield no tier at all, then each size at each bandwidth."""
         yield TierPlan(block_bytes=block_bytes, rules=self.rules)
         sizes = product(self._hosts(gpu_blocks), self.disk_blocks or (0,), self.host_bandwidths)
         for host, disk, bandwidth in sizes:
@@ -82,29 +88,33 @@ class AskedTiers:
 def tier_rows(
     plan: FleetPlan, asked: AskedTiers, block_bytes: float, router: AskedRouter, replicas: int, seed: int
 ) -> list[SweepRow]:
-    """With the clock. KvtoolError where nothing ever falls out of the GPU's cache, as that is unlimited."""
+    """Return the rows with the clock. Raise KvtoolError where nothing ever falls out of the GPU's cache, as that is unlimited."""
     return [_row(plan, tiers, router, replicas, seed) for tiers in asked.plans(gpu_blocks(plan.config), block_bytes)]
 
 
 def one_at_a_time(trace: BlockTrace) -> BlockTrace:
-    """The same requests, each long after the one before it: who says nothing of their times can still count what they hit."""
+    """Return the same requests, each long after the one before it: who says nothing of their times can
+    still count what they hit.
+    """
     return replace(trace, arrivals=np.arange(len(trace), dtype=np.float64) * _APART)
 
 
 def counted_tier_rows(plan: FleetPlan, asked: AskedTiers, block_bytes: float) -> list[SweepRow]:
-    """Without the clock: what requests hit that come one at a time, and what of the rest can be loaded. KvtoolError as with it."""
+    """Return the rows without the clock: what requests hit that come one at a time, and what of the rest can be loaded.
+    KvtoolError as with it.
+    """
     return [counted_tier_row(plan, tiers) for tiers in asked.plans(gpu_blocks(plan.config), block_bytes)]
 
 
 def counted_tier_row(plan: FleetPlan, tiers: TierPlan) -> SweepRow:
-    """One of them, whatever its bandwidths are."""
+    """Return one of them, whatever its bandwidths are."""
     at_once = replace(tiers, host_bandwidth=inf, disk_bandwidth=inf, host_latency=0.0, disk_latency=0.0, takes="always")
     row = _row(plan, at_once, asked_router("round-robin"), 1, 0)
     return row.model_copy(update=dict.fromkeys(_OF_CLOCK) | {"sure": "exact"})
 
 
 def gpu_blocks(config: EngineConfig) -> int:
-    """Usable blocks of a GPU below which a tier makes sense; KvtoolError where none does."""
+    """Return usable blocks of a GPU below which a tier makes sense; KvtoolError where none does."""
     blocks = config.num_blocks
     if blocks is None:
         raise KvtoolError(
@@ -124,7 +134,7 @@ def _row(plan: FleetPlan, tiers: TierPlan, router: AskedRouter, replicas: int, s
 
 
 def tier_fields(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> dict[str, object]:
-    """What a row says of tiers and of what was loaded from them."""
+    """Return what a row says of tiers and of what was loaded from them."""
     size, looked_up = plan.config.block_size, run.references
     return {
         "host_blocks": tiers.host_blocks,
@@ -137,14 +147,14 @@ def tier_fields(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> dict[str, ob
 
 
 def _finite(bandwidth: float) -> float | None:
-    """JSON has no infinite numbers."""
+    """Return None for infinity: JSON has no infinite numbers."""
     return None if bandwidth == inf else bandwidth
 
 
 def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:
-    """Tokens, in whole blocks, from which on a prefix of the first level below is loaded in less time than it is computed.
+    """Return tokens, in whole blocks, from which on a prefix of the first level below is loaded in less time than it is computed.
 
-    The prompt goes on behind it for as many tokens as half of the requests compute at least. None: up to the longest prompt
+    The prompt goes on after it for as many tokens as half of the requests compute at least. None: up to the longest prompt
     there is no such length.
     """
     served = run.served
@@ -162,3 +172,51 @@ def break_even(plan: FleetPlan, tiers: TierPlan, run: FleetRun) -> int | None:
         step=size,
         most=max(int(run.prompt_tokens.max()), size),
     )
+
+
+def host_tier(
+    today: PlannedChange, missing: list[MissingRow], flags: Flags | None, *, clock: bool = True
+) -> Iterator[PlannedChange]:
+    """Yield the row, by vLLM's rules at the bandwidth that is taken where nobody says one; or in `missing` why there is none.
+
+    `flags` are those of the sweep that gives it again beside its own; None: no sweep does.
+    """
+    if today.capacity is None:
+        missing.append(MissingRow(change=HOST_TIER, why=NO_CAPACITY))
+        return
+    try:
+        blocks = gpu_blocks(today.plan.engine)
+    except KvtoolError as error:
+        missing.append(MissingRow(change=HOST_TIER, why=error.message))
+        return
+    tiers = TierPlan(block_bytes=today.plan.bytes_per_block, host_blocks=_HOST_TIMES * blocks)
+    memory = size(tiers.host_blocks * tiers.block_bytes)
+    at = f" at {per_second(tiers.host_bandwidth)}" if clock else ""
+    yield replace(
+        today,
+        kind="tier",
+        name=f"+ {HOST_TIER} {memory}{at}",
+        does=f"keep what leaves the GPU in {memory} of host memory for each replica{at}: {tiers.host_blocks:,} blocks "
+        f"below {blocks:,}",
+        tiers=tiers,
+        flags=None if flags is None else (("--sweep", "tier"), ("--host-memory", f"{_HOST_TIMES}x"), *flags),
+        more_hardware=True,
+    )
+
+
+def counted_with_tier(change: PlannedChange) -> dict[str, object]:
+    """Return the fields of its row without a clock: hits of the GPU, one request at a time, and what of the rest can be loaded."""
+    tiers, trace = change.tiers, change.trace
+    assert tiers is not None
+    requests = fleet_requests(one_at_a_time(trace))
+    row = counted_tier_row(FleetPlan(requests, change.plan.engine, change.plan.latency), tiers)
+    prompts = int(trace.prompt_tokens.sum())
+    return {
+        "hit_blocks": row.hit_blocks,
+        "references": row.references,
+        "hit_rate": row.hit_blocks * trace.block_size / prompts if prompts else 0.0,
+        "computed_tokens": row.computed_tokens,
+        "host_blocks": row.host_blocks,
+        "disk_blocks": row.disk_blocks,
+        "loaded_rate": row.loaded_rate,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kvtool.diagnose.findings import WORTH_TELLING
+from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.report import Cause, Group, Report
 from kvtool.text.terminal.numbers import percent
@@ -54,7 +54,7 @@ def view(report: Report) -> Section | None:
 
 def costliest_causes(group: Group, causes: Iterable[Cause]) -> list[Cause]:
     """Return the causes that have a row: those with a fix, and those that block a noticeable part of the group's tokens."""
-    least = WORTH_TELLING * group.prompt_tokens
+    least = THRESHOLDS.warning_share * group.prompt_tokens
     return [row for row in causes if row.unlock is not None or row.blame_tokens >= least][:_MOST_ROWS]
 
 

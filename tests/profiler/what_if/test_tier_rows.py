@@ -21,8 +21,8 @@ from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
+from kvtool.profiler.what_if.fleet_sweeps import AskedSplit, split_order, split_rows
 from kvtool.profiler.what_if.planned_change import PlannedChange
-from kvtool.profiler.what_if.split_rows import AskedSplit, split_order, split_rows
 from kvtool.profiler.what_if.table_clock import TableClock, TableFleet
 from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
 from kvtool.results.documents.what_if import MissingRow, SweepRow

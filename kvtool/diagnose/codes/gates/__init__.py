@@ -1,0 +1,1 @@
+"""KV401 to KV410: gates that fail."""

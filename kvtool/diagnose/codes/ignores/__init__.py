@@ -1,0 +1,1 @@
+"""KV001 and KV002: comments that ignore findings."""
