@@ -8,7 +8,7 @@ from typing import Any
 
 from kvtool.cli.completion import asked
 from kvtool.cli.file_arguments import check_file_names
-from kvtool.cli.listed import DEBUG
+from kvtool.cli.listed import DEBUG, options_of
 from kvtool.cli.root_help import told_at_once
 from kvtool.errors import ProblemsError, as_error
 
@@ -62,8 +62,11 @@ def _invoke(arguments: Sequence[str]) -> int:
     check_file_names(arguments)
     import typer
 
+    from kvtool.config.command_line import CommandLine
+
     try:
-        with _commands().make_context("kvtool", list(arguments), obj=tuple(arguments)) as context:
+        line = CommandLine(arguments, options_of)
+        with _commands().make_context("kvtool", list(arguments), obj=line) as context:
             result: Any = context.command.invoke(context)
     except typer.Exit as stop:
         return stop.exit_code

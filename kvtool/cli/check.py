@@ -118,15 +118,15 @@ class CheckCommand(Command):
         self, result: CheckResult, outputs: Sequence[OutputFile], plan: CheckPlan, tightened: Tightened | None
     ) -> None:
         """The files, and the report on the terminal unless something else goes to standard output."""
+        from kvtool.config.command_line import CommandLine
         from kvtool.report.outputs import output_root, write_outputs
-        from kvtool.report.terminal.next_command import without_shown
         from kvtool.report.write_options import WriteOptions
         from kvtool.results.limit_text import limit_text
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
         show_text = plan.show_text
         in_files = self.writing.in_files
-        command = tuple(without_shown(self.showing.command_line or ("check", *plan.inputs)))
+        command = CommandLine(self.showing.command_line or ("check", *plan.inputs)).without_output()
         shared = limit_text(result, in_files)
         options = WriteOptions(
             show_text=in_files,

@@ -69,7 +69,7 @@ def _filled(command: type[Command], values: Mapping[str, Any], context: typer.Co
     given: dict[str, Any] = {}
     for each in walk(command):
         if each.mark is Origins.COMMAND_LINE:
-            given[each.name] = tuple(context.obj or ())
+            given[each.name] = context.obj or ()
         elif each.mark is Origins.GIVEN:
             given[each.name] = given_options(context)
         elif each.name in values:

@@ -70,3 +70,10 @@ COMMANDS = (
     Listed("doctor", "What is here, what is missing, and how to get it.", "kvtool.cli.doctor.doctor", "DoctorCommand"),
 )
 """Every command, in the order of the help; what a command is made of is imported when it is asked for."""
+
+
+def options_of(name: str) -> frozenset[str]:
+    """Return the names of the options that a command takes."""
+    from kvtool.config.option import walk
+
+    return frozenset(each.name for listed in COMMANDS if listed.name == name for each in walk(listed.load()))

@@ -16,9 +16,18 @@ T = TypeVar("T")
 Value = str | int | float | bool | list[str] | None
 Table = Literal["", "engine", "check", "lint"]
 """A table of the configuration; "" is its top."""
+PREFIX = "KVTOOL_"
 Check = Callable[[str, Any], None]
 """Raises KvtoolError where a flag may not have that value."""
-PREFIX = "KVTOOL_"
+
+
+class Decides(Enum):
+    """The part of a command that an option decides; options of the verdict and of the output stay with their command."""
+
+    RESULT = "what comes out"
+    SPEED = "how long it takes"
+    VERDICT = "what fails it"
+    OUTPUT = "what is shown or written, and where"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,7 @@ class Option:
     """The smallest number that the command line takes at all, and says so."""
     rules: str = ""
     """The rules without which it means nothing; help shows it under their name."""
+    decides: Decides = Decides.RESULT
 
     def __post_init__(self) -> None:
         if self.table in ("", "engine"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kvtool.config import bounds
-from kvtool.config.option import Option
+from kvtool.config.option import Decides, Option
 from kvtool.config.options.clock_options import objectives
 
 BASELINE_FILE = "kvtool-baseline.json"
@@ -19,13 +19,26 @@ DEFAULT_DROP = 0.005
 class Judging:
     """What `kvtool check` demands beside the files that say demands."""
 
-    min_hit_rate: Annotated[str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO")] = None
+    min_hit_rate: Annotated[
+        str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO", decides=Decides.VERDICT)
+    ] = None
     fail_on: Annotated[
-        tuple[str, ...], Option("Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.", "WHAT")
+        tuple[str, ...],
+        Option(
+            "Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.",
+            "WHAT",
+            decides=Decides.VERDICT,
+        ),
     ] = ()
     baseline: Annotated[
         str | None,
-        Option("Compare with it. [default: {default}, where it is]", "FILE", table="check", words=BASELINE_FILE),
+        Option(
+            "Compare with it. [default: {default}, where it is]",
+            "FILE",
+            table="check",
+            words=BASELINE_FILE,
+            decides=Decides.VERDICT,
+        ),
     ] = None
     max_drop: Annotated[
         str | None,
@@ -34,6 +47,7 @@ class Judging:
             "RATIO",
             table="check",
             default=DEFAULT_DROP,
+            decides=Decides.VERDICT,
         ),
     ] = None
     require_baseline: Annotated[
@@ -43,9 +57,12 @@ class Judging:
             flag="--require-baseline/--no-require-baseline",
             table="check",
             default=False,
+            decides=Decides.VERDICT,
         ),
     ] = None
-    update_baseline: Annotated[bool, Option("Write today's hit rates into it instead of comparing.")] = False
+    update_baseline: Annotated[
+        bool, Option("Write today's hit rates into it instead of comparing.", decides=Decides.VERDICT)
+    ] = False
     max_gpus: Annotated[
         int | None,
         Option(
@@ -54,6 +71,7 @@ class Judging:
             table="check",
             words="none",
             check=bounds.at_least_one,
+            decides=Decides.VERDICT,
         ),
     ] = None
     min_goodput: Annotated[
@@ -64,6 +82,7 @@ class Judging:
             table="check",
             words="none",
             check=bounds.some_times,
+            decides=Decides.VERDICT,
         ),
     ] = None
     slo: Annotated[
@@ -83,6 +102,7 @@ class Judging:
             flag="--advice/--no-advice",
             table="check",
             default=True,
+            decides=Decides.VERDICT,
         ),
     ] = None
 
@@ -92,9 +112,19 @@ class Limits:
     """What `kvtool profile` is judged by, beside the demands in the workload file."""
 
     min_hit_rate: Annotated[
-        float | None, Option("Exit 1 where the hit rate is lower.", "RATIO", check=bounds.ratio)
+        float | None,
+        Option("Exit 1 where the hit rate is lower.", "RATIO", check=bounds.ratio, decides=Decides.VERDICT),
     ] = None
-    baseline: Annotated[str | None, Option("Exit 1 where hit rates fell; kvtool check writes the file.", "FILE")] = None
+    baseline: Annotated[
+        str | None,
+        Option("Exit 1 where hit rates fell; kvtool check writes the file.", "FILE", decides=Decides.VERDICT),
+    ] = None
     max_drop: Annotated[
-        str | None, Option("How far they may fall below it. [default: {default:.1%}]", "RATIO", default=DEFAULT_DROP)
+        str | None,
+        Option(
+            "How far they may fall below it. [default: {default:.1%}]",
+            "RATIO",
+            default=DEFAULT_DROP,
+            decides=Decides.VERDICT,
+        ),
     ] = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from kvtool.config import bounds
-from kvtool.config.option import Option
+from kvtool.config.option import Decides, Option
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
@@ -307,6 +307,7 @@ class Reading:
             words="2 where it is large",
             variable=True,
             check=bounds.at_least_one,
+            decides=Decides.SPEED,
         ),
     ] = None
 
@@ -355,10 +356,18 @@ class Measuring:
     audit: Annotated[bool, Option("Compare the logits of reused with those of computed prefixes.")] = False
     events: Annotated[
         str | None,
-        Option("Write KV events as JSON lines, in vLLM's fields: with every prompt as token ids, and salts.", "FILE"),
+        Option(
+            "Write KV events as JSON lines, in vLLM's fields: with every prompt as token ids, and salts.",
+            "FILE",
+            decides=Decides.OUTPUT,
+        ),
     ] = None
-    events_no_tokens: Annotated[bool, Option("Leave token ids and salts out of --events.")] = False
-    metrics: Annotated[str | None, Option("Write Prometheus metrics, with vLLM's names.", "FILE")] = None
+    events_no_tokens: Annotated[bool, Option("Leave token ids and salts out of --events.", decides=Decides.OUTPUT)] = (
+        False
+    )
+    metrics: Annotated[
+        str | None, Option("Write Prometheus metrics, with vLLM's names.", "FILE", decides=Decides.OUTPUT)
+    ] = None
     kv_events: Annotated[
         str | None,
         Option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from kvtool.config.option import Option, Origins
+from kvtool.config.option import Decides, Option, Origins
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal import streams
 from kvtool.text.terminal.console import ColorChoice
@@ -22,15 +22,21 @@ class Writing:
 
     details: Annotated[
         bool,
-        Option("Also how the engine fared: times, decode steps, the KV cache, blocks. JSON and HTML have it always."),
+        Option(
+            "Also how the engine fared: times, decode steps, the KV cache, blocks. JSON and HTML have it always.",
+            decides=Decides.OUTPUT,
+        ),
     ] = False
-    boundaries: Annotated[bool, Option("Hits by block size, and the smallest edit that gains a block.")] = False
+    boundaries: Annotated[
+        bool, Option("Hits by block size, and the smallest edit that gains a block.", decides=Decides.OUTPUT)
+    ] = False
     show_text: Annotated[
         ShowText | None,
         Option(
             "Whether prompts may be quoted. [default: snippet in the terminal, none in files]",
             table="",
             words="snippet, none in files",
+            decides=Decides.OUTPUT,
         ),
     ] = None
     outputs: Annotated[
@@ -40,6 +46,7 @@ class Writing:
             "[FMT=]PATH",
             flag="--output",
             short="-o",
+            decides=Decides.OUTPUT,
         ),
     ] = ()
 
@@ -74,14 +81,22 @@ class Configured:
 class Showing:
     """How a command shows what it does, and whether it may use the network for it."""
 
-    json: Annotated[bool, Option("One JSON document instead of the report.")] = False
+    json: Annotated[bool, Option("One JSON document instead of the report.", decides=Decides.OUTPUT)] = False
     offline: Annotated[bool, Option("Never use the network.", table="")] = False
-    quiet: Annotated[bool, Option("No progress.", short="-q")] = False
-    color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", table="")] = "auto"
-    plain: Annotated[bool, Option("No bars and no columns: one record per line.")] = False
+    quiet: Annotated[bool, Option("No progress.", short="-q", decides=Decides.OUTPUT)] = False
+    color: Annotated[
+        ColorChoice, Option("Colour: on a terminal only, always, or never.", table="", decides=Decides.OUTPUT)
+    ] = "auto"
+    plain: Annotated[bool, Option("No bars and no columns: one record per line.", decides=Decides.OUTPUT)] = False
     width: Annotated[
         int | None,
-        Option("Columns of the report; else those of the terminal.", table="", words="the terminal's", least=20),
+        Option(
+            "Columns of the report; else those of the terminal.",
+            table="",
+            words="the terminal's",
+            least=20,
+            decides=Decides.OUTPUT,
+        ),
     ] = None
     command_line: Annotated[tuple[str, ...], Origins.COMMAND_LINE] = ()
 

@@ -82,6 +82,17 @@ class Sweeping:
         return _numbers("--block-sizes", self.block_sizes, 1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fixing:
+    """Fixes of the prompts, which the table tries."""
+
+    advice: Annotated[bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")] = True
+    fixed: Annotated[
+        str | None,
+        Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
+    ] = None
+
+
 def check_together(
     sweeping: Sweeping,
     *,

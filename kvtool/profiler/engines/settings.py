@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from kvtool.accounting.caches.relaxed_configs import kinder_configs
+from kvtool.config.command_line import flags
 from kvtool.config.engine_rules import own_choice, rules_of_flags
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.engine.config import EngineConfig
@@ -73,15 +74,8 @@ def _rung(fate: str, kind: EngineConfig) -> Rung[VllmOptions]:
 
 
 def flags_of(choice: RuleChoice) -> list[str]:
-    """What a command line says to have these settings, beside `--rules`."""
-    flags: list[str] = []
-    for each in fields(choice.options):
-        value, usual = getattr(choice.options, each.name), getattr(choice.rules.options, each.name)
-        if value == usual or (each.name not in rules_of_flags() and each.name not in _VLLM_FLAGS):
-            continue
-        flag = f"--{each.name.replace('_', '-')}"
-        if isinstance(value, bool):
-            flags.append(flag if value else flag.replace("--", "--no-", 1))
-        else:
-            flags += [flag, str(value)]
-    return flags
+    """Return the flags that give these settings, beside `--rules`."""
+    named = [each.name for each in fields(choice.options) if each.name in rules_of_flags() or each.name in _VLLM_FLAGS]
+    values = {name: getattr(choice.options, name) for name in named}
+    usual = choice.rules.options
+    return list(flags(**{name: value for name, value in values.items() if value != getattr(usual, name)}))

@@ -9,6 +9,7 @@ from dataclasses import fields
 from kvtool.accounting.caches.cache_rules import traced_error
 from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
+from kvtool.config.command_line import flags
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.errors import KvtoolError, MessageRefusedError
@@ -170,18 +171,18 @@ class EngineComparison:
         if not behind.behind_tokens:
             return []
         asked = self.opened.options
-        said = {
-            "--tokenizer": asked.rendering.tokenizer,
-            "--chat-template": asked.rendering.chat_template,
-            "--model": asked.predicting.model,
-            "--kv-cache-dtype": asked.serving.kv_cache_dtype,
-            "--requests": asked.reading.requests,
-            "--group-by": asked.reading.group_by,
-            "--seed": asked.reading.seed,
-        }
-        flags = [word for flag, value in said.items() if value is not None for word in (flag, str(value))]
-        flags += [word for group in asked.reading.groups for word in ("--group", group)]
-        return ["profile", *asked.inputs, *flags, "--rules", behind.rules, *behind.flags]
+        options = flags(
+            tokenizer=asked.rendering.tokenizer,
+            chat_template=asked.rendering.chat_template,
+            model=asked.predicting.model,
+            kv_cache_dtype=asked.serving.kv_cache_dtype,
+            requests=asked.reading.requests,
+            group_by=asked.reading.group_by,
+            seed=asked.reading.seed,
+            groups=asked.reading.groups,
+            rules=behind.rules,
+        )
+        return ["profile", *asked.inputs, *options, *behind.flags]
 
 
 def cause_of(less: TallySums, more: TallySums) -> str | None:

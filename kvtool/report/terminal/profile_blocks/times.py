@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kvtool.config.command_line import flags
 from kvtool.results.report import Report
 from kvtool.results.run_times import Decode, Measured, OnOff
 from kvtool.text.terminal.console import put, put_field, sanitize, say
@@ -91,7 +92,7 @@ def print_ttft(console: Console, report: Report, plain: bool) -> None:
     elif measured is not None:
         say(console, _not_measured(measured, plain), indent=4, style="dim")
     else:
-        why = "interrupted" if report.partial else "--measure-budget 0"
+        why = "interrupted" if report.partial else " ".join(flags(measure_budget=0))
         say(console, f"not measured: {why}", indent=4, style="dim")
     if measured is not None:
         _shortfalls(console, measured, plain)

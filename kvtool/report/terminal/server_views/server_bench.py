@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvtool.config.command_line import flags
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.results.documents.bench import Misses
 from kvtool.results.documents.server_bench import ServerBench, TimedPrompt
@@ -48,10 +49,10 @@ def print_server_bench(console: Console, bench: ServerBench, output: str | None)
             put(console, line)
     put(console)
     put(console, "Next:", "dim")
-    command = ["kvtool", "bench", "--server", bench.source, "-o", "server.json"]
+    command = ["bench", *flags(server=bench.source), "-o", "server.json"]
     if output is not None:
-        command = ["kvtool", "profile", _EXAMPLE, "--server", bench.source, "--calibration", output]
-    for line in shell_lines(command, console.width, plain):
+        command = ["profile", _EXAMPLE, *flags(server=bench.source, calibration=output)]
+    for line in shell_lines(["kvtool", *command], console.width, plain):
         put(console, line, "dim")
 
 
