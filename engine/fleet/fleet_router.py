@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from kvtool.engine.fleet.fleet_request import FleetRequest
+if TYPE_CHECKING:
+    from kvtool.engine.fleet.fleet_request import FleetRequest
 
 RouterView = Literal["events", "routed"]
 """Whether routers hear what replicas store and evict, or know only what they sent them."""

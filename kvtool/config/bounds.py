@@ -8,6 +8,8 @@ from math import inf
 from kvtool.errors import KvtoolError
 from kvtool.text.quantities import MOST_INTERVAL, parse_digits
 
+MOST_REPLICAS = 10_000
+"""A bound on memory: each replica has a cache of its own."""
 _LEAST_SAMPLE = 1e-6
 _MOST = 2**62
 """Of what is counted: numbers of 64 bits, with room for a sum."""

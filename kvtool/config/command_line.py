@@ -29,7 +29,7 @@ class Part:
         return self.option is not None and self.option.name in names
 
     def decides(self, *what: Decides) -> bool:
-        return self.option is not None and _mark(self.option).decides in what
+        return self.option is not None and self.option.decides in what
 
 
 class CommandLine(tuple[str, ...]):
@@ -117,7 +117,7 @@ def said_values(options: object, names: Collection[str], **instead: object) -> d
         (each, value)
         for each, own in _own_values(options)
         if each.name in names
-        and _mark(each).decides is Decides.RESULT
+        and each.decides is Decides.RESULT
         and (value := instead.get(each.name, own)) != each.default
     ]
     found.sort(key=lambda pair: (pair[0].kind is bool, isinstance(pair[1], tuple)))
@@ -192,35 +192,10 @@ def _by_form() -> dict[str, OptionField]:
 @cache
 def _by_name() -> dict[str, OptionField]:
     """All options that are declared in config; a name means the same in every command."""
-    from kvtool.config.options.bench_options import Benching
-    from kvtool.config.options.clock_options import Clocking
-    from kvtool.config.options.edit_options import Editing
-    from kvtool.config.options.judged_options import Judging
-    from kvtool.config.options.lint_options import Probing, Selecting, Walking
-    from kvtool.config.options.pricing_options import Pricing
-    from kvtool.config.options.routing_options import Routed
-    from kvtool.config.options.rule_flags import RuleFlags
-    from kvtool.config.options.run_options import (
-        Caching,
-        Measuring,
-        Mirroring,
-        Predicting,
-        Reading,
-        Rendering,
-        Serving,
-        Tracing,
-    )
-    from kvtool.config.options.shown_options import Configured, Showing, Writing
-    from kvtool.config.options.sweep_options import Fixing, Sweeping
-    from kvtool.config.options.tier_options import Splitting, Tiering
+    from kvtool.config.declared import CONCERNS
 
-    concerns = (
-        *(Predicting, Rendering, Serving, Mirroring, Caching, Tracing, RuleFlags, Pricing, Reading, Measuring),
-        *(Judging, Selecting, Walking, Probing, Editing, Benching, Writing, Configured, Showing),
-        *(Sweeping, Fixing, Routed, Clocking, Tiering, Splitting),
-    )
     found: dict[str, OptionField] = {}
-    for concern in concerns:
+    for concern in CONCERNS:
         for each in walk(concern):
             if isinstance(each.mark, Option) and each.mark.flag is not None:
                 found.setdefault(each.name, each)

@@ -52,7 +52,8 @@ class Option:
     """The smallest number that the command line takes at all, and says so."""
     rules: str = ""
     """The rules without which it means nothing; help shows it under their name."""
-    decides: Decides = Decides.RESULT
+    decides: Decides | None = None
+    """None: what `DECIDES` of its concern says, and else the result."""
 
     def __post_init__(self) -> None:
         if self.table in ("", "engine"):
@@ -108,6 +109,7 @@ class OptionField:
     default: Any
     part: type | None = None
     taken: tuple[str, ...] = ()
+    decides: Decides = Decides.RESULT
 
 
 @cache
@@ -126,7 +128,9 @@ def option_fields(cls: type) -> tuple[OptionField, ...]:
             chosen = tuple(inner.name for inner in option_fields(part))
         mark = next((mark for mark in marks if isinstance(mark, Option | Argument | Origins)), None)
         default = each.default if each.default_factory is MISSING else each.default_factory()
-        found.append(OptionField(each.name, kind, mark, default, part, chosen or ()))
+        own = mark.decides if isinstance(mark, Option) else None
+        decides = own or getattr(cls, "DECIDES", Decides.RESULT)
+        found.append(OptionField(each.name, kind, mark, default, part, chosen or (), decides))
     return tuple(found)
 
 

@@ -8,14 +8,13 @@ from typing import get_args
 
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.config.asked_run import RunOptions
+from kvtool.config.bounds import MOST_REPLICAS
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES, Routing
 from kvtool.text.quantities import parse_duration
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 
-MOST_REPLICAS = 10_000
-"""Each is a cache of its own."""
 _ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
 

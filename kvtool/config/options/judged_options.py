@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from kvtool.config import bounds
 from kvtool.config.option import Decides, Option
@@ -17,28 +17,16 @@ DEFAULT_DROP = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Judging:
-    """What `kvtool check` demands beside the files that say demands."""
+    """Demands of `kvtool check` beside those in files."""
 
-    min_hit_rate: Annotated[
-        str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO", decides=Decides.VERDICT)
-    ] = None
+    DECIDES: ClassVar = Decides.VERDICT
+    min_hit_rate: Annotated[str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO")] = None
     fail_on: Annotated[
-        tuple[str, ...],
-        Option(
-            "Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.",
-            "WHAT",
-            decides=Decides.VERDICT,
-        ),
+        tuple[str, ...], Option("Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.", "WHAT")
     ] = ()
     baseline: Annotated[
         str | None,
-        Option(
-            "Compare with it. [default: {default}, where it is]",
-            "FILE",
-            table="check",
-            words=BASELINE_FILE,
-            decides=Decides.VERDICT,
-        ),
+        Option("Compare with it. [default: {default}, where it is]", "FILE", table="check", words=BASELINE_FILE),
     ] = None
     max_drop: Annotated[
         str | None,
@@ -47,7 +35,6 @@ class Judging:
             "RATIO",
             table="check",
             default=DEFAULT_DROP,
-            decides=Decides.VERDICT,
         ),
     ] = None
     require_baseline: Annotated[
@@ -57,12 +44,9 @@ class Judging:
             flag="--require-baseline/--no-require-baseline",
             table="check",
             default=False,
-            decides=Decides.VERDICT,
         ),
     ] = None
-    update_baseline: Annotated[
-        bool, Option("Write today's hit rates into it instead of comparing.", decides=Decides.VERDICT)
-    ] = False
+    update_baseline: Annotated[bool, Option("Write today's hit rates into it instead of comparing.")] = False
     max_gpus: Annotated[
         int | None,
         Option(
@@ -71,7 +55,6 @@ class Judging:
             table="check",
             words="none",
             check=bounds.at_least_one,
-            decides=Decides.VERDICT,
         ),
     ] = None
     min_goodput: Annotated[
@@ -82,7 +65,6 @@ class Judging:
             table="check",
             words="none",
             check=bounds.some_times,
-            decides=Decides.VERDICT,
         ),
     ] = None
     slo: Annotated[
@@ -93,6 +75,7 @@ class Judging:
             table="check",
             words="none",
             check=objectives,
+            decides=Decides.RESULT,
         ),
     ] = None
     advice: Annotated[
@@ -102,29 +85,19 @@ class Judging:
             flag="--advice/--no-advice",
             table="check",
             default=True,
-            decides=Decides.VERDICT,
         ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What `kvtool profile` is judged by, beside the demands in the workload file."""
+    """Demands of `kvtool profile` beside those in the workload file."""
 
+    DECIDES: ClassVar = Decides.VERDICT
     min_hit_rate: Annotated[
-        float | None,
-        Option("Exit 1 where the hit rate is lower.", "RATIO", check=bounds.ratio, decides=Decides.VERDICT),
+        float | None, Option("Exit 1 where the hit rate is lower.", "RATIO", check=bounds.ratio)
     ] = None
-    baseline: Annotated[
-        str | None,
-        Option("Exit 1 where hit rates fell; kvtool check writes the file.", "FILE", decides=Decides.VERDICT),
-    ] = None
+    baseline: Annotated[str | None, Option("Exit 1 where hit rates fell; kvtool check writes the file.", "FILE")] = None
     max_drop: Annotated[
-        str | None,
-        Option(
-            "How far they may fall below it. [default: {default:.1%}]",
-            "RATIO",
-            default=DEFAULT_DROP,
-            decides=Decides.VERDICT,
-        ),
+        str | None, Option("How far they may fall below it. [default: {default:.1%}]", "RATIO", default=DEFAULT_DROP)
     ] = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from kvtool.config.bounds import MOST_REPLICAS
 from kvtool.config.option import Option
-from kvtool.config.options.cache_options import MOST_REPLICAS
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list

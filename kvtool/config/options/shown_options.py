@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from kvtool.config.option import Decides, Option, Origins
 from kvtool.results.show_text import ShowText
@@ -18,25 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Writing:
-    """What results show of prompts, and where they are written."""
+    """Text of prompts in results, and files to write."""
 
+    DECIDES: ClassVar = Decides.OUTPUT
     details: Annotated[
         bool,
-        Option(
-            "Also how the engine fared: times, decode steps, the KV cache, blocks. JSON and HTML have it always.",
-            decides=Decides.OUTPUT,
-        ),
+        Option("Also how the engine fared: times, decode steps, the KV cache, blocks. JSON and HTML have it always."),
     ] = False
-    boundaries: Annotated[
-        bool, Option("Hits by block size, and the smallest edit that gains a block.", decides=Decides.OUTPUT)
-    ] = False
+    boundaries: Annotated[bool, Option("Hits by block size, and the smallest edit that gains a block.")] = False
     show_text: Annotated[
         ShowText | None,
         Option(
             "Whether prompts may be quoted. [default: snippet in the terminal, none in files]",
             table="",
             words="snippet, none in files",
-            decides=Decides.OUTPUT,
         ),
     ] = None
     outputs: Annotated[
@@ -46,7 +41,6 @@ class Writing:
             "[FMT=]PATH",
             flag="--output",
             short="-o",
-            decides=Decides.OUTPUT,
         ),
     ] = ()
 
@@ -79,24 +73,17 @@ class Configured:
 
 @dataclass(frozen=True, kw_only=True)
 class Showing:
-    """How a command shows what it does, and whether it may use the network for it."""
+    """Format, colours and width of what a command prints, and use of the network."""
 
-    json: Annotated[bool, Option("One JSON document instead of the report.", decides=Decides.OUTPUT)] = False
-    offline: Annotated[bool, Option("Never use the network.", table="")] = False
-    quiet: Annotated[bool, Option("No progress.", short="-q", decides=Decides.OUTPUT)] = False
-    color: Annotated[
-        ColorChoice, Option("Colour: on a terminal only, always, or never.", table="", decides=Decides.OUTPUT)
-    ] = "auto"
-    plain: Annotated[bool, Option("No bars and no columns: one record per line.", decides=Decides.OUTPUT)] = False
+    DECIDES: ClassVar = Decides.OUTPUT
+    json: Annotated[bool, Option("One JSON document instead of the report.")] = False
+    offline: Annotated[bool, Option("Never use the network.", table="", decides=Decides.RESULT)] = False
+    quiet: Annotated[bool, Option("No progress.", short="-q")] = False
+    color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", table="")] = "auto"
+    plain: Annotated[bool, Option("No bars and no columns: one record per line.")] = False
     width: Annotated[
         int | None,
-        Option(
-            "Columns of the report; else those of the terminal.",
-            table="",
-            words="the terminal's",
-            least=20,
-            decides=Decides.OUTPUT,
-        ),
+        Option("Columns of the report; else those of the terminal.", table="", words="the terminal's", least=20),
     ] = None
     command_line: Annotated[tuple[str, ...], Origins.COMMAND_LINE] = ()
 
