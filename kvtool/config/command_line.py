@@ -19,7 +19,7 @@ _INPUTS = "--"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LinePart:
     """One input, or one flag with its value; `option` is None for an input and for a flag that is not declared in config."""
 
     words: tuple[str, ...]
@@ -124,29 +124,29 @@ def said_values(options: object, names: Collection[str], **instead: object) -> d
     return {each.name: value for each, value in found}
 
 
-def parts(words: Iterable[str]) -> Iterator[Part]:
+def parts(words: Iterable[str]) -> Iterator[LinePart]:
     """Divide words into inputs and flags with their values."""
     options, left = _by_form(), iter(words)
     for word in left:
         if word == _INPUTS:
-            yield Part((word,))
-            yield from (Part((each,)) for each in left)
+            yield LinePart((word,))
+            yield from (LinePart((each,)) for each in left)
             return
         form = word.partition("=")[0] if word.startswith("--") else word[:_SHORT]
         option = options.get(form)
         if option is None or (word != form and not _has_value(option)):
-            yield Part((word,))
+            yield LinePart((word,))
         elif word == form and _has_value(option):
-            yield Part((word, *(value for value in (next(left, None),) if value is not None)), option)
+            yield LinePart((word, *(value for value in (next(left, None),) if value is not None)), option)
         else:
-            yield Part((word,), option)
+            yield LinePart((word,), option)
 
 
-def _words(found: Iterable[Part]) -> list[str]:
+def _words(found: Iterable[LinePart]) -> list[str]:
     return [word for part in found for word in part.words]
 
 
-def _key(part: Part) -> str:
+def _key(part: LinePart) -> str:
     return part.words[0] if part.option is None else part.option.name
 
 

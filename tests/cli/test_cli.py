@@ -18,8 +18,8 @@ from typing import Any, cast
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.cli.diff import token_bytes_shown
-from kvtool.cli.profile import ProfileCommand
+from kvtool.cli.commands.diff import token_bytes_shown
+from kvtool.cli.commands.profile import ProfileCommand
 from kvtool.profiler.profiler import Profiler
 from kvtool.report.answer import answer_of
 from kvtool.report.terminal.next_command import shell_lines

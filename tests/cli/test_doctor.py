@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.cli.doctor import machine_items as machine
-from kvtool.cli.doctor import versions
-from kvtool.cli.doctor.item import DoctorItem, shown_home
+from kvtool.cli.commands.doctor import machine_items as machine
+from kvtool.cli.commands.doctor import versions
+from kvtool.cli.commands.doctor.item import DoctorItem, shown_home
 from kvtool.errors import NotAvailableError
 from kvtool.text.terminal.console import cell_width
 from kvtool.text.terminal.numbers import size

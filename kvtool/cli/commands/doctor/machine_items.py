@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from kvtool.cli.doctor.item import DoctorItem, Status, first_line, shown_home
+from kvtool.cli.commands.doctor.item import DoctorItem, Status, first_line, shown_home
 from kvtool.errors import INSTALL_ENGINE, KvtoolError, NotAvailableError
 from kvtool.measure.engine_extra import need_engine
 from kvtool.text.terminal.console import ColorChoice, ascii_only, find_width, make_console, wants_color
@@ -162,7 +162,7 @@ def tools() -> Iterator[DoctorItem]:
 
 def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[DoctorItem]:
     """Everything, section by section. Nothing that is wrong with a part keeps the others from being told."""
-    from kvtool.cli.doctor.versions import versions
+    from kvtool.cli.commands.doctor.versions import versions
 
     parts: tuple[tuple[str, Callable[[], Iterator[DoctorItem]]], ...] = (
         ("Versions", versions),

@@ -24,7 +24,7 @@ class DoctorCommand(Command):
 
     def run(self) -> int:
         """Look at everything and print it; 0, or 4 where something is broken that kvtool needs."""
-        from kvtool.cli.doctor.machine_items import items
+        from kvtool.cli.commands.doctor.machine_items import items
         from kvtool.errors import EXIT_NOT_AVAILABLE
         from kvtool.text.terminal.streams import printing
 
@@ -37,7 +37,7 @@ class DoctorCommand(Command):
                 rows = [DoctorRow.taken_from(item) for item in found]
                 sys.stdout.write(DoctorDocument(schema="kvtool.doctor/1", ok=working, items=rows).to_json())
             else:
-                from kvtool.cli.doctor.doctor_table import print_doctor
+                from kvtool.cli.commands.doctor.doctor_table import print_doctor
 
                 print_doctor(self.showing.console(), found)
         return 0 if working else EXIT_NOT_AVAILABLE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from kvtool.cli.command import Command
-from kvtool.cli.report import RESULT
+from kvtool.cli.commands.report import RESULT
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.shown_options import Showing, Writing

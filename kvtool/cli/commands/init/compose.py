@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import floor
 from pathlib import Path
 
-from kvtool.cli.init.guess import PLACEHOLDER, example, generator
+from kvtool.cli.commands.init.guess import PLACEHOLDER, example, generator
 from kvtool.diagnose.codes.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
-from kvtool.cli.optimize import parse_tiers
+from kvtool.cli.commands.optimize import parse_tiers
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.lint_options import Probing, Selecting, Walking
 from kvtool.config.options.run_options import Reading, Rendering, Serving

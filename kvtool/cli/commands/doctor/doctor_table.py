@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.cli.doctor.item import DoctorItem, Status
+from kvtool.cli.commands.doctor.item import DoctorItem, Status
 from kvtool.text.terminal.console import ascii_only, fold, is_plain, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
 

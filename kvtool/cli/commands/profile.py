@@ -135,7 +135,7 @@ class ProfileCommand(Command):
 
     def _every_engine(self) -> int:
         """The same as `kvtool compare-engines`; KvtoolError for an option that it does not have."""
-        from kvtool.cli.compare_engines import CompareEnginesCommand
+        from kvtool.cli.commands.compare_engines import CompareEnginesCommand
 
         taken = {each.name for each in walk(CompareEnginesCommand)} | {"rules", "advice", "dry_run"}
         parts: list[object] = [self, *(value for value in vars(self).values() if is_dataclass(value))]

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from kvtool.cli.doctor.item import DoctorItem
+from kvtool.cli.commands.doctor.item import DoctorItem
 from kvtool.errors import INSTALL_ENGINE
 from kvtool.version import __version__
 

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.cli.init.compose import FoundPrompt, told_rate
-from kvtool.cli.init.detect import FoundPrompts
-from kvtool.cli.init.init_options import InitOptions
+from kvtool.cli.commands.init.compose import FoundPrompt, told_rate
+from kvtool.cli.commands.init.detect import FoundPrompts
+from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
