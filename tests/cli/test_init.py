@@ -12,8 +12,8 @@ import yaml
 
 from kvtool.cli.app import run
 from kvtool.cli.commands.init import detect as detection
+from kvtool.cli.commands.init.compose import example, generator
 from kvtool.cli.commands.init.detect import detect
-from kvtool.cli.commands.init.guess import example, generator
 from kvtool.config.loading import load_config
 from kvtool.diagnose import codes
 from kvtool.results.schemas import SCHEMAS

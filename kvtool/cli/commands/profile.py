@@ -134,7 +134,7 @@ class ProfileCommand(Command):
         return verdict_on(report).exit_code
 
     def _every_engine(self) -> int:
-        """The same as `kvtool compare-engines`; KvtoolError for an option that it does not have."""
+        """Return the same as `kvtool compare-engines`; KvtoolError for an option that it does not have."""
         from kvtool.cli.commands.compare_engines import CompareEnginesCommand
 
         taken = {each.name for each in walk(CompareEnginesCommand)} | {"rules", "advice", "dry_run"}
@@ -162,7 +162,7 @@ class ProfileCommand(Command):
         ).run()
 
     def options(self) -> RunOptions:
-        """What decides the run, over what the configuration file says."""
+        """Return the options of the run, over those of the configuration file."""
         from kvtool.config.asked_run import RunOptions
         from kvtool.config.loading import read_config
 
@@ -181,14 +181,14 @@ class ProfileCommand(Command):
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
 
     def _tell_events(self) -> None:
-        """That the file of --events is no file to share."""
+        """Warn that the file of --events contains prompts."""
         from kvtool.text.terminal.console import sanitize
 
         path = sanitize(self.measuring.events or "", ascii_only=True)
         print(f"written: {path} (KV events; prompts as token ids: --events-no-tokens leaves them out)", file=sys.stderr)
 
     def _outputs(self) -> list[OutputFile]:
-        """What `-o` asks for; KvtoolError for what cannot be written."""
+        """Return the files of `-o`. Raises KvtoolError for files that cannot be written."""
         from kvtool.report.outputs import check_outputs
 
         taken = {
@@ -210,7 +210,7 @@ class ProfileCommand(Command):
         )
 
     def _saved(self, profiler: Profiler, report: Report) -> Report:
-        """The report for files and programs, with as much of prompts as may be shown."""
+        """Return the report for files and programs, with as much of prompts as may be shown."""
         from kvtool.profiler.document import saved_report
         from kvtool.profiler.patches import patches_of
 
@@ -234,7 +234,7 @@ class ProfileCommand(Command):
         write_outputs(check_of(report), outputs, options, quiet=self.showing.quiet)
 
     def _print(self, report: Report, timelines: Sequence[Timeline]) -> None:
-        """What is known before anything is measured: nobody waits for it longer than it takes to be found."""
+        """Print everything that is known before anything is measured."""
         from kvtool.report.terminal.profile import ShownProfile, print_accounted
 
         shown = ShownProfile(
@@ -248,7 +248,7 @@ class ProfileCommand(Command):
         print_accounted(self.showing.console(), report, shown)
 
     def _print_ending(self, report: Report, options: RunOptions) -> None:
-        from kvtool.config.check_lines import check_lines
+        from kvtool.config.asked_run import check_lines
         from kvtool.report.terminal.profile import ShownProfile, print_ending
 
         asked = self.limits.min_hit_rate

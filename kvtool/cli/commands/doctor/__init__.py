@@ -1,1 +1,1 @@
-"""What kvtool finds on this machine, and what it lacks."""
+"""Versions, devices and tools on this machine."""
