@@ -1,4 +1,4 @@
-"""What the help of `kvtool` lists: its commands and its own options."""
+"""Commands of `kvtool` and its own options, as its help lists them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Listed:
     command: str
 
     def load(self) -> type[Command]:
-        """The class: its options, and what it does."""
+        """Return the class: its options, and what it does."""
         found: type[Command] = getattr(import_module(self.module), self.command)
         return found
 

@@ -180,7 +180,7 @@ def _long(name: str) -> str:
 
 @cache
 def _by_form() -> dict[str, OptionField]:
-    """All options by every form of their flags."""
+    """Return all options by every form of their flags."""
     return {
         form: option
         for option in _by_name().values()
@@ -191,7 +191,7 @@ def _by_form() -> dict[str, OptionField]:
 
 @cache
 def _by_name() -> dict[str, OptionField]:
-    """All options that are declared in config; a name means the same in every command."""
+    """Return all options that are declared in config; a name means the same in every command."""
     from kvtool.config.declared import CONCERNS
 
     found: dict[str, OptionField] = {}

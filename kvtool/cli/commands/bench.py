@@ -87,7 +87,7 @@ class BenchCommand(Command):
         return 0
 
     def _checked(self) -> BenchOptions:
-        """What a flag may hold; before anything takes time."""
+        """Check the flags, before anything takes time."""
         from kvtool.engine.kv_dtype import find_kv_dtype
         from kvtool.engine.model.configs.find_runnable import find_runnable
         from kvtool.engine.model.configs.find_served import find_served
@@ -159,7 +159,7 @@ class BenchCommand(Command):
         return 0
 
     def _ask(self, what: str) -> None:
-        """Whether to go on; KvtoolError where nobody can be asked, or says no."""
+        """Ask whether to go on. Raises KvtoolError where nobody can be asked, or says no."""
         if self.yes:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -188,7 +188,7 @@ class BenchCommand(Command):
         print_bench(self.showing.console(), result, *self._next(result))
 
     def _next(self, result: BenchResult) -> tuple[str, list[str]]:
-        """What to do now, and the command for it."""
+        """Return what to do now, and the command for it."""
         from kvtool.config.command_line import CommandLine
 
         given = CommandLine(self.showing.command_line or ("bench",))

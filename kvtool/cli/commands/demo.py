@@ -35,7 +35,7 @@ class DemoCommand(Command):
         return self._profile(home) if self.write is None else self._copy(home / EXAMPLES, Path(self.write) / EXAMPLES)
 
     def _profile(self, home: Path) -> int:
-        """From kvtool's own folder, so that it is called what it is called where it was copied to."""
+        """Profile in kvtool's own folder, so that paths are the same as in a copy."""
         from contextlib import chdir
 
         from kvtool.cli.commands.profile import ProfileCommand

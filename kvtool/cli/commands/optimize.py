@@ -107,7 +107,7 @@ class OptimizeCommand(Command):
         return 0
 
     def _check_outputs(self) -> None:
-        """What can be known before anything is run."""
+        """Check the outputs before anything is run."""
         from kvtool.profiler.optimize.breakpoint_plan import MOST
         from kvtool.profiler.optimize.log_order import check_log
         from kvtool.profiler.optimize.write_edits import check_undo
@@ -156,7 +156,7 @@ class OptimizeCommand(Command):
 
 
 def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
-    """The tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
+    """Return the tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
     from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS
 
     named = comma_list((allow or "").upper())

@@ -97,7 +97,7 @@ class SizeCommand(Command):
         return 0
 
     def _asked(self) -> EngineOptions:
-        """What flags and variables say over what the configuration file says."""
+        """Return the options of flags and variables over those of the configuration file."""
         from kvtool.config.layers import merged
         from kvtool.config.loading import read_config
         from kvtool.workload.yaml.schema import EngineOptions
@@ -139,7 +139,7 @@ class SizeCommand(Command):
 
 
 def _enough(parts: int, sized: Callable[[int], SizeDocument]) -> int:
-    """Of how many accelerators some hold the model together, doubled until they do; 0 where it cannot be cut that far."""
+    """Return the number of accelerators that hold the model, doubled until they do; 0 where it cannot be cut that far."""
     from kvtool.engine.engine_error import EngineError
 
     while parts < _MOST_PARTS:

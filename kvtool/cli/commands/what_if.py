@@ -159,7 +159,7 @@ class WhatIfCommand(Command):
             return sweep.document(tasks, progress)
 
     def _routing(self, axis: Axis, opened: Opened, trace: BlockTrace) -> RoutingSweep:
-        """The sweep over routers or replicas."""
+        """Return the sweep over routers or replicas."""
         from kvtool.profiler.what_if.fleet_rows import FleetPlan
         from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
 
@@ -210,7 +210,7 @@ class WhatIfCommand(Command):
         )
 
     def _opened(self) -> Opened:
-        """The inputs as one's own engine would serve them, whoever served them."""
+        """Return the inputs as one's own engine would serve them, whoever served them."""
         from dataclasses import replace
 
         from kvtool.config.asked_run import RunOptions

@@ -28,7 +28,7 @@ DEFAULT_BUDGET = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Predicting:
-    """What times are predicted for."""
+    """Model and machine of predictions."""
 
     model: Annotated[
         str | None,
@@ -54,7 +54,7 @@ class Predicting:
 
 @dataclass(frozen=True, kw_only=True)
 class Rendering:
-    """How prompts become tokens."""
+    """Tokenizer and chat template."""
 
     tokenizer: Annotated[
         str | None,
@@ -177,7 +177,7 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirroring:
-    """What is done as a certain vLLM server does it."""
+    """Details of a certain vLLM server."""
 
     server: Annotated[
         str | None,
@@ -192,7 +192,7 @@ class Mirroring:
 
 @dataclass(frozen=True, kw_only=True)
 class Caching:
-    """How requests meet the cache: how many at once, when, and rules beyond one engine's."""
+    """Concurrency and arrival of requests, and rules beyond one engine's."""
 
     concurrency: Annotated[
         int | None,
@@ -248,7 +248,7 @@ class Tracing:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How inputs are read, and how much of them."""
+    """Formats and parts of inputs."""
 
     on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line of a log, or skip and count.")] = "error"
     log_format: Annotated[
@@ -378,12 +378,12 @@ class Measuring:
 
     @property
     def seconds(self) -> float:
-        """For real runs."""
+        """Return the time for real runs."""
         if self.dry_run:
             return 0.0
         return DEFAULT_BUDGET if self.measure_budget is None else self.measure_budget
 
     @property
     def asked(self) -> bool:
-        """Whether a flag asks for real runs, which there are without one, too, where they can be had."""
+        """Return whether a flag asks for real runs, which there are without one, too, where they can be had."""
         return self.measure_budget is not None or self.audit or self.device not in ("auto", "cpu")

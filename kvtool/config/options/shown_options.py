@@ -46,18 +46,18 @@ class Writing:
 
     @property
     def in_terminal(self) -> ShowText:
-        """What may be quoted where the command prints: in a terminal more than in a file or a log."""
+        """Return how much may be quoted on standard output: in a terminal more than in a file or a log."""
         return self.show_text or ("snippet" if streams.stdout_is_terminal() else "none")
 
     @property
     def in_files(self) -> ShowText:
-        """What files and JSON may quote."""
+        """Return how much files and JSON may quote."""
         return self.show_text or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Configured:
-    """Which configuration file is read."""
+    """Choice of the configuration file."""
 
     config: Annotated[
         str | None,
@@ -94,7 +94,7 @@ class Showing:
         return make_console(color=self.color, width=self.width, plain=self.plain)
 
     def progress(self, unit: str = "requests") -> Progress:
-        """How far a command is, on standard error."""
+        """Show the progress of a command on standard error."""
         from kvtool.text.terminal.console import make_console
         from kvtool.text.terminal.progress import Progress
 
