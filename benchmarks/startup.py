@@ -15,7 +15,8 @@ from timing import machine, time_process
 
 _WORKLOAD = str(Path(__file__).resolve().parent.parent / "workloads" / "support-bot.yaml")
 _IMPORTS = (
-    "kvtool.cli.root, kvtool.cli.profile, kvtool.gate.profiled, kvtool.profiler.opening, kvtool.report.terminal.profile"
+    "kvtool.cli.root, kvtool.cli.commands.profile, kvtool.gate.profiled, kvtool.profiler.opening, "
+    "kvtool.report.terminal.profile"
 )
 _RARELY = "import gc; gc.set_threshold(10_000, 20, 20)"
 """As `kvtool.__main__` has it before it imports anything."""

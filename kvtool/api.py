@@ -253,7 +253,7 @@ def check(
 
 
 def load(path: AnyPath) -> CheckResult:
-    """A saved result: what `kvtool profile`, `check` or `lint` wrote with `--json` or `-o`, and what `to_json` gives.
+    """Return a saved result: what `kvtool profile`, `check` or `lint` wrote with `--json` or `-o`, and what `to_json` gives.
 
     A profile is a check with one report. Raises KvtoolError for what is no result of kvtool, or of a newer schema.
     """
@@ -345,7 +345,7 @@ def _report(
 
 @notebook_html.register
 def _check_html(result: CheckResult) -> str:
-    """What a notebook shows of a check."""
+    """Return the HTML of a check for a notebook."""
     from kvtool.report.html.fragment import fragment
 
     return fragment(result)
@@ -353,7 +353,7 @@ def _check_html(result: CheckResult) -> str:
 
 @notebook_html.register
 def _report_html(report: Report) -> str:
-    """What a notebook shows of a profile."""
+    """Return the HTML of a profile for a notebook."""
     return _check_html(check_of(report))
 
 

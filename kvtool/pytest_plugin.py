@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(slots=True)
 class _Made:
-    """What a test has profiled and recorded."""
+    """Reports and prompts of one test."""
 
     reports: list[Report] = field(default_factory=list)
     recorder: KvRecord | None = None
@@ -80,9 +80,9 @@ class KvRecord:
         self._recorded: list[Any] = []
 
     def __call__(self, prompt: Any = None, **body: Any) -> None:
-        """A text or a list of messages; or the keyword arguments of a chat API's call, alone or beside the messages.
+        """Record a text or a list of messages; or the keyword arguments of a chat API's call, alone or beside the messages.
 
-        What is recorded is copied: a list of messages that grows from call to call is a different prompt each time.
+        It is copied: a list of messages that grows from call to call is a different prompt each time.
         """
         if isinstance(prompt, Mapping):
             body = {**prompt, **body}
@@ -93,16 +93,16 @@ class KvRecord:
         self._recorded.append(copy.deepcopy(body or prompt))
 
     def __len__(self) -> int:
-        """How many prompts were recorded."""
+        """Return the number of recorded prompts."""
         return len(self._recorded)
 
     @property
     def prompts(self) -> list[Any]:
-        """What was recorded so far."""
+        """Return the recorded prompts."""
         return list(self._recorded)
 
     def profile(self, **options: Any) -> Report:
-        """Profile what was recorded so far, with options of `kvtool.profile`; without a call the marker does it at the end."""
+        """Profile the recorded prompts, with options of `kvtool.profile`; without a call the marker does it at the end."""
         return KvProfile(self._made)(self._recorded, **options)
 
 
@@ -131,7 +131,7 @@ def _misuse(message: str) -> BaseException:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A marker that can check nothing is an error, before the test runs."""
+    """Refuse a marker that can check nothing, before the test runs."""
     limits = _limits(item)
     if limits and not set(_FIXTURES) & set(getattr(item, "fixturenames", ())):
         raise _misuse(f"{MARKER} checks what {' or '.join(_FIXTURES)} profile, and this test uses neither")
@@ -155,7 +155,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _limits(item: pytest.Item) -> list[_Limit]:
-    """What the markers of a test, its class and its module demand. Fails for one that says nothing of use."""
+    """Return the demands of the markers of a test, its class and its module. Fails for a marker without any."""
     return [_limit(marker) for marker in item.iter_markers(MARKER)]
 
 
@@ -176,7 +176,7 @@ def _limit(marker: pytest.Mark) -> _Limit:
 
 
 def _problems(report: Report, limit: _Limit) -> list[str]:
-    """What to say of a report that misses a limit: by how much, what costs most, and what to do about it."""
+    """Return the message for a report that misses a limit: by how much, the costliest cause, and its fix."""
     from kvtool.gate.evaluate import exact, rate
     from kvtool.text.terminal.console import sanitize
     from kvtool.text.terminal.numbers import percent, plural

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from kvtool.engine.fleet.fleet_request import FleetRequest
+if TYPE_CHECKING:
+    from kvtool.engine.fleet.fleet_request import FleetRequest
 
 RouterView = Literal["events", "routed"]
 """The view of a router: caches as replicas report them, or only its own requests."""

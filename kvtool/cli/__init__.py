@@ -1,1 +1,1 @@
-"""The command line: one file a command with its options, thin and cheap to import."""
+"""The command line: thin, and cheap to import."""

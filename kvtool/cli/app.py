@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Sequence
 from functools import cache
+from textwrap import TextWrapper
 from typing import Any
 
 from kvtool.cli.completion import asked
-from kvtool.cli.file_arguments import check_file_names
-from kvtool.cli.listed import DEBUG
-from kvtool.cli.root_help import told_at_once
-from kvtool.errors import ProblemsError, as_error
+from kvtool.cli.listed import COMMANDS, DEBUG, EPILOG, SHOW_TRACEBACK, SHOW_VERSION, SUMMARY, WIDEST, options_of
+from kvtool.errors import KvtoolError, ProblemsError, as_error
+from kvtool.text.terminal.streams import STDIN
+from kvtool.version import __version__
 
 _EXIT_BUG = 3
+_ONLY_INPUTS = "--"
+"""Arguments after it are no options."""
+_OPTIONS = (
+    ("-V, --version", SHOW_VERSION),
+    (DEBUG, SHOW_TRACEBACK),
+    ("--install-completion", "Install completion for the current shell."),
+    ("--show-completion", "Show completion for the current shell, to copy it or customize the installation."),
+    ("-h, --help", "Show this message and exit."),
+)
+_NARROWEST = 50
+_MARGIN = 2
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -52,7 +66,7 @@ def _made() -> Any:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    """The exit code of a command; typer's own `main` would swallow Ctrl-C and closed pipes."""
+    """Return the exit code of a command; typer's own `main` would swallow Ctrl-C and closed pipes."""
     if asked():
         from kvtool.cli.completion import complete
 
@@ -62,8 +76,11 @@ def _invoke(arguments: Sequence[str]) -> int:
     check_file_names(arguments)
     import typer
 
+    from kvtool.config.command_line import CommandLine
+
     try:
-        with _commands().make_context("kvtool", list(arguments), obj=tuple(arguments)) as context:
+        line = CommandLine(arguments, options_of)
+        with _commands().make_context("kvtool", list(arguments), obj=line) as context:
             result: Any = context.command.invoke(context)
     except typer.Exit as stop:
         return stop.exit_code
@@ -89,3 +106,50 @@ def _explain(error: Exception) -> int:
         return code
     print_bug(error)
     return _EXIT_BUG
+
+
+def check_file_names(arguments: Sequence[str]) -> None:
+    """Raise KvtoolError for an option that is also a file here: the name of a file must not decide what kvtool does."""
+    for argument in arguments:
+        if argument == _ONLY_INPUTS:
+            return
+        if argument.startswith("-") and argument != STDIN and os.path.lexists(argument):
+            raise KvtoolError(
+                f"`{argument}` is an option and the name of a file that is here",
+                hint="write ./ before the file, or -- before all inputs; for the option, rename the file",
+            )
+
+
+def told_at_once(argument: str = "--help") -> bool:
+    """Print the help or the version where the only argument asks for it, or there is none; False for another argument."""
+    if argument in ("-V", "--version"):
+        print(f"kvtool {__version__}")
+    elif argument in ("-h", "--help"):
+        print(root_help(shutil.get_terminal_size().columns))
+    else:
+        return False
+    return True
+
+
+def root_help(columns: int) -> str:
+    """Return the help as typer makes it of the same texts, without its imports."""
+    width = max(min(columns, WIDEST) - _MARGIN, _NARROWEST)
+    paragraphs = [
+        "Usage: kvtool [OPTIONS] COMMAND [ARGS]...",
+        _indented(SUMMARY, width),
+        "Options:\n" + _table(_OPTIONS, width),
+        "Commands:\n" + _table([(listed.name, listed.short) for listed in COMMANDS], width),
+        *(_indented(text, width) for text in EPILOG),
+    ]
+    return "\n\n".join(paragraphs)
+
+
+def _indented(text: str, width: int) -> str:
+    return TextWrapper(width, initial_indent="  ", subsequent_indent="  ").fill(text)
+
+
+def _table(rows: Sequence[tuple[str, str]], width: int) -> str:
+    first = max(len(name) for name, _ in rows) + _MARGIN
+    wrapper = TextWrapper(width - first - _MARGIN)
+    indent = "\n" + " " * (first + _MARGIN)
+    return "\n".join(f"  {name:<{first}}{indent.join(wrapper.wrap(text))}" for name, text in rows)

@@ -41,7 +41,7 @@ class _SectionedCommand(typer.core.TyperCommand):
 
 
 def typer_command(name: str, short: str, command: type[Command]) -> Any:
-    """The command as typer makes one of a function's signature."""
+    """Return the command as typer makes one of a function's signature."""
 
     def call(context: typer.Context, **values: Any) -> int:
         with named_variables(context):
@@ -65,11 +65,11 @@ def _on_command_line(command: type[Command]) -> list[OptionField]:
 
 
 def _filled(command: type[Command], values: Mapping[str, Any], context: typer.Context) -> Command:
-    """The command with what stands on the command line, in variables and around them."""
+    """Return the command with what stands on the command line, in variables and around them."""
     given: dict[str, Any] = {}
     for each in walk(command):
         if each.mark is Origins.COMMAND_LINE:
-            given[each.name] = tuple(context.obj or ())
+            given[each.name] = context.obj or ()
         elif each.mark is Origins.GIVEN:
             given[each.name] = given_options(context)
         elif each.name in values:
@@ -82,7 +82,7 @@ def _repeats(each: OptionField) -> bool:
 
 
 def _parameter(each: OptionField) -> Parameter:
-    """An option or an argument as a parameter of a function."""
+    """Return an option or an argument as a parameter of a function."""
     mark, kind, default = each.mark, each.kind, each.default
     assert isinstance(mark, Argument | Option)
     if _repeats(each):

@@ -27,7 +27,7 @@ Values = Callable[[], Sequence[tuple[str, str]]]
 
 
 def asked() -> bool:
-    """Whether a shell wants to complete a command line, instead of running it."""
+    """Return whether a shell wants to complete a command line, instead of running it."""
     return bool(os.environ.get(VARIABLE))
 
 
@@ -47,7 +47,7 @@ def complete(command: Any) -> int:
 
 
 def _brief(text: str) -> str:
-    """The help of an option without its default, which typer would take for markup, and on one line of a menu."""
+    """Return the help of an option without its default, which typer would take for markup, and on one line of a menu."""
     text = text.partition(" [")[0]
     if len(text) > _MENU:
         text = text[:_MENU].rpartition(" ")[0] + "..."
@@ -141,4 +141,4 @@ _VALUES: dict[str | tuple[str, str], Values] = {
     ("check", "outputs"): _formats,
     ("report", "outputs"): _formats,
 }
-"""What completes options by their names, or those of one command."""
+"""Completion of options by their names, or those of one command."""

@@ -13,7 +13,7 @@ from kvtool.errors import EXIT_USAGE, KvtoolError, ProblemsError
 
 
 def variables(context: typer.Context) -> dict[str, str]:
-    """The options of this command that a variable gave a value, by their names: the variable of each."""
+    """Return the options of this command that a variable gave a value, by their names: the variable of each."""
     found: dict[str, str] = {}
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
@@ -36,12 +36,12 @@ def overruled(context: typer.Context) -> dict[str, Any]:
 
 
 def long_flag(flags: Sequence[str]) -> str:
-    """How an option that may be written in several ways is called: by its first long flag."""
+    """Return the first long flag of an option, its name in messages."""
     return next((flag for flag in flags if flag.startswith("--")), flags[0])
 
 
 def given_options(context: typer.Context) -> dict[str, tuple[object, str]]:
-    """What flags and variables say: the option's name, its value, and the flag or variable."""
+    """Return the options from flags and variables: by name, the value and the flag or variable."""
     ignored = overruled(context)
     found: dict[str, tuple[object, str]] = {}
     for option in context.command.params:
@@ -57,7 +57,7 @@ def given_options(context: typer.Context) -> dict[str, tuple[object, str]]:
 
 @contextmanager
 def named_variables(context: typer.Context) -> Iterator[None]:
-    """An error about an option that a variable gave names the variable."""
+    """Name the variable in errors about an option that a variable gave."""
     try:
         yield
     except Exception as error:

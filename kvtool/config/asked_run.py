@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -46,16 +47,16 @@ class RunOptions:
     alone: frozenset[str] = frozenset()
     """Inputs of lint that are templates by themselves, whatever others there are: what a folder brought."""
     fallback: EngineOptions | None = None
-    """What the configuration file says of the engine; a workload file goes before it."""
+    """Options of the engine from the configuration file; a workload file goes before it."""
     fallback_seed: int | None = None
     """Its seed, likewise."""
     fallback_file: ConfigFile | None = None
     """The file, which knows where it says so."""
     notes: tuple[str, ...] = ()
-    """Where the options come from, as far as reports must say it."""
+    """Origins of the options that reports must name."""
 
     def over(self, file: ConfigFile | None) -> RunOptions:
-        """The same over what the configuration file says."""
+        """Return the options with those of the configuration file below them."""
         if file is None:
             return self
         reading = self.reading
@@ -66,13 +67,13 @@ class RunOptions:
 
     @property
     def group_by(self) -> str | None:
-        """What divides logs into groups, where anybody says it."""
+        """Return the fields that divide logs into groups, if given."""
         file = self.fallback_file
         return self.reading.group_by or (None if file is None else file.config.group_by)
 
     @property
     def log_format(self) -> str | None:
-        """The format of logs, or a map of it, where anybody says one."""
+        """Return the format of logs, or a map of it, where anybody says one."""
         said, file = self.reading.log_map or self.reading.log_format, self.fallback_file
         if said is not None or file is None or (logs := file.config.logs).map is None:
             return said
@@ -85,12 +86,12 @@ class RunOptions:
 
     @property
     def tenant(self) -> str | None:
-        """The field that says whose request of a log it is, where anybody names it."""
+        """Return the field that says whose request of a log it is, where anybody names it."""
         file = self.fallback_file
         return self.reading.tenant or (None if file is None else file.config.logs.tenant)
 
     def check(self) -> None:
-        """What an option may hold, and what goes together; KvtoolError for what does not."""
+        """Check the values of options and their combination. Raises KvtoolError."""
         check_values(self)
         measuring, serving = self.measuring, self.serving
         if self.tracing.rules == "block-lru" and measuring.events is not None:
@@ -113,7 +114,7 @@ class RunOptions:
             raise KvtoolError(f"{first} and {second} both say how large the cache is", hint="give one of them")
 
     def _check_outputs(self) -> None:
-        """What is written must be neither an input nor the other output."""
+        """Check that no file is written that is an input or another output."""
         taken = {os.path.realpath(path): "an input" for path in self.inputs if path != "-"}
         if self.predicting.calibration is not None:
             taken[os.path.realpath(self.predicting.calibration)] = "the calibration"
@@ -131,7 +132,7 @@ class RunOptions:
 
 
 def of_engine(options: RunOptions) -> dict[str, object]:
-    """What flags and variables say of the engine, by the keys that files have for it."""
+    """Return the options of the engine from flags and variables, by their keys in files."""
     concerns = (
         options.predicting,
         options.rendering,
@@ -144,6 +145,22 @@ def of_engine(options: RunOptions) -> dict[str, object]:
 
 
 def said_options(options: RunOptions) -> list[str]:
-    """The options by which flags and variables may hide what the configuration file says."""
+    """Return the options by which flags and variables may hide what the configuration file says."""
     names = {*EngineOptions.model_fields, *EXCLUDES}
     return [name for name, value in of_engine(options).items() if name in names]
+
+
+def check_lines(options: RunOptions, hit_rate: float) -> list[str]:
+    """Return the lines of kvtool.toml by which `kvtool check` runs the same inputs in the same way and demands that hit rate."""
+    reading = options.reading
+    lines = [f"workloads = {json.dumps(list(options.inputs), ensure_ascii=False)}"]
+    lines += [f"requests = {reading.requests}"] if reading.requests is not None else []
+    lines += [f"seed = {reading.seed}"] if reading.seed is not None else []
+    said = {name: value for name, value in of_engine(options).items() if name in EngineOptions.model_fields}
+    if said:
+        lines += [
+            "",
+            "[engine]",
+            *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in said.items()),
+        ]
+    return [*lines, "", "[gate]", f'hit_rate = "{100 * hit_rate:g}%"']

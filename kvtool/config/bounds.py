@@ -1,4 +1,4 @@
-"""What the value of an option may be, where its type does not say it."""
+"""Bounds of option values beyond their types."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from math import inf
 from kvtool.errors import KvtoolError
 from kvtool.text.quantities import MOST_INTERVAL, parse_digits
 
+MOST_REPLICAS = 10_000
+"""A bound on memory: each replica has a cache of its own."""
 _LEAST_SAMPLE = 1e-6
 _MOST = 2**62
-"""Of what is counted: numbers of 64 bits, with room for a sum."""
+"""A bound on counts: 64 bits, with room for a sum."""
 _SHORTEST, _LONGEST = 0.1, 86_400.0
 """Seconds between two looks, and the longest that anything is waited for."""
 
@@ -88,7 +90,7 @@ def some_times(flag: str, value: float) -> None:
 
 
 def a_while(flag: str, value: str) -> None:
-    """A time to wait between two looks at something."""
+    """Check a time to wait between two requests to a server."""
     from kvtool.text.quantities import parse_duration
 
     try:
@@ -120,7 +122,7 @@ def log_map(flag: str, value: str) -> None:
 
 
 def field(flag: str, value: str) -> None:
-    """A path to one field."""
+    """Check a path to one field."""
     from kvtool.workload.logs.records.mapped_records import way_of
 
     way_of(value, flag)

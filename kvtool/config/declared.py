@@ -1,45 +1,53 @@
-"""All options that the configuration may say, by the tables in which they stand there."""
+"""All options, and the tables of the configuration file that contain them."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 from kvtool.config.option import Option, OptionField, Table, Value, keyed
+from kvtool.config.options.bench_options import Benching
+from kvtool.config.options.clock_options import Clocking
+from kvtool.config.options.edit_options import Editing
 from kvtool.config.options.judged_options import Judging
-from kvtool.config.options.lint_options import Selecting, Walking
+from kvtool.config.options.lint_options import Probing, Selecting, Walking
+from kvtool.config.options.pricing_options import Pricing
+from kvtool.config.options.routing_options import Routed
 from kvtool.config.options.rule_flags import RuleFlags
-from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
-from kvtool.config.options.shown_options import Showing, Writing
-
-T = TypeVar("T")
-_CONCERNS = (
+from kvtool.config.options.run_options import (
+    Caching,
+    Measuring,
+    Mirroring,
     Predicting,
+    Reading,
     Rendering,
     Serving,
-    Caching,
     Tracing,
-    RuleFlags,
-    Reading,
-    Judging,
-    Selecting,
-    Walking,
-    Writing,
-    Showing,
 )
+from kvtool.config.options.shown_options import Configured, Showing, Writing
+from kvtool.config.options.sweep_options import Fixing, Sweeping
+from kvtool.config.options.tier_options import Splitting, Tiering
+
+T = TypeVar("T")
+CONCERNS = (
+    *(Predicting, Rendering, Serving, Mirroring, Caching, Tracing, RuleFlags, Pricing, Reading, Measuring),
+    *(Judging, Selecting, Walking, Probing, Editing, Benching, Writing, Configured, Showing),
+    *(Sweeping, Fixing, Routed, Clocking, Tiering, Splitting),
+)
+"""All options but those of single commands; a name has the same flag in each."""
 
 
 def in_table(table: Table) -> dict[str, tuple[Value, str]]:
-    """The options of a table by name: the default of each, and words for one that is no value."""
+    """Return the options of a table by name: the default of each, and words for one that is no value."""
     return {
         name: (_default(each), each.mark.words)
-        for name, each in keyed(_CONCERNS, table).items()
+        for name, each in keyed(CONCERNS, table).items()
         if isinstance(each.mark, Option)
     }
 
 
 def default_of(table: Table, name: str, kind: type[T]) -> T:
-    """The default of an option that is a value."""
-    value = _default(keyed(_CONCERNS, table)[name])
+    """Return the default of an option, which is a value."""
+    value = _default(keyed(CONCERNS, table)[name])
     assert isinstance(value, kind)
     return value
 

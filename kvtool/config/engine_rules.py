@@ -47,18 +47,18 @@ _INSTEAD = {
     "concurrency": {"": "its rules are followed for one request at a time, in the order in which they arrive"},
     "max_model_len": {"llamacpp": "it says --ctx-size"},
 }
-"""What to say in place of an option, by rules; "" is for all others."""
+"""Hints for an option that has no effect, by rules; "" is for all others."""
 _SIZED = {"num_gpu_blocks", "gpu_memory"}
 
 
 @cache
 def rules_of_flags() -> dict[str, str]:
-    """The rules that each flag belongs to, by its name."""
+    """Return the rules that each flag belongs to, by its name."""
     return {each.name: each.mark.rules for each in walk(RuleFlags) if isinstance(each.mark, Option)}
 
 
 def asked_rule_set(options: RunOptions, asked: EngineOptions) -> Rules:
-    """Whose rules are followed. KvtoolError where all were asked for, of which only profiles are made."""
+    """Return the name of the rules. Raises KvtoolError for `all`, which only profiles have."""
     said = options.tracing.rules or asked.rules or "vllm"
     if said == "all":
         raise KvtoolError("--rules all compares engines, and here one is followed", hint="kvtool compare-engines INPUT")
@@ -72,7 +72,7 @@ def asked_choice(
     facts: Mapping[str, int],
     token_bytes: int,
 ) -> RuleChoice | None:
-    """The rules of another engine with its options; None where the embedded engine or a list of blocks is followed.
+    """Return the rules of another engine with its options; None where the embedded engine or a list of blocks is followed.
 
     `place` is where a file says an option, `facts` are those of the model by the names of options, `token_bytes` what a token of KV
     takes. KvtoolError for what does not go together.
@@ -130,7 +130,7 @@ def _together(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet, said
 def own_choice(
     options: RunOptions, asked: EngineOptions, name: str, facts: Mapping[str, int]
 ) -> tuple[RuleChoice, bool]:
-    """An engine's rules with those of its own options that anybody said, and whether these say how much it keeps."""
+    """Return an engine's rules with those of its own options that anybody said, and whether these say how much it keeps."""
     from kvtool.engine.rules.rule_set import RuleChoice
     from kvtool.engine.rules.rule_sets import find_rule_set
 
@@ -141,7 +141,7 @@ def own_choice(
 
 
 def _size_options(rules: AnyRuleSet) -> set[str]:
-    """Those of the engine's own options that say how much it keeps."""
+    """Return the engine's own options that size its cache."""
     if rules.limited is None:
         return set()
     some, more = (rules.limited(rules.options, tokens) for tokens in (1 << 30, 1 << 31))
@@ -149,7 +149,7 @@ def _size_options(rules: AnyRuleSet) -> set[str]:
 
 
 def _own(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet) -> dict[str, object]:
-    """What flags and files say of a rule set's own options."""
+    """Return the given values of a rule set's own options."""
     own = {each.name for each in fields(rules.options)}
     return {
         flag: value
@@ -159,7 +159,7 @@ def _own(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet) -> dict[s
 
 
 def _made(rules: AnyRuleSet, facts: Mapping[str, int], said: Mapping[str, object]) -> Any:
-    """The engine's own options with these changed, and with what of the model it has a field for."""
+    """Return the engine's own options with these changed, and with what of the model it has a field for."""
     own = {each.name for each in fields(rules.options)}
     return replace(rules.options, **({key: value for key, value in facts.items() if key in own} | dict(said)))
 
@@ -175,7 +175,7 @@ def checked_flags(said: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def engine_notes(choice: RuleChoice) -> list[str]:
-    """Whose rules these are, how far they can be trusted, and what they leave out; for the head of a report."""
+    """Return the engine, the status and the limits of the rules, for the head of a report."""
     rules = choice.rules
     changed = [
         f"{each.name} {_shown(getattr(choice.options, each.name))}"
@@ -194,7 +194,7 @@ def engine_notes(choice: RuleChoice) -> list[str]:
 
 
 def described_engine(rules: CacheRules | None) -> dict[str, str | int | float | bool | None]:
-    """The same for machines: every option of the engine's rules, by the names that flags have for them."""
+    """Return the same for machines: every option of the engine's rules, by the names that flags have for them."""
     if rules is None or rules.engine is None:
         return {}
     choice = rules.engine

@@ -77,7 +77,7 @@ class CheckOptions(SpecModel):
 
 
 def _as_way(value: object) -> str:
-    """A path to a field, as `--map` takes it."""
+    """Return a path to a field, as `--map` takes it."""
     text = as_str(value)
     from kvtool.workload.logs.records.mapped_records import way_of
 
@@ -124,13 +124,13 @@ class LogFields(SpecModel):
 
     @property
     def map(self) -> str | None:
-        """The same as `--map` takes it; None where nothing is said."""
+        """Return the same as `--map` takes it; None where nothing is said."""
         said = [f"{name}={path}" for name in type(self).model_fields if (path := getattr(self, name)) is not None]
         return ",".join(said) or None
 
     @property
     def only_tenant(self) -> bool:
-        """Whether nothing but the tenant's place is said, which needs no map."""
+        """Return whether nothing but the tenant's place is said, which needs no map."""
         return self.tenant is not None and self.map == f"tenant={self.tenant}"
 
 

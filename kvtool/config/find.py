@@ -1,4 +1,4 @@
-"""Which configuration file applies."""
+"""Search for the configuration file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_PROJECT_BYTES = 1 << 20
 
 
 def find_config(folder: str | None = None) -> str | None:
-    """The nearest kvtool.toml, or pyproject.toml with [tool.kvtool], from `folder` (the working folder) up to the git root.
+    """Return the nearest kvtool.toml, or pyproject.toml with [tool.kvtool], from `folder` (the working folder) up to the git root.
 
     In one folder kvtool.toml goes first. Without a git root only `folder` itself is looked at. A pyproject.toml that mentions
     kvtool and cannot be read as TOML counts: what it says of kvtool is not known.
@@ -32,7 +32,7 @@ def find_config(folder: str | None = None) -> str | None:
 
 
 def from_here(path: str) -> str:
-    """A path without detours; an absolute one within the git root (without one: the working folder) as it is found from here.
+    """Normalize a path; an absolute one within the git root (without one: the working folder) as it is found from here.
 
     So what is printed does not tell machines apart.
     """
@@ -57,7 +57,7 @@ def _folders(start: str) -> list[str]:
 
 
 def has_table(path: str) -> bool:
-    """Whether a pyproject.toml has [tool.kvtool], or mentions kvtool and cannot be read as TOML."""
+    """Return whether a pyproject.toml has [tool.kvtool], or mentions kvtool and cannot be read as TOML."""
     try:
         if not os.path.isfile(path):  # noqa: PTH113
             return False

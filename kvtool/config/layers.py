@@ -1,4 +1,4 @@
-"""What is said in one place over what is said in a lower one: flag, variable, workload file, configuration file, default."""
+"""Layers of options: flag, variable, workload file, configuration file, default."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ EXCLUDES = {
     "concurrency": frozenset({"provider", "replicas", "routing", "ttl"}),
     "calibration": frozenset({"accelerator"}),
 }
-"""What an option leaves without meaning: where it is said, a lower place's word on these does not count."""
+"""Options of lower layers that an option makes void."""
 
 
 def hidden_by(said: Collection[str]) -> frozenset[str]:
-    """The options that do not count in a lower place, where these are said above it."""
+    """Return the options that do not count in a lower place, where these are said above it."""
     return frozenset(said).union(*(EXCLUDES.get(name, frozenset()) for name in said))
 
 
 def merged(asked: EngineOptions, defaults: EngineOptions | None, flags: Collection[str] = ()) -> EngineOptions:
-    """What the workload asks, and for what neither it nor a flag (its name in `flags`) says, what the configuration file does."""
+    """Return the options of the workload, with the defaults for those that neither it nor `flags` gives."""
     if defaults is None:
         return asked
     hidden = hidden_by({*(name for name, value in asked if value is not None), *flags})

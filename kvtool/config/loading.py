@@ -51,22 +51,22 @@ class ConfigFile:
     config: Config
     places: TomlPlaces
     prefix: Path = ()
-    """Where in the file the configuration stands: `("tool", "kvtool")` in pyproject.toml."""
+    """Table of the configuration in the file: `("tool", "kvtool")` in pyproject.toml."""
     data: dict[str, object] = field(default_factory=dict)
     allow_outside: bool = False
-    """Whether it may name files outside of its repository or folder."""
+    """True: it may name files outside of its repository or folder."""
 
     @property
     def root(self) -> RootFolder:
-        """Where the files may lie that it names."""
+        """Return the folder that contains all files that it may name."""
         return RootFolder.of(self.path, allow_outside=self.allow_outside)
 
     def place(self, *path: str | int, key: bool = False) -> Place:
-        """Where `gate`, `hit_rate` is written; for what is not there, the nearest thing around it."""
+        """Return the place of a key such as `gate`, `hit_rate`; of a missing key the nearest place around it."""
         return self.places.place((*self.prefix, *path), key=key)
 
     def found(self, path: Path) -> object:
-        """The value at `path` as TOML has it; None where there is none."""
+        """Return the value at `path` as TOML has it; None where there is none."""
         value: object = self.data
         for step in path:
             if isinstance(value, dict):
@@ -78,7 +78,7 @@ class ConfigFile:
         return value
 
     def resolve(self, path: str) -> str:
-        """A path of this file, which counts from its folder, as a path that holds from the working folder."""
+        """Return a path of this file, which counts from its folder, as a path that holds from the working folder."""
         return os.path.normpath(FilePath(self.path).parent / FilePath(path).expanduser())
 
     @property
@@ -88,7 +88,7 @@ class ConfigFile:
         return self.engine_without(())
 
     def engine_without(self, said: Collection[str]) -> EngineOptions:
-        """The same where flags or variables say some of them: what these hide may lie anywhere, for nobody reads it."""
+        """Return the same without options that flags or variables hide: their files are not read, so they may be anywhere."""
         engine, root = self.config.engine, self.root
         changes: dict[str, str] = {}
         for name in _FILES:
@@ -110,19 +110,19 @@ class ConfigFile:
 
     @property
     def baseline(self) -> str | None:
-        """The path of the baseline, from the working folder; KvtoolError where it lies outside."""
+        """Return the path of the baseline, from the working folder; KvtoolError where it lies outside."""
         if self.config.check.baseline is None:
             return None
         return self.inside(self.resolve(self.config.check.baseline), self.place("check", "baseline"))
 
     def inside(self, path: str, place: Place) -> str:
-        """The path of a file that may be named, or is looked for, at that place; KvtoolError where it lies outside."""
+        """Return the path of a file that may be named, or is looked for, at that place; KvtoolError where it lies outside."""
         self.root.check(path, shown=path, place=place)
         return path
 
     @property
     def workloads(self) -> list[str]:
-        """The files that `workloads` names, each pattern's sorted, none twice; KvtoolError for what matches nothing."""
+        """Return the files that `workloads` names, each pattern's sorted, none twice; KvtoolError for what matches nothing."""
         found: dict[str, None] = {}
         for number, pattern in enumerate(self.config.workloads):
             found |= dict.fromkeys(self._files(pattern, self.place("workloads", number)))
@@ -170,7 +170,7 @@ def read_config(asked: Configured, *, allow_outside: bool = False) -> ConfigFile
 
 
 def selected(selecting: Selecting, file: ConfigFile | None) -> Selecting:
-    """The findings that `kvtool lint` tells: what the command line says over what the configuration file says."""
+    """Return the findings that `kvtool lint` tells: what the command line says over what the configuration file says."""
     if file is None:
         return selecting
     lint = file.config.lint
@@ -233,7 +233,7 @@ def _not_here(problem: KvtoolError) -> KvtoolError:
 
 
 def _read(path: str) -> str:
-    """The text, with line feeds as line ends."""
+    """Return the text, with line feeds as line ends."""
     place = Place(path)
     file = FilePath(path)
     check_file(file, shown=path, place=place)
@@ -248,7 +248,7 @@ def _read(path: str) -> str:
 
 
 def _syntax_error(said: str, places: TomlPlaces) -> KvtoolError:
-    """What `tomllib` says, in words for the user and with its place."""
+    """Return an error of `tomllib` in words for the user, with its place."""
     where = _WHERE.search(said)
     words = said[: where.start()] if where else said
     message, hint = _WORDS.get(words, (f"not valid TOML: {words[:_LONGEST_MESSAGE]}", None))
@@ -263,7 +263,7 @@ def _syntax_error(said: str, places: TomlPlaces) -> KvtoolError:
 
 
 def _long_number(places: TomlPlaces) -> Place:
-    """The first value that is a number of more digits than Python reads."""
+    """Return the first value that is a number of more digits than Python reads."""
     for spot in sorted(places.spots.values(), key=lambda spot: spot.value):
         if _LONG_NUMBER.match(places.source, *spot.value):
             return places.at(*spot.value)
@@ -271,7 +271,7 @@ def _long_number(places: TomlPlaces) -> Place:
 
 
 def _shown(path: str) -> str:
-    """A path as the user would write it here."""
+    """Return a path as the user would write it here."""
     try:
         return os.path.relpath(path)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What an option is: one declaration with its flag, its variable, its key in the configuration, its default and its bounds.
+"""Options: one declaration with its flag, its variable, its key in the configuration, its default and its bounds.
 
 Options are the annotated fields of frozen dataclasses, one for each concern; a command or a run is a dataclass of those. Where a
 field is None, nobody said it there: a lower place may say it, and in the end `default` holds.
@@ -16,9 +16,18 @@ T = TypeVar("T")
 Value = str | int | float | bool | list[str] | None
 Table = Literal["", "engine", "check", "lint"]
 """A table of the configuration; "" is its top."""
+PREFIX = "KVTOOL_"
 Check = Callable[[str, Any], None]
 """Raises KvtoolError where a flag may not have that value."""
-PREFIX = "KVTOOL_"
+
+
+class Decides(Enum):
+    """The part of a command that an option decides; options of the verdict and of the output stay with their command."""
+
+    RESULT = "what comes out"
+    SPEED = "how long it takes"
+    VERDICT = "what fails it"
+    OUTPUT = "what is shown or written, and where"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +40,11 @@ class Option:
     """Left out: made of the field's name; None: only files say it. Several stand with a space between them."""
     short: str = ""
     variable: bool = False
-    """Whether KVTOOL_ and its name in capitals says it, too; at the top and in the table of the engine all have one."""
+    """True: a variable KVTOOL_NAME gives it, too. All options at the top and in the table of the engine have one."""
     table: Table | None = None
-    """Where `kvtool config` shows it; all but four at the top are keys of the configuration file, too."""
+    """Table in which `kvtool config` shows it; all but four at the top are keys of the configuration file, too."""
     default: Value = None
-    """What holds where nobody says it; left out: the field's own default."""
+    """The default; left out: that of the field."""
     words: str = ""
     """For a default that is no value."""
     check: Check | None = None
@@ -43,18 +52,20 @@ class Option:
     """The smallest number that the command line takes at all, and says so."""
     rules: str = ""
     """The rules without which it means nothing; help shows it under their name."""
+    decides: Decides | None = None
+    """None: what `DECIDES` of its concern says, and else the result."""
 
     def __post_init__(self) -> None:
         if self.table in ("", "engine"):
             object.__setattr__(self, "variable", self.flag is not None)
 
     def flags(self, name: str) -> tuple[str, ...]:
-        """How it is written: the short form, and the long one with what takes it back."""
+        """Return the short form and the long forms; a form that negates it follows a slash."""
         flag = f"--{name.replace('_', '-')}" if self.flag == "" else self.flag
         return tuple(each for each in (self.short, *(flag or "").split()) if each)
 
     def told(self, own: Value) -> str:
-        """The help, with the default in it; `own` is that of the field."""
+        """Return the help, with the default in it; `own` is that of the field."""
         value = own if self.default is None else self.default
         if self.words or value is None:
             return self.help.format(default=self.words)
@@ -63,7 +74,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What stands behind a command without a flag."""
+    """An argument of a command, which has no flag."""
 
     help: str
     metavar: str
@@ -72,7 +83,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Of a concern, the options that a command takes, in the order of its help; the others have their defaults."""
+    """Names of a concern's options that a command takes, in the order of its help; the others have their defaults."""
 
     names: tuple[str, ...]
 
@@ -82,7 +93,7 @@ def only(*names: str) -> Only:
 
 
 class Origins(Enum):
-    """What a field gets that is no option."""
+    """Contents of fields that are no options."""
 
     COMMAND_LINE = "what stood behind `kvtool`; reports base the next command on it"
     GIVEN = "the options that flags and variables say, each with the flag or the variable"
@@ -98,11 +109,12 @@ class OptionField:
     default: Any
     part: type | None = None
     taken: tuple[str, ...] = ()
+    decides: Decides = Decides.RESULT
 
 
 @cache
 def option_fields(cls: type) -> tuple[OptionField, ...]:
-    """The fields of a dataclass of options, in order; of parts those that are taken from them."""
+    """Return the fields of a dataclass of options, in order; of parts those that are taken from them."""
     hints = get_type_hints(cls, include_extras=True)
     found = []
     for each in fields(cls):
@@ -116,12 +128,15 @@ def option_fields(cls: type) -> tuple[OptionField, ...]:
             chosen = tuple(inner.name for inner in option_fields(part))
         mark = next((mark for mark in marks if isinstance(mark, Option | Argument | Origins)), None)
         default = each.default if each.default_factory is MISSING else each.default_factory()
-        found.append(OptionField(each.name, kind, mark, default, part, chosen or ()))
+        decides: Decides = getattr(cls, "DECIDES", Decides.RESULT)
+        if isinstance(mark, Option) and mark.decides is not None:
+            decides = mark.decides
+        found.append(OptionField(each.name, kind, mark, default, part, chosen or (), decides))
     return tuple(found)
 
 
 def walk(cls: type, names: tuple[str, ...] | None = None) -> Iterator[OptionField]:
-    """All options and arguments of a command, those of its parts in their place."""
+    """Yield all options and arguments of a command, those of its parts in their place."""
     found = {each.name: each for each in option_fields(cls)}
     for each in found.values() if names is None else map(found.__getitem__, names):
         if each.part is not None:
@@ -131,7 +146,7 @@ def walk(cls: type, names: tuple[str, ...] | None = None) -> Iterator[OptionFiel
 
 
 def made(cls: type[T], /, **values: object) -> T:
-    """A command, or options of one concern or of several, of values by their names; what is not named has its default."""
+    """Return a command, or options of one concern or of several, of values by their names; what is not named has its default."""
     left = dict(values)
     found = _made(cls, left, None)
     if left:
@@ -167,7 +182,7 @@ def check_values(options: object) -> None:
 
 
 def keyed(concerns: tuple[type, ...], table: Table) -> Mapping[str, OptionField]:
-    """The options of a table of the configuration, by name."""
+    """Return the options of a table of the configuration, by name."""
     return {
         each.name: each
         for concern in concerns

@@ -21,7 +21,7 @@ from kvtool.workload.yaml.schema import Workload
 
 Kind = Literal["flag", "variable", "workload", "config", "default"]
 Given = Mapping[str, tuple[object, str]]
-"""What flags and variables say: an option's name, its value, and the flag or variable that says it."""
+"""Options from flags and variables: by name, the value and the flag or variable."""
 
 _TOP = ("seed", "requests", "group_by", "offline", "show_text", "color", "width")
 """The options at the top, in the order in which they are shown."""
@@ -29,7 +29,7 @@ _TOP = ("seed", "requests", "group_by", "offline", "show_text", "color", "width"
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """Where a value comes from; `name` is a flag or a variable, `place` a line of a file."""
+    """Origin of a value; `name` is a flag or a variable, `place` a line of a file."""
 
     kind: Kind
     name: str | None = None
@@ -59,7 +59,7 @@ class WorkloadFile:
     spec: Workload
 
     def said(self, path: Path) -> Value:
-        """The value at a path: numbers and truth values as such, everything else as it was written."""
+        """Return the value at a path: numbers and truth values as such, everything else as it was written."""
         node = self.document.find(path)
         assert isinstance(node, Scalar)
         return node.value
@@ -69,7 +69,7 @@ class WorkloadFile:
 
 
 def option_values(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> list[OptionValue]:
-    """All options, those of groups only where something is demanded of them."""
+    """Return all options, those of groups only where something is demanded of them."""
     found = [_workloads(file), *_top(given, workload, file), *_of_accelerator(list(_engine(given, workload, file)))]
     if file is not None:
         found += _gate(file, ("gate",), file.config.gate)
@@ -123,7 +123,7 @@ def _engine(given: Given, workload: WorkloadFile | None, file: ConfigFile | None
 
 
 def _of_accelerator(found: list[OptionValue]) -> list[OptionValue]:
-    """The options of an engine, with the limits of a step that vLLM has on the accelerator where one is named."""
+    """Return the options of an engine, with the limits of a step that vLLM has on the accelerator where one is named."""
     named = next(each for each in found if each.name == "engine.accelerator")
     if named.origin.kind == "default":
         return found
@@ -165,7 +165,7 @@ def _gate(file: ConfigFile, path: tuple[str, ...], gate: GateOptions) -> Iterato
 
 
 def _gates_of(workload: WorkloadFile | None) -> Iterator[OptionValue]:
-    """What the workload file itself demands of its groups; it holds beside what the configuration demands."""
+    """Return the gates in the workload file; they hold beside those of the configuration."""
     for number, group in enumerate(() if workload is None else workload.spec.groups):
         if workload is None or group.gate is None:
             continue

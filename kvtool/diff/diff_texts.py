@@ -20,7 +20,7 @@ _LONG_LINE = 240
 """Characters from which on a sentence is moved instead of its line."""
 Unit = Literal["line", "sentence", "words", "block"]
 Ends = Callable[[str, int, int, Range], list[int]]
-"""Where units end in a stretch of a text, none of them within a range of it."""
+"""Returns the ends of units in a part of a text; none is inside the range."""
 _NEAR = 32
 """Characters in which the end of the word before is looked for first."""
 _WORDS_END = re.compile(r"[ \t]+|\n")
@@ -54,7 +54,7 @@ class DiffTexts:
         ]
 
     def chunks(self, region: Region) -> list[Region]:
-        """The characters that differ in a region, in order; a few equal ones between two of them count as differing."""
+        """Return the characters that differ in a region, in order; a few equal ones between two of them count as differing."""
         if (known := self._chunks.get(region)) is None:
             known = self._chunks[region] = self._differing(region)
         return known
@@ -74,7 +74,7 @@ class DiffTexts:
         ]
 
     def by_line(self, region: Region) -> list[Region]:
-        """The lines of a region that differ, each with the one opposite; the region itself where their numbers differ."""
+        """Return the lines of a region that differ, each with the one opposite; the region itself where their numbers differ."""
         lines_a, lines_b = _lines(self.a[slice(*region.a)]), _lines(self.b[slice(*region.b)])
         if len(lines_a) != len(lines_b):
             return [region]
@@ -89,12 +89,12 @@ class DiffTexts:
         ]
 
     def lines_of(self, region: Region) -> Region:
-        """The first line of a region in either text."""
+        """Return the first line of a region in either text."""
         return Region(_first_line(self.a, region.a), _first_line(self.b, region.b))
 
 
 def excerpts(texts: DiffTexts, region: Region) -> tuple[tuple[str | None, list[Range]], tuple[str | None, list[Range]]]:
-    """The first line of a region in either text (None where it has none) and the ranges in it that differ.
+    """Return the first line of a region in either text (None where it has none) and the ranges in it that differ.
 
     Line ends are shown only where they differ.
     """
@@ -111,7 +111,7 @@ def excerpts(texts: DiffTexts, region: Region) -> tuple[tuple[str | None, list[R
 
 
 def moved_ranges(texts: DiffTexts) -> tuple[Unit, list[Region], list[Region]]:
-    """What to move to the end: the unit, the stretch of the first difference, and those of all differences.
+    """Return the text to move to the end: the unit, the stretch of the first difference, and those of all differences.
 
     Whole lines; of a line too long to be one thing, the sentence; of a sentence too long for that, the words.
     """
@@ -121,7 +121,7 @@ def moved_ranges(texts: DiffTexts) -> tuple[Unit, list[Region], list[Region]]:
 
 
 def _units(texts: DiffTexts, region: Region) -> tuple[Unit, list[Region]]:
-    """The stretches to move for one region: the region itself, or the sentences or words that differ in one long line."""
+    """Return the stretches to move for one region: the region itself, or the sentences or words that differ in one long line."""
     one_line = "\n" not in texts.a[region.a[0] : max(region.a[1] - 1, 0)]
     if not one_line or _longest([region]) <= _LONG_LINE or region.a[0] == region.a[1] or region.b[0] == region.b[1]:
         return "line", [region]
@@ -152,7 +152,7 @@ def _merged(regions: list[Region]) -> list[Region]:
 
 
 def _around(text: str, inside: Range, bounds: Range, ends: Ends) -> Range:
-    """The stretch of `text` around a range, within `bounds`, from one end of a unit to another, so that the rest reads on."""
+    """Return the part of `text` around a range, within `bounds`, from one end of a unit to another."""
     low, high = max(bounds[0], inside[0] - 2 * _LONG_LINE), min(bounds[1], inside[1] + 2 * _LONG_LINE)
     found = ends(str.__str__(text), low, high, inside)
     start = max((end for end in found if end <= inside[0]), default=low)
@@ -164,7 +164,7 @@ def _sentence_ends(text: str, low: int, high: int, inside: Range) -> list[int]:
 
 
 def _word_ends(text: str, low: int, high: int, inside: Range) -> list[int]:
-    """The nearest on either side."""
+    """Return the nearest on either side."""
     ends: list[int] = []
     near, start = _NEAR, inside[0]
     while not ends and start > low:
@@ -176,7 +176,7 @@ def _word_ends(text: str, low: int, high: int, inside: Range) -> list[int]:
 
 
 def _gaps(runs: list[EqualRun], length_a: int, length_b: int) -> list[tuple[Range, Range]]:
-    """What lies between equal runs."""
+    """Return the ranges between equal runs."""
     found: list[tuple[Range, Range]] = []
     at_a = at_b = 0
     for start_a, start_b, length in [*runs, EqualRun(length_a, length_b, 0)]:

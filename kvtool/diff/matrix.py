@@ -36,7 +36,7 @@ class Beginning:
     between: tuple[int, int] | None = None
 
     def walk(self) -> Iterator[Beginning]:
-        """This and every beginning below it, the shallow ones first."""
+        """Yield this beginning and all below it, the shallow ones first."""
         queue = deque([self])
         while queue:
             beginning = queue.popleft()
@@ -70,7 +70,7 @@ def diff_many(sides: Sequence[Rendered], block_size: int, *, tokenizer: str = ""
 
 
 def _branches(beginnings: Sequence[Beginning], sides: Sequence[Rendered], block_size: int) -> list[Branch]:
-    """The tree as a list in which children are named by their places; the first branch points with what differs there."""
+    """Return the tree as a list in which children are named by their places; the first branch points with what differs there."""
     place = {id(beginning): at for at, beginning in enumerate(beginnings)}
     named = [beginning for beginning in beginnings if beginning.between is not None][:_MOST_NAMED]
     differences = {id(beginning): _difference(beginning, sides, block_size) for beginning in named}
@@ -89,7 +89,7 @@ def _branches(beginnings: Sequence[Beginning], sides: Sequence[Rendered], block_
 
 
 def _difference(beginning: Beginning, sides: Sequence[Rendered], block_size: int) -> BranchDifference | None:
-    """What differs between the prompts that take the first two ways on."""
+    """Return the difference between the prompts of the first two branches."""
     if beginning.between is None:
         return None
     a, b = (sides[at] for at in beginning.between)
@@ -98,7 +98,7 @@ def _difference(beginning: Beginning, sides: Sequence[Rendered], block_size: int
 
 
 def _matrix(ids: Sequence[Ids], block_size: int) -> list[list[int]]:
-    """What each prompt takes from a cache that holds one other prompt alone, in blocks."""
+    """Return the blocks that each prompt takes from a cache with one other prompt alone."""
     return [[reusable(common_prefix(own, other), len(own), block_size).blocks for other in ids] for own in ids]
 
 
@@ -114,7 +114,7 @@ def _reusable(ids: Sequence[Ids], block_size: int) -> int:
 
 
 def common_trie(prompts: Sequence[Ids]) -> Beginning:
-    """The tree of common beginnings of at least one prompt, children in the order in which their prompts were given.
+    """Return the tree of common beginnings of at least one prompt, children in the order in which their prompts were given.
 
     Prompts are sorted, so that each shares most with a neighbour; one pass over the common beginnings of neighbours, with a stack
     of what is still open, makes the tree.

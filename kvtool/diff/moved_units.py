@@ -1,4 +1,4 @@
-"""What a trial moves of two texts: the units around what differs, those that advice would move; what it would not, stays."""
+"""Units of two texts that a trial moves: those around differences, if advice would move them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MovedUnits(NamedTuple):
 
 
 def moved_units(texts: DiffTexts) -> MovedUnits:
-    """What moves of two texts: nothing is torn apart, and no rule goes away from the rules."""
+    """Return the units of two texts that move: none is cut, and no rule leaves the rules."""
     unit, first, every = moved_ranges(texts)
     chunks = [chunk for region in texts.regions for chunk in texts.chunks(region)]
     values = tuple(sorted({chunk.a for chunk in chunks})), tuple(sorted({chunk.b for chunk in chunks}))
@@ -42,14 +42,14 @@ def moved_units(texts: DiffTexts) -> MovedUnits:
 
 
 def moved_last(text: str, movables: Sequence[Movable]) -> str:
-    """The text with these units behind all else but its last line ends, and a line that leads over to the answer."""
+    """Return the text with these units behind all else but its last line ends, and a line that leads over to the answer."""
     end = cue_begin(text)
     found = parted_at(str.__str__(text), movables, end)
     return str.__str__(units_last(Traced(text), found, end)) if found.units else text
 
 
 def taken_out(text: str, movables: Sequence[Movable]) -> tuple[str, list[str]]:
-    """The text without these units, and those."""
+    """Return the text without these units, and those."""
     plain = str.__str__(text)
     found = parted_at(plain, movables, len(plain))
     return "".join(plain[low:high] for low, high in found.kept), [plain[one.start : one.stop] for one in found.units]
@@ -62,7 +62,7 @@ def _pairs(
     values: tuple[Sequence[Range], Sequence[Range]],
     unit: Unit,
 ) -> list[MovedPair]:
-    """The units around what differs in a region: line by line where both texts have as many, else of all of it."""
+    """Return the units around what differs in a region: line by line where both texts have as many, else of all of it."""
     parts = texts.by_line(region) if unit == "line" else [region]
     pairs: list[MovedPair] = []
     for part in parts:
@@ -81,7 +81,7 @@ def _begin(region: Region) -> int:
 
 
 def _side(plain: str, part: Range, inside: Sequence[Range], values: Sequence[Range]) -> tuple[Movable, ...] | None:
-    """The unit of one text, none where it has nothing there; None where advice would move nothing."""
+    """Return the unit of one text, none where it has nothing there; None where advice would move nothing."""
     start, stop = _shown(plain, *part)
     if start >= stop:
         return ()
@@ -107,14 +107,14 @@ def _side(plain: str, part: Range, inside: Sequence[Range], values: Sequence[Ran
 
 
 def _shown(text: str, start: int, stop: int) -> Range:
-    """A range without the white space around it."""
+    """Return a range without the white space around it."""
     shown = text[start:stop]
     low = start + len(shown) - len(shown.lstrip())
     return (low, start + len(shown.rstrip())) if shown.strip() else (start, start)
 
 
 def _touches(pair: MovedPair, region: Region) -> bool:
-    """Whether it is for a difference that the region has."""
+    """Return whether it is for a difference that the region has."""
     return any(
         one.start <= bounds[1] and bounds[0] <= one.stop
         for units, bounds in ((pair.a, region.a), (pair.b, region.b))
@@ -123,12 +123,12 @@ def _touches(pair: MovedPair, region: Region) -> bool:
 
 
 def _apart(pairs: Sequence[MovedPair]) -> list[MovedPair]:
-    """The pairs, those of one unit once."""
+    """Return the pairs, those of one unit once."""
     return list(dict.fromkeys(pairs))
 
 
 def _unit_of(texts: DiffTexts, pair: MovedPair, unit: Unit) -> Unit:
-    """What the first thing that moves is: a block of lines, a line, or a part of one."""
+    """Return the kind of the first unit that moves: a block of lines, a line, or a part of one."""
     one, plain = (pair.a[0], texts.plain[0]) if pair.a else (pair.b[0], texts.plain[1])
     if "\n" in plain[one.start : one.stop]:
         return "block"

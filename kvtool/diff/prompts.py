@@ -98,12 +98,12 @@ class PromptDiff:
 
     @property
     def same_tokens(self) -> int:
-        """How many of the lost tokens stand in text that both prompts have."""
+        """Return how many of the lost tokens are in text that both prompts contain."""
         start = self.reuse.tokens
         return sum(max(run.b_start + run.length - max(run.b_start, start), 0) for run in self.runs)
 
     def document(self) -> TwoDiff:
-        """The comparison without any prompt text."""
+        """Return the comparison without any prompt text."""
         return TwoDiff(
             schema="kvtool.diff/1",
             tokenizer=self.tokenizer,
@@ -123,7 +123,7 @@ class PromptDiff:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The document as plain data."""
+        """Return the document as plain data."""
         return self.document().data()
 
 
@@ -182,7 +182,7 @@ def diff_prompts(
 def first_difference(
     a: Prompt, b: Prompt, block_size: int, names: tuple[str, str], *, common: int | None = None
 ) -> Difference | None:
-    """Where and in what two prompts first differ; None where one begins the other. Token counts are not found out (0)."""
+    """Return the first difference of two prompts; None where one begins the other. Token counts are left at 0."""
     common = common_prefix(a.ids, b.ids) if common is None else common
     if common in (len(a), len(b)):
         return None
@@ -190,7 +190,7 @@ def first_difference(
 
 
 def texts_of(a: Prompt, b: Prompt) -> DiffTexts | None:
-    """The texts of two prompts and where their lines differ; None where they are equal or there is no text."""
+    """Return the texts of two prompts and where their lines differ; None where they are equal or there is no text."""
     return None if a.text is None or b.text is None or a.text == b.text else DiffTexts(a.text, b.text)
 
 
@@ -205,7 +205,7 @@ def _relation(a: Prompt, b: Prompt, common: int) -> Relation:
 def _difference(
     token: int, after: EqualRun, block_size: int, texts: DiffTexts | None, names: tuple[str, str]
 ) -> Difference:
-    """The difference at `token`; `after` is the equal run that follows it."""
+    """Return the difference at `token`; `after` is the equal run that follows it."""
     tokens_a, tokens_b = after.a_start - token, after.b_start - token
     if texts is None:
         return Difference(token, *divmod(token, block_size), tokens_a, tokens_b)
@@ -214,7 +214,7 @@ def _difference(
 
 
 def difference_in(texts: DiffTexts, region: Region, token: int, block_size: int, names: tuple[str, str]) -> Difference:
-    """What differs first in a region that begins to differ at `token`, and where; token counts are left at 0."""
+    """Return the first difference in a region that begins to differ at `token`; token counts are left at 0."""
     kind, value_a, value_b = _kind(texts, region)
     (line_a, spans_a), (line_b, spans_b) = excerpts(texts, region)
     return Difference(
@@ -231,12 +231,12 @@ def difference_in(texts: DiffTexts, region: Region, token: int, block_size: int,
 
 
 def _in_line(value: Range, line: Range) -> Range:
-    """A value as a range of the line that it stands in, which is the first one of its region."""
+    """Return a value as a range of the line that it stands in, which is the first one of its region."""
     return value[0] - line[0], value[1] - line[0]
 
 
 def _kind(texts: DiffTexts, region: Region) -> tuple[DifferenceKind, Range, Range]:
-    """What differs first in a region, and the range of the whole value in either text."""
+    """Return the first difference in a region, and the range of the whole value in either text."""
     chunk = texts.chunks(region)[0]
     if texts.a.startswith(texts.b) or texts.b.startswith(texts.a):
         return SEAM, chunk.a, chunk.b

@@ -47,7 +47,7 @@ class InputSide:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a name on the command line asks for: a file, maybe a record of it, maybe a request of that record, all from 1."""
+    """A file that a name on the command line asks for, maybe a record of it, maybe a request of that record, all from 1."""
 
     name: str
     path: str
@@ -56,7 +56,7 @@ class _Wanted:
 
 
 def expanded(names: Sequence[str], *, log_format: str | None = None) -> list[str]:
-    """The names with folders and patterns replaced by the prompts that they stand for; KvtoolError for those that hold none, or too
+    """Replace folders and patterns by their prompts. Raises KvtoolError for those that contain none, or too
     many."""
     found: list[str] = []
     for name in names:
@@ -68,7 +68,7 @@ def expanded(names: Sequence[str], *, log_format: str | None = None) -> list[str
 
 
 def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[InputSide]:
-    """The requests that the names stand for, in order; every file is read once.
+    """Return the requests that the names stand for, in order; every file is read once.
 
     A name is a path, or `-` for standard input (once). A `.json` or `.jsonl` file holds records: `log.jsonl:12` is record 12,
     `log.jsonl:12:3` the third request of it (the last one is meant otherwise, as it holds the others), and no number the only
@@ -88,7 +88,7 @@ def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[I
 
 
 def read_prompt(path: str) -> Traced:
-    """The text of a prompt file as it is, a byte order mark included: for a cache it is a difference. It may be empty."""
+    """Return the text of a prompt file as it is, a byte order mark included: for a cache it is a difference. It may be empty."""
     data = _piped(path)
     if data is not None:
         return _text(path, data, decode(data, shown=_shown(path), may_be_empty=True))
@@ -98,7 +98,7 @@ def read_prompt(path: str) -> Traced:
 
 
 def side_of(name: str, data: bytes) -> InputSide:
-    """The request in what a program printed: a chat where it reads as one, else the text itself."""
+    """Return the request in what a program printed: a chat where it reads as one, else the text itself."""
     wanted = _Wanted(name, name)
     if _reads_as_chat(data, name):
         return _records(name, lambda: io.BufferedReader(io.BytesIO(data)), [wanted], None)[wanted]
@@ -106,7 +106,7 @@ def side_of(name: str, data: bytes) -> InputSide:
 
 
 def side_of_value(name: str, data: bytes) -> InputSide:
-    """The request in a JSON value: a text is the prompt itself, an object or a list must be a chat."""
+    """Return the request in a JSON value: a text is the prompt itself, an object or a list must be a chat."""
     value = parse(data)
     if isinstance(value, str):
         return InputSide(name, Turn("prompts", text=Traced.of(value, Origin(name, text=value)), id=name), name)
@@ -125,7 +125,7 @@ def _shown(path: str) -> str:
 
 
 def _piped(path: str) -> bytes | None:
-    """What comes through standard input or the shell's `<(command)`, which can be read only once; None for a file."""
+    """Return the data of standard input or of the shell's `<(command)`, which can be read only once; None for a file."""
     if path == STDIN:
         return sys.stdin.buffer.read()
     source = Path(path)
@@ -179,7 +179,7 @@ def _text_side(wanted: list[_Wanted], text: Traced) -> dict[_Wanted, InputSide]:
 
 
 def _reads_as_chat(data: bytes, path: str) -> bool:
-    """Whether the first record of a pipe is a request with messages; anything else is taken for the prompt itself."""
+    """Return whether the first record of a pipe is a request with messages; anything else is taken for the prompt itself."""
     if data.lstrip()[:1] not in (b"{", b"["):
         return False
     raw = next(read_records(io.BufferedReader(io.BytesIO(data))), None)
@@ -194,7 +194,7 @@ def _records(
     wanted: list[_Wanted],
     format_: RecordFormat | None,
 ) -> dict[_Wanted, InputSide]:
-    """The wanted records of a file; those in between are not even parsed."""
+    """Return the wanted records of a file; those in between are not even parsed."""
     numbers = {one.record or 1 for one in wanted}
     alone = any(one.record is None for one in wanted)
     kept: dict[int, RawRecord] = {}
@@ -245,7 +245,7 @@ def _request(one: _Wanted, raw: RawRecord, format_: RecordFormat | None) -> Turn
 
 
 def _which(one: _Wanted, turns: Turns) -> int:
-    """Which request of a record is meant, from 1."""
+    """Return the number of a request in its record, from 1."""
     if isinstance(turns, Dialogue) and len(turns) > 1 and one.request != 1:
         raise KvtoolError(
             f"`{one.name}`: its answers are not recorded, so only the first of its {len(turns)} requests is known",

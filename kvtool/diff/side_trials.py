@@ -1,4 +1,4 @@
-"""What a change of both prompts would give: each is carried out on the requests, which are rendered and measured again."""
+"""Trials of changes of both prompts: each is made in the requests, which are rendered and measured again."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _Tried:
     part: str = ""
 
     def measured(self, changed: Pair, diff: PromptDiff, render: Render, *, further: bool = False) -> Trial:
-        """What the changed prompts share; `further` says that the changes tried before are included."""
+        """Return the prefix that the changed prompts share; `further`: it includes the changes tried before."""
         ids_a, ids_b = (render(turn).ids for turn in changed)
         reuse = reusable(common_prefix(ids_a, ids_b), len(ids_b), diff.block_size)
         return Trial(
@@ -96,7 +96,7 @@ class _Tried:
 
 
 def _first_of_each(named: Sequence[Change]) -> Iterator[Change]:
-    """One change of each kind in each role, in order."""
+    """Return one change of each kind in each role, in order."""
     seen: set[tuple[str, str]] = set()
     for change in named:
         key = change.kind.key, change.part.role
@@ -114,7 +114,7 @@ class _Step:
 
 
 def _canonical(change: Change, pair: Pair, *, is_chat: bool) -> _Step | None:
-    """The canonical form that answers a change; None where there is none to be tried."""
+    """Return the canonical form that answers a change; None where there is none to be tried."""
     key = change.kind.key
     roles = {change.part.role}
     if key == TOOLS_REORDERED.key:
@@ -169,7 +169,7 @@ def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, .
 
 
 def _both_last(a: str, b: str, pairs: Sequence[MovedPair]) -> tuple[str, str]:
-    """Both texts with these units at their ends."""
+    """Return both texts with these units at their ends."""
     return moved_last(a, _of_side(pairs, 0)), moved_last(b, _of_side(pairs, 1))
 
 
@@ -184,7 +184,7 @@ class _Move:
 
 
 def _moved_in_text(pair: Pair) -> _Move | None:
-    """Both texts with everything that differs at the end."""
+    """Return both texts with everything that differs at the end."""
     a, b = (Traced(turn.text or "") for turn in pair)
     if a == b:
         return None
@@ -198,7 +198,7 @@ def _moved_in_text(pair: Pair) -> _Move | None:
 
 
 def _lines(texts: DiffTexts, pair: MovedPair) -> tuple[int, int]:
-    """The lines, from 1, on which what moves first begins in either text; of nothing, those of the first difference."""
+    """Return the lines, from 1, on which what moves first begins in either text; of nothing, those of the first difference."""
     first = texts.regions[0]
     at_a = pair.a[0].start if pair.a else first.a[0]
     at_b = pair.b[0].start if pair.b else first.b[0]
@@ -206,7 +206,7 @@ def _lines(texts: DiffTexts, pair: MovedPair) -> tuple[int, int]:
 
 
 def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
-    """Both chats with what differs behind what they share.
+    """Return both chats with what differs behind what they share.
 
     Out of instructions it goes to the end of the last message of a user or a tool; what these said stays in its message and goes
     to the end of that. Answers, and a history that was cut or edited, stay as they are.
@@ -254,7 +254,7 @@ class _Chat:
 
     @property
     def last_said(self) -> Where | None:
-        """Where the last text of a user or a tool stands."""
+        """Return the place of the last text of a user or a tool."""
         return next((where for where in reversed(list(self.texts)) if self.roles[where] in _SAID_THERE), None)
 
     def move(self, where: Where, units: Sequence[Movable], stays: bool) -> bool:
@@ -270,7 +270,7 @@ class _Chat:
         return True
 
     def finished(self, end: Where | None) -> Turn:
-        """The chat with what was taken out, on lines of its own behind the text at `end`."""
+        """Return the chat with what was taken out, on lines of its own behind the text at `end`."""
         if self._moved and end is not None:
             last = self._changed.get(end, self.texts[end])
             gap = "\n" if last and not last.endswith("\n") else ""

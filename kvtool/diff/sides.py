@@ -62,7 +62,7 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
 
 
 def named_changes(a: Rendered, b: Rendered) -> list[Change]:
-    """What differs in the structure of two requests; a chat and a text are compared as texts."""
+    """Return the differences in the structure of two requests; a chat and a text are compared as texts."""
     if a.prompt.text is None or b.prompt.text is None or a.prompt.text == b.prompt.text:
         return []
     if a.is_chat == b.is_chat:
@@ -71,7 +71,7 @@ def named_changes(a: Rendered, b: Rendered) -> list[Change]:
 
 
 def named_difference(first: Difference, named: Sequence[Change], b: Rendered) -> Difference:
-    """The first difference under the name of the change of structure that it belongs to, where there is one."""
+    """Return the first difference under the name of the change of structure that it belongs to, where there is one."""
     change = _owner(first, named, b)
     if change is None or not (varies(change.kind.code) in _OF_STRUCTURE or first.kind == OTHER):
         return first
@@ -98,7 +98,7 @@ def _owner(first: Difference, named: Sequence[Change], b: Rendered) -> Change | 
 
 
 def _message_of(side: Rendered, start: int) -> int | None:
-    """Which message of a chat the character of its prompt was written in."""
+    """Return the message of a chat that wrote a character of its prompt."""
     origin = side.prompt.text.at(start)[0] if side.prompt.text is not None else None
     if origin is None:
         return None
@@ -111,7 +111,7 @@ def _message_of(side: Rendered, start: int) -> int | None:
 
 
 def _shared_later(prompt: Prompt, runs: Sequence[EqualRun], common: int) -> bool:
-    """Whether text that both chats have, other than the template's own, follows token `common`."""
+    """Return whether text that both chats have, other than the template's own, follows token `common`."""
     text = prompt.text
     if text is None:
         return False

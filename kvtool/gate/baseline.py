@@ -57,7 +57,7 @@ class RecordedSums(Model):
         findings: Mapping[str, int] | None,
         **more: Any,
     ) -> RecordedSums:
-        """With the rates that follow from the tokens."""
+        """Return the entry with the rates that follow from the tokens."""
         return cls(
             requests=requests,
             prompt_tokens=prompt_tokens,
@@ -71,7 +71,7 @@ class RecordedSums(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> RecordedSums:
-        """What people changed by hand in one place only."""
+        """Refuse figures that people changed in one place only."""
         if max(self.hit_tokens, self.reachable_tokens) > self.prompt_tokens:
             raise ValueError("more tokens were hit, or can be, than the prompts have")
         for rate, tokens in ((self.hit_rate, self.hit_tokens), (self.reachable_hit_rate, self.reachable_tokens)):
@@ -99,7 +99,7 @@ def _rate(part: int, whole: int) -> float:
 
 
 def load_baseline(path: str) -> Baseline | None:
-    """The baseline in a file; None where there is no file. KvtoolError where it is not one that this kvtool reads."""
+    """Return the baseline in a file; None where there is no file. KvtoolError where it is not one that this kvtool reads."""
     if not os.path.lexists(path):
         return None
     text = read_text(Path(path), shown=path, place=Place(path), limit=_MOST_BYTES)
@@ -141,7 +141,7 @@ def _whole(digits: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, none of whose keys stands there twice, as they do where two versions of the file were merged by hand."""
+    """Return an object, none of whose keys stands there twice, as they do where two versions of the file were merged by hand."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)

@@ -1,29 +1,90 @@
-"""What a check is asked: the command line over the configuration file."""
+"""The plan of a check: the command line over the configuration file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.file_model import CheckOptions, WorkloadGate
 from kvtool.config.loading import ConfigFile
+from kvtool.config.option import check_values
+from kvtool.config.options.clock_options import parse_objectives
 from kvtool.config.options.judged_options import BASELINE_FILE, DEFAULT_DROP, Judging
+from kvtool.engine.fleet.fleet_figures import Slo
 from kvtool.errors import KvtoolError, Place
-from kvtool.gate.clock_demands import ClockDemands, clock_demands
-from kvtool.gate.demand import Locate
+from kvtool.gate.demand import Demand, Locate
+from kvtool.gate.facts import FleetFacts
 from kvtool.gate.flag_values import parsed_flag
 from kvtool.gate.opened import ALONE, in_order
+from kvtool.profiler.opening import Opened
 from kvtool.results.show_text import ShowText
+from kvtool.results.verdict import Kind
 from kvtool.text.quantities import parse_limit, parse_threshold
+from kvtool.text.terminal.progress import Progress
 from kvtool.workload.logs.files.input_files import matched
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    kind: Kind
+    limit: float
+    flag: str
+    """Empty for a limit of the configuration file."""
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClockDemands:
+    """Limits, and the objectives that they need, as text and as numbers."""
+
+    limits: tuple[_Limit, ...]
+    said: str
+    slo: Slo
+
+    def demands(self, path: str) -> Iterator[Demand]:
+        """Yield the demands on a workload, whose first file is `path`."""
+        for each in self.limits:
+            yield Demand(each.kind, float(each.limit), "error", None, each.place or Place(path), flag=each.flag)
+
+    def fleet_of(self, opened: Opened, progress: Progress) -> FleetFacts:
+        """Return the figures of today's settings. Raises KvtoolError for requests without times, or models without a clock."""
+        from kvtool.profiler.what_if.table_clock import today_on_clock
+
+        found = today_on_clock(opened, self.slo, progress)
+        return FleetFacts(found.gpus, found.goodput, self.said)
+
+
+def clock_demands(judging: Judging, options: CheckOptions, file: ConfigFile | None) -> ClockDemands | None:
+    """Return the demands of flags over those of the file; None without any. Raises KvtoolError for a limit without objective."""
+    check_values(judging)
+    asked: tuple[tuple[Kind, str, float | None, float | None], ...] = (
+        ("gpus", "max_gpus", judging.max_gpus, options.max_gpus),
+        ("goodput", "min_goodput", judging.min_goodput, options.min_goodput),
+    )
+    limits: list[_Limit] = []
+    for kind, key, flag, kept in asked:
+        if flag is not None:
+            limits.append(_Limit(kind, flag, f"--{key.replace('_', '-')}", None))
+        elif kept is not None and file is not None:
+            limits.append(_Limit(kind, kept, "", file.place("check", key)))
+    if not limits:
+        return None
+    said = judging.slo or options.slo
+    if said is None:
+        first = limits[0]
+        raise KvtoolError(
+            f"{first.flag or first.place} is about an objective, and none is said",
+            hint="--slo ttft=2s,tpot=50ms, or slo in the table [check]",
+        )
+    return ClockDemands(tuple(limits), said, parse_objectives("--slo", said))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPlan:
-    """What a check is asked: inputs, demands, and the baseline that it compares with or writes.
+    """Inputs of a check: files, demands, and the baseline that it compares with or writes.
 
     `run` says how each workload is run. `gate` is what the configuration file demands, `locate` finds a key of it in the file.
     `baseline` None compares with nothing; `baseline_named` says that somebody asked for it, so that it is missed where it is not
@@ -49,21 +110,21 @@ class CheckPlan:
     offline: bool = False
     views: bool = False
     show_text: ShowText = "none"
-    """How much of prompts the result is to quote."""
+    """Text of prompts that the result may quote."""
 
     @property
     def names_all(self) -> bool:
-        """Whether all groups that there are take part."""
+        """Return whether all groups that there are take part."""
         return self.all_inputs and not self.run.reading.groups
 
     @property
     def runs_all(self) -> bool:
-        """Whether all workloads take part that the baseline is to have."""
+        """Return whether all workloads take part that the baseline is to have."""
         return self.configured and not self.run.reading.groups
 
 
 def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, offline: bool) -> CheckPlan:
-    """What stands on the command line over what the configuration file says; KvtoolError where there is nothing to check."""
+    """Return the plan of the command line over the configuration file. Raises KvtoolError without anything to check."""
     run = run.over(file)
     options = CheckOptions() if file is None else file.config.check
     inputs = matched(run.inputs, ALONE) or ([] if file is None else file.workloads)
@@ -101,7 +162,7 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
 
 
 def _baseline(named: str | None, file: ConfigFile | None, *, wanted: bool) -> str | None:
-    """The baseline's path: the one that is named, else the usual one beside the configuration where it is there or wanted."""
+    """Return the baseline's path: the named one, else the usual one beside the configuration if it exists or is wanted."""
     if named is not None:
         return named
     if file is None:

@@ -48,7 +48,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """What was only read: templates and Python files."""
+    """Files that were only read: templates and Python files."""
 
     paths: Sequence[str] = ()
     findings: Sequence[Finding] = ()
@@ -95,7 +95,7 @@ def run_check(plan: CheckPlan, progress: Progress) -> CheckResult:
 
 
 def _texts(texts: Sequence[TextInput], plan: CheckPlan, unreadable: Problems) -> _Texts:
-    """What can be seen in templates and Python files, as `kvtool lint` tells it, and what is wrong with them."""
+    """Return the findings in templates and Python files, as `kvtool lint` reports them, and their errors."""
     if not texts:
         return _Texts()
     paths = [one.path for one in texts]
@@ -105,7 +105,7 @@ def _texts(texts: Sequence[TextInput], plan: CheckPlan, unreadable: Problems) ->
 
 
 def _baseline(plan: CheckPlan) -> Baseline | None:
-    """The baseline to compare with; KvtoolError where one is required and there is none."""
+    """Return the baseline to compare with; KvtoolError where one is required and there is none."""
     path = plan.baseline
     if path is None or plan.update_baseline:
         return None
@@ -121,7 +121,7 @@ def _baseline(plan: CheckPlan) -> Baseline | None:
 def _run_all(
     workloads: Sequence[CheckedWorkload], plan: CheckPlan, progress: Progress, problems: Problems
 ) -> tuple[list[_Done], bool]:
-    """All workloads, up to the one that was interrupted; what turns out to be wrong with one while it runs is collected."""
+    """Return all workloads, up to the one that was interrupted; what turns out to be wrong with one while it runs is collected."""
     done: list[_Done] = []
     try:
         for workload in workloads:
@@ -165,7 +165,7 @@ def _judged(
     *,
     interrupted: bool,
 ) -> CheckResult:
-    """The verdict of what was run, with a report for each workload."""
+    """Return the verdict of what was run, with a report for each workload."""
     notices: list[str] = []
     checks: list[Check] = []
     reports: list[Report] = []
@@ -211,7 +211,7 @@ def _by_cost(found: Finding) -> tuple[int, str, int, int, str, str, str]:
 
 
 def _demands(one: _Done, plan: CheckPlan) -> list[Demand]:
-    """All that is demanded of a workload, first what goes first."""
+    """Return all that is demanded of a workload, first what goes first."""
     return [
         *flag_demands(one.facts.path, min_hit_rate=plan.min_hit_rate, fail_on=plan.fail_on),
         *(() if plan.clock is None else plan.clock.demands(one.facts.path)),
@@ -232,7 +232,7 @@ def _compared(
 
 
 def _text_checks(texts: _Texts, plan: CheckPlan, *, partial: bool) -> list[Check]:
-    """What is demanded of findings, held against each of the files that were read."""
+    """Return the checks of demands on findings, for each of the files that were read."""
     seen: dict[str, list[SeenFinding]] = {path: [] for path in texts.paths}
     for found in texts.findings:
         seen.setdefault(found.path, []).append(SeenFinding(found.code, found.severity, ""))

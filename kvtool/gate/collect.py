@@ -1,4 +1,4 @@
-"""Where demands come from: the workload file, the configuration file, and flags."""
+"""Demands from the workload file, the configuration file, and flags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def workload_demands(source: YamlSource | LogSource) -> list[Demand]:
-    """What a workload file demands of those of its groups that are run; a log demands nothing."""
+    """Return the demands of a workload file on its groups that are run; a log has none."""
     if isinstance(source, LogSource):
         return []
     chosen = {group.name for group in source.groups}
@@ -34,7 +34,7 @@ def workload_demands(source: YamlSource | LogSource) -> list[Demand]:
 
 
 def config_demands(gate: WorkloadGate, locate: Locate, groups: Iterable[str]) -> list[Demand]:
-    """What the configuration file demands of a workload with these groups; `locate` finds a key in its `gate`.
+    """Return the demands of the configuration file on a workload with these groups; `locate` finds a key in its `gate`.
 
     A group that does not say its level has that of the whole.
     """
@@ -66,7 +66,7 @@ def check_groups(gate: WorkloadGate, locate: Locate, known: Sequence[str]) -> No
 
 
 def flag_demands(path: str, *, min_hit_rate: float | None, fail_on: Sequence[str] = ()) -> list[Demand]:
-    """What the command line demands of a workload; KvtoolError for what is neither code nor severity. `path` is its first file."""
+    """Return the demands of the command line on a workload, whose first file is `path`. Raises KvtoolError for an unknown code."""
     place = Place(path)
     found: list[Demand] = []
     if min_hit_rate is not None:
@@ -78,7 +78,7 @@ def flag_demands(path: str, *, min_hit_rate: float | None, fail_on: Sequence[str
 
 
 def levels(gate: WorkloadGate) -> Mapping[str | None, DemandLevel]:
-    """How severe a fall below the baseline is: for all requests (None) and for groups that say a level of their own."""
+    """Return the level of a fall below the baseline: for all requests (None), and for groups with a level of their own."""
     found: dict[str | None, DemandLevel] = {None: gate.level}
     for name, options in gate.groups.items():
         if "level" in options.model_fields_set:

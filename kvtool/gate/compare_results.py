@@ -31,14 +31,14 @@ _TIMES = (
     *("model", "accelerator", "calibration", "calibration_model", "calibration_dtype", "predicted_dtype"),
     *("kv_cache_dtype", "tensor_parallel", "max_num_batched_tokens", "max_num_seqs", "async_scheduling"),
 )
-"""What predicted times depend on beside the prompts and what they hit."""
+"""Settings that decide predicted times beside the prompts and their hits."""
 _TOLD_BY_FINGERPRINT = ("tokenizer", "tokenizer_fingerprint")
 _SAME_SHARE = 0.0005
 """A change of a cause's share that its figures, which have a tenth of a point, do not show."""
 
 
 def compare_results(old: CheckResult, new: CheckResult, *, old_name: str, new_name: str) -> Comparison:
-    """What moved from the one to the other. Where each has one workload, these go together whatever they are called."""
+    """Compare two results. The only workloads of both go together whatever their names are."""
     pairs, only_old, only_new = _matched(old.reports, new.reports)
     workloads = [_workload(before, after) for before, after in pairs]
     outcomes = {each.outcome for each in workloads}
@@ -96,7 +96,7 @@ def _outcome(hit: RateMove, total: GroupMove) -> Outcome:
 
 
 def _config(old: Report, new: Report) -> Iterator[ConfigMove]:
-    """What differs, by name; of the tokenizer its fingerprint decides, and its name is told."""
+    """Return the settings that differ, by name; tokenizers differ by fingerprint and are reported by name."""
     before, after = old.config, new.config
     keys = [key_of(config, folder="", limit=None, groups=()) for config in (before, after)]
     decisive = {name for name in {*keys[0], *keys[1]} if keys[0].get(name) != keys[1].get(name)}
@@ -112,7 +112,7 @@ def _config(old: Report, new: Report) -> Iterator[ConfigMove]:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Of a group, or of all requests; nothing where a result lacks the group."""
+    """Figures of a group, or of all requests; none where a result lacks the group."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -135,7 +135,7 @@ def _of_group(group: Group | None) -> _Sums:
 
 
 def _groups(old: Report, new: Report) -> Iterator[GroupMove]:
-    """In the order of the new result, those that are gone behind them."""
+    """Return the names in the order of the new result, then those that are gone."""
     before, after = ({group.name: group for group in report.groups} for report in (old, new))
     for name in dict.fromkeys((*after, *before)):
         yield _group(name, _of_group(before.get(name)), _of_group(after.get(name)))
@@ -196,7 +196,7 @@ class _Item:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What makes it the same in two results."""
+        """Return the key that is equal for the same finding in two results."""
         part = "" if self.variable is not None else self.part
         return self.group, self.code, normpath(self.path), part, self.variable or ""
 

@@ -1,4 +1,4 @@
-"""What is to be recorded of a run, whether a baseline can be compared with it, and how far it fell below."""
+"""Comparison of a run with a baseline."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BaselineComparison:
 
 
 def differences(before: Mapping[str, Value], now: Mapping[str, Value]) -> list[str]:
-    """What makes two runs incomparable, in words; empty where nothing does."""
+    """Return the differences that make two runs incomparable, in words; empty without any."""
     found: list[str] = []
     for name in sorted({*before, *now} - set(_TOLD_ONLY)):
         one, other = before.get(name), now.get(name)
@@ -72,7 +72,7 @@ def compare(
     max_drop: float = DEFAULT_DROP,
     levels: Mapping[str | None, DemandLevel] | None = None,
 ) -> BaselineComparison:
-    """How a run fares against its entry in the baseline at `path`.
+    """Check a run against its entry in the baseline at `path`.
 
     A group, and all requests (None), fail at the level of `levels` where their hit rate fell by more than `max_drop` (a ratio).
     """
@@ -137,7 +137,7 @@ def _new_codes(before: RecordedSums, now: RecordedSums) -> list[str]:
 
 
 def _changes(facts: Facts, before: WorkloadSums, now: WorkloadSums) -> list[str]:
-    """What is other than when the baseline was written, and no mistake."""
+    """Return the changes since the baseline was written that are no mistakes."""
     changed = [
         f"{name} {_sizes(before.groups[name], sums)}"
         for name, sums in now.groups.items()
@@ -171,5 +171,5 @@ def _some(names: Sequence[str]) -> str:
 
 
 def required_check(facts: Facts, problem: str) -> Check:
-    """The check that fails where a baseline is required and there is none to compare with."""
+    """Return the check that fails where a baseline is required and there is none to compare with."""
     return figureless_check(facts, KV406, "baseline", met=False, message=f"a baseline is required: {problem}")

@@ -51,13 +51,13 @@ class Demand:
 
     @property
     def source(self) -> str:
-        """Where it is demanded, in words."""
+        """Return the place of the demand, in words."""
         if self.flag:
             return self.flag
         return self.place.path if self.place.line is None else f"{self.place.path}:{self.place.line}"
 
     def covers(self, other: Demand) -> bool:
-        """Whether what meets this demand meets the other, and a failure of the other is no worse than one of this."""
+        """Return whether what meets this demand meets the other, and a failure of the other is no worse than one of this."""
         if _STRICT.index(self.level) < _STRICT.index(other.level):
             return False
         return self.limit >= other.limit if self.kind in LEAST else self.limit <= other.limit
@@ -66,7 +66,7 @@ class Demand:
 def stated(
     options: BaseModel, locate: Locate, *, group: str | None = None, level: DemandLevel = "error"
 ) -> list[Demand]:
-    """The demands that `options` (the shape of `[gate]` or of a group's `gate:`) make; KvtoolError for an unknown pattern.
+    """Return the demands that `options` (the shape of `[gate]` or of a group's `gate:`) make; KvtoolError for an unknown pattern.
 
     `level` is for options that do not say their own. It is the most severe level that any of them can have.
     """
@@ -97,7 +97,7 @@ def _level(value: object) -> DemandLevel:
 
 
 def pattern_of(written: str, *, place: Place | None = None, flag: str = "") -> str:
-    """A code, the beginning of one, or a severity, as it is compared; KvtoolError where it is none of them."""
+    """Return a code, the beginning of one, or a severity, as it is compared; KvtoolError where it is none of them."""
     where = f"{flag}: " if flag else ""
     word = written.strip()
     if word.lower() in SEVERITIES:
@@ -119,7 +119,7 @@ def pattern_of(written: str, *, place: Place | None = None, flag: str = "") -> s
 
 
 def held(demands: Iterable[Demand]) -> list[Demand]:
-    """The demands that decide, in their order; see above for those that are stated several times."""
+    """Return the demands that decide, in their order; see above for those that are stated several times."""
     families: dict[tuple[Kind, str | None, str], list[Demand]] = {}
     for demand in demands:
         families.setdefault((demand.kind, demand.group, demand.pattern), []).append(demand)
@@ -127,7 +127,7 @@ def held(demands: Iterable[Demand]) -> list[Demand]:
 
 
 def _deciding(family: Sequence[Demand]) -> Iterator[Demand]:
-    """Of demands on the same thing those that no other makes superfluous; of two that cover each other the first stays."""
+    """Return the demands that no other one covers; of two that cover each other the first stays."""
     family = [demand for demand in family if demand.flag] or family
     for number, demand in enumerate(family):
         others = [(at, other) for at, other in enumerate(family) if at != number and other.covers(demand)]

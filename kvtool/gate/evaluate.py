@@ -30,7 +30,7 @@ _SAME_TIME = 1 + 1e-9
 _DIGITS = 12
 _EMPTY = Scope()
 _MISSING = {"reported_gap": "cached token was reported", "cost_per_1k_requests": "price is known"}
-"""What is missing where a demand cannot be judged."""
+"""Facts without which a demand cannot be judged."""
 _CODES: dict[Kind, CodeEntry] = {
     "hit_rate": KV401,
     "reachable_gap": KV403,
@@ -47,23 +47,23 @@ _CODES: dict[Kind, CodeEntry] = {
 
 
 def exact(ratio: float) -> Fraction:
-    """The decimal that was written: 0.799 of `79.9%`, which floating point division does not hit."""
+    """Return the decimal that was written: 0.799 of `79.9%`, which floating point division does not hit."""
     return Fraction(Decimal(repr(round(ratio, _DIGITS))))
 
 
 def rate(part: int, whole: int) -> Fraction:
-    """A ratio of tokens, without rounding; 0 of nothing is 0."""
+    """Return a ratio of tokens, without rounding; 0 of nothing is 0."""
     return Fraction(part, whole) if whole else Fraction(0)
 
 
 def check_id(workload: str, group: str | None, *rest: str) -> str:
-    """The name of a check from run to run; what stands between slashes has none itself, but for the workload's path."""
+    """Return the name of a check from run to run; what stands between slashes has none itself, but for the workload's path."""
     inner = [] if group is None else [group.replace("%", "%25").replace("/", "%2F")]
     return "/".join([workload, *inner, *rest])
 
 
 def evaluate(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
-    """A check for each demand (see `held`): those on all requests first, then by group; and one for an audit."""
+    """Return a check for each demand (see `held`): those on all requests first, then by group; and one for an audit."""
     order = {name: number for number, name in enumerate(facts.groups)}
     limits = sorted(
         (demand for demand in demands if demand.kind in LIMITS),
@@ -84,7 +84,7 @@ def evaluate(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
 
 
 def status_of(met: bool, level: Level, *, partial: bool) -> Status:
-    """How a demand fared; an interrupted run judges nothing."""
+    """Return the status of a demand; an interrupted run judges nothing."""
     if partial:
         return "open"
     return "pass" if met else "fail" if level == "error" else "warn"
@@ -209,7 +209,7 @@ def _time(scope: Scope, kind: Kind, limit: float) -> tuple[float, bool, str]:
 
 
 def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
-    """One for each pattern; a finding counts for the most specific pattern alone, those of its own group before the others."""
+    """Return a check for each pattern. A finding counts for its most specific pattern only, its own group's before others."""
     counts = dict.fromkeys(demands, 0)
     codes: dict[Demand, set[str]] = {demand: set() for demand in demands}
     of_group: dict[str | None, list[Demand]] = {}
@@ -236,7 +236,7 @@ def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
 
 
 def _deciding(found: SeenFinding, demands: Iterable[Demand]) -> Demand | None:
-    """The most specific pattern that the finding matches: a code, the longest beginning of one, the nearest severity below."""
+    """Return the most specific pattern of a finding: a code, the longest beginning of one, the nearest severity below."""
     best: Demand | None = None
     most = -1
     for demand in demands:
@@ -251,7 +251,7 @@ def _deciding(found: SeenFinding, demands: Iterable[Demand]) -> Demand | None:
 
 
 def figureless_check(facts: Facts, entry: CodeEntry, kind: Kind, *, met: bool, message: str) -> Check:
-    """The check of a demand on a whole workload that is met or not, with no figure to tell."""
+    """Return the check of a demand on a whole workload that is met or not, with no figure to tell."""
     return Check(
         id=check_id(facts.workload, None, kind),
         code=entry.code,

@@ -1,4 +1,4 @@
-"""What a demand is held against: the sums, predicted times and findings of one profiled workload."""
+"""Facts for demands: the sums, predicted times and findings of one profiled workload."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Scope:
     reachable_tokens: int = 0
     ttft: Mapping[Kind, float] = field(default_factory=dict)
     reported_gap: Fraction | None = None
-    """How much less was reported than predicted, as a part of the prompt tokens; None where nothing was reported."""
+    """Reported hits that are missing beside the predicted ones, as a part of the prompt tokens; None without a report."""
     cost_per_1k: Fraction | None = None
-    """What 1,000 of its requests cost; None where no price is known."""
+    """Cost of 1,000 of its requests; None without a price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SeenFinding:
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """What today's settings come to on a clock."""
+    """Figures of today's settings on a clock."""
 
     gpus: int | None
     """Accelerators that the objectives need; None: no fleet that was tried meets them."""
@@ -75,7 +75,7 @@ class Facts:
 def facts_of(
     report: Report, workload: str, *, path: str = "", limit: int | None = None, groups: Iterable[str] = ()
 ) -> Facts:
-    """The facts of a finished run; `workload` is what reports call it, `path` its first file.
+    """Return the facts of a finished run; `workload` is what reports call it, `path` its first file.
 
     `groups` are those that the workload names: one of which no request was profiled (all refused, or never reached) is there, too.
     """
@@ -95,7 +95,7 @@ def facts_of(
 
 
 def _audit_verdict(measured: Measured | None) -> str | None:
-    """What is wrong with an audit that was asked for (empty: nothing); None where none was asked for, or it may differ.
+    """Return the errors of an audit (empty: none); None where none was asked for, or it may differ.
 
     Only in fp32, with the cache's native dtype, must reuse change no token.
     """
@@ -109,7 +109,7 @@ def _audit_verdict(measured: Measured | None) -> str | None:
 
 
 def _with_money(scope: Scope, report: Report) -> Scope:
-    """With what the log's provider reported and what it costs."""
+    """Return the facts with the hits that the log's provider reported and their cost."""
     told, by_rules, money = report.reported, report.predicted, report.money
     gap = cost = None
     if told is not None and by_rules is not None and told.prompt_tokens:
@@ -120,7 +120,7 @@ def _with_money(scope: Scope, report: Report) -> Scope:
 
 
 def _group_money(scope: Scope, report: Report, name: str) -> Scope:
-    """The same of a group."""
+    """Return the same of a group."""
     gap = None
     read = next((one.provider for one in report.groups if one.name == name), None)
     if read is not None and read.prompt_tokens:

@@ -8,7 +8,7 @@ from kvtool.errors import KvtoolError
 
 
 def parsed_flag(parse: Callable[[str], float], text: str | None, flag: str) -> float | None:
-    """The value of a flag, if it is given; KvtoolError, with its name, for one that is none."""
+    """Return the value of a flag, if it is given; KvtoolError, with its name, for one that is none."""
     if text is None:
         return None
     try:

@@ -47,7 +47,7 @@ class Problems:
     errors: list[KvtoolError] = field(default_factory=list)
 
     def attempt(self, work: Callable[[], T]) -> T | None:
-        """What `work` gives; None, with its mistakes kept, where it fails."""
+        """Return the result of `work`; None where it fails: its errors are kept."""
         try:
             return work()
         except (KvtoolError, EngineError, OSError) as error:
@@ -64,7 +64,7 @@ class Problems:
 
     @property
     def told(self) -> list[KvtoolError]:
-        """What was collected, each mistake once."""
+        """Return the collected errors, each once."""
         found: dict[tuple[str, str], KvtoolError] = {}
         for error in self.errors:
             found.setdefault((str(error.place), error.message), error)
@@ -82,7 +82,7 @@ def in_order(paths: Iterable[str]) -> list[str]:
 def open_all(
     paths: Sequence[str], options: RunOptions, load: Tokenizers, problems: Problems
 ) -> tuple[list[CheckedWorkload], Inputs]:
-    """The workloads, and what is only read; what is wrong with one of them is collected. `options` are those of each run."""
+    """Return the workloads, and what is only read; what is wrong with one of them is collected. `options` are those of each run."""
     inputs = sort_inputs(paths)
     problems.errors += inputs.problems
     wanted = options.reading.groups

@@ -1,4 +1,4 @@
-"""What a report predicts beside what a server counted, and what the counters show of why they differ."""
+"""Predictions of a report beside the counters of a server, with causes of their difference."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def beside_server(
 
 
 def _predicted(reports: Sequence[Report]) -> PredictedSums:
-    """As the counters have it: they leave out the prompts of requests that look nothing up."""
+    """Return the sums as the counters have them: without prompts of requests that look nothing up."""
     totals = [each.totals for each in reports]
     prompt = sum(each.prompt_tokens - each.uncounted_tokens for each in totals)
     hits = sum(each.hit_tokens for each in totals)
@@ -85,7 +85,7 @@ def _logged(before: Scrape | None, after: Scrape) -> LoggedRate | None:
 def _explained(
     reports: Sequence[Report], predicted: PredictedSums, served: ServerCounts, counted: Counted, after: Scrape
 ) -> Iterator[Explained]:
-    """Every reason that the counters show; each is a test of its own."""
+    """Yield every reason that the counters show; each is a test of its own."""
     for text in _config_moves(reports, after):
         yield _of("configuration", text)
     if counted.broken == "restart":
@@ -121,7 +121,7 @@ def _explained(
 
 
 def _config_moves(reports: Sequence[Report], after: Scrape) -> Iterator[str]:
-    """Where the server's configuration is another one than the report's."""
+    """Return the settings in which the server differs from the report."""
     said = next(iter(after.config.values()), None)
     if said is None:
         return

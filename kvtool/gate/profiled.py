@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def asked_baseline(limits: Limits) -> tuple[Baseline | None, float]:
-    """The baseline to compare with, and how far hit rates may fall below it; KvtoolError, before any work, for a bad one."""
+    """Return the baseline to compare with, and how far hit rates may fall below it; KvtoolError, before any work, for a bad one."""
     drop = parsed_flag(parse_limit, limits.max_drop, "--max-drop")
     if limits.baseline is None:
         if drop is not None:
@@ -36,7 +36,7 @@ def asked_baseline(limits: Limits) -> tuple[Baseline | None, float]:
 
 
 def judge(report: Report, opened: Opened, limits: Limits, baseline: Baseline | None, max_drop: float) -> Report:
-    """The report of a run with the checks and notices of all that is demanded of it."""
+    """Return the report of a run with the checks and notices of all that is demanded of it."""
     options = opened.options
     asked = [*flag_demands(options.inputs[0], min_hit_rate=limits.min_hit_rate), *workload_demands(opened.source)]
     path, named = options.inputs[0], opened.group_names or ()

@@ -1,4 +1,4 @@
-"""What is to be recorded of a run: its sums, and everything that decides whether others can be compared with them."""
+"""Record of a run for a baseline: its sums, and all settings that make runs comparable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMED = (
     *("model", "accelerator", "calibration", "tensor_parallel", "kv_cache_dtype", "async_scheduling"),
     *("max_num_batched_tokens", "max_num_seqs"),
 )
-"""What decides hits only where requests meet in time: how long each of them takes, and how many run together."""
+"""Settings that decide hits only where requests run at the same time."""
 _NAMED_PATHS = 3
 
 Config = Mapping[str, str | int | float | bool | None]
@@ -36,7 +36,7 @@ def entry_of(
     groups: Sequence[str] = (),
     with_findings: bool = True,
 ) -> tuple[str, WorkloadSums]:
-    """What a run of these paths is called in the baseline at that path, and its entry; `groups` are those that were chosen."""
+    """Return the name of a run of these paths in the baseline at that path, and its entry; `groups` are the chosen ones."""
     folder = str(Path(baseline).parent)
     names = [path if path == STDIN else portable_path(path, folder) for path in in_order(paths)]
     name = " + ".join(names[:_NAMED_PATHS])
@@ -47,7 +47,7 @@ def entry_of(
 
 
 def key_of(config: Config, *, folder: str, limit: int | None, groups: Sequence[str]) -> dict[str, Value]:
-    """What decides the figures of a run: of `config` (`PlannedRun.describe`), the first requests taken, the groups chosen.
+    """Return the settings that decide the figures of a run: of `config` (`PlannedRun.describe`), the requests and the groups.
 
     What is not said, off or one engine is left out. Paths are from `folder`, that of the baseline.
     """
@@ -71,7 +71,7 @@ def key_of(config: Config, *, folder: str, limit: int | None, groups: Sequence[s
 
 
 def _portable(value: str, folder: str) -> str:
-    """A file as it is found from the baseline's folder; anything else as it is."""
+    """Return a file as it is found from the baseline's folder; anything else as it is."""
     try:
         known = bool(value) and Path(value).exists()
     except (OSError, ValueError):
@@ -80,12 +80,12 @@ def _portable(value: str, folder: str) -> str:
 
 
 def portable_path(path: str, folder: str) -> str:
-    """A path from `folder`, with `/` on any system."""
+    """Return a path from `folder`, with `/` on any system."""
     return Path(os.path.relpath(path, folder or ".")).as_posix()
 
 
 def sums_of(facts: Facts, key: Mapping[str, Value], *, with_findings: bool) -> WorkloadSums:
-    """The entry that a baseline has of this run."""
+    """Return the entry that a baseline has of this run."""
     by_group: dict[str, Counter[str]] = {name: Counter() for name in facts.groups}
     codes: Counter[str] = Counter()
     for found in facts.findings:

@@ -112,12 +112,12 @@ def _path(gate: _Gate) -> tuple[str, ...]:
 
 
 def _span(file: ConfigFile, gate: _Gate) -> tuple[int, int]:
-    """Where its value stands in the text that was read."""
+    """Return the range of its value in the text."""
     return file.places.spots[(*file.prefix, *_path(gate))].value
 
 
 def _lowest(result: CheckResult, group: str | None) -> Fraction | None:
-    """Of all workloads; None where the run was interrupted, or nothing was run."""
+    """Return the lowest rate of all workloads; None after an interruption, or without a run."""
     if result.verdict.outcome == "partial":
         return None
     sums: list[Totals | Group] = [
@@ -131,13 +131,13 @@ def _lowest(result: CheckResult, group: str | None) -> Fraction | None:
 
 
 def _in_file(whole: str, read: str, at: int) -> int:
-    """A place of the text that was read, its line ends line feeds and no byte order mark in it, in the text of the file."""
+    """Return a place of the text that was read, its line ends line feeds and no byte order mark in it, in the text of the file."""
     lines = whole.split("\n")[: read.count("\n", 0, at)]
     return at + whole.startswith(_BOM) + sum(line.endswith("\r") for line in lines)
 
 
 def _written(value: str, percent: int) -> str:
-    """A value of TOML with another rate, written as it was where that can be."""
+    """Return a value of TOML with another rate, written as it was where that can be."""
     number = str(percent) if "%" in value else str(percent / 100)
     new = _NUMBER.sub(number, value, count=1)
     try:

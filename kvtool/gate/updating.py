@@ -40,7 +40,7 @@ def update_baseline(path: str, now: Mapping[str, WorkloadSums], *, all_workloads
 
 @contextlib.contextmanager
 def _alone(path: str) -> Iterator[None]:
-    """No other update of this file reads or writes it meanwhile, where the folder can be locked: none is lost."""
+    """Keep other updates of this file from reading or writing it, where the folder can be locked."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError, ValueError):  # what is wrong with the name is told when the file is written
             handle = os.open(Path(path).resolve().parent, os.O_RDONLY)

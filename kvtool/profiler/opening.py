@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.config.asked_run import RunOptions, said_options
+from kvtool.config.command_line import flag, flags
 from kvtool.config.layers import merged
 from kvtool.config.options.pricing_options import amount_of, share_of
 from kvtool.diagnose import codes
@@ -106,7 +107,7 @@ class Opened:
             return None
         from kvtool.measure.engine_extra import need_live
 
-        need_live("--kv-events")
+        need_live(flag("kv_events"))
         from kvtool.profiler.reported.beside_events import BesideEvents
 
         return BesideEvents(path)
@@ -120,12 +121,13 @@ class Opened:
 
     def _pair_command(self) -> PairCommand:
         """The command that shows two requests of its logs side by side: read and rendered as here."""
-        said = {"--tokenizer": self.tokenizer, "--chat-template": self.chat_template}
-        flags = [word for flag, value in said.items() if value is not None for word in (flag, value)]
         size = self.planned.plan.engine.block_size
-        if size != EngineConfig.block_size:
-            flags += ["--block-size", str(size)]
-        return PairCommand(tuple(flags), self.options.reading.log_format)
+        options = flags(
+            tokenizer=self.tokenizer,
+            chat_template=self.chat_template,
+            block_size=size if size != EngineConfig.block_size else None,
+        )
+        return PairCommand(options, self.options.reading.log_format)
 
     def run(self, profiler: Profiler) -> Report:
         """Return the report, with all measured results and all settings that affect it."""

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvtool.config.command_line import flags
 from kvtool.diagnose.causes import SlotCause
 from kvtool.results.finding import ExamplePair, Snippet
 from kvtool.text.files.compressed import uncompressed
@@ -42,10 +43,10 @@ class PairCommand:
 
     def _format(self, *names: RequestName) -> tuple[str, ...]:
         if self.log_format is not None:
-            return "--format", self.log_format
+            return flags(log_format=self.log_format)
         texts = [name.path for name in names if not name.record]
         by_suffix = all(uncompressed(path.lower()).endswith(PLAIN_SUFFIXES) for path in texts)
-        return () if by_suffix else ("--format", TEXT_FORMAT)
+        return flags(log_format=None if by_suffix else TEXT_FORMAT)
 
 
 def name_of(request: RequestName) -> str:

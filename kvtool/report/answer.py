@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvtool.report.terminal.next_command import allowing, with_flag, without, without_shown
+from kvtool.config.command_line import CommandLine, flags
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens
@@ -20,8 +20,8 @@ _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
 _LOSSES_NAMED = 2
 _SEVERAL = 2
-_FLAG = re.compile(r"(--[a-z][a-z-]+)(?: ([0-9a-z_.]+))?")
-_TRIED_FLAGS = re.compile(rf": ({_FLAG.pattern}(?: {_FLAG.pattern})*): ")
+_FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
+_TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
 """The settings that a fix of the run was tried with, in the words of the fix."""
 
 
@@ -52,8 +52,8 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
     rate, lost = _rate(report), _lost(report, finding)
     if report.partial:
         return Answer(rate, lost, finding)
-    command = without_shown(command or ("profile", report.workload))
-    todo, words, change = _next(report, finding, command, optimize or ("optimize", report.workload))
+    line = CommandLine(command or ("profile", report.workload)).without_output()
+    todo, words, change = _next(report, finding, line, optimize or ("optimize", report.workload))
     return Answer(rate, lost, finding, todo, tuple(words), change)
 
 
@@ -75,8 +75,9 @@ def fixed_rate(report: Report) -> float | None:
 
 
 def needed_tiers(report: Report) -> list[str]:
-    """Return the flag by which `kvtool optimize` makes the edits that a report promises."""
-    return allowing(each.tier for each in report.findings if each.rerun is not None)
+    """Return the flag by which `kvtool optimize` makes the edits that a report promises; it makes P0 and P1 without one."""
+    tiers = {each.tier for each in report.findings if each.rerun is not None and each.tier is not None}
+    return list(flags(allow=",".join(sorted(tiers - {"P0", "P1"})) or None))
 
 
 def _rate(report: Report) -> str:
@@ -122,7 +123,7 @@ def _lost(report: Report, finding: Finding | None) -> str:
 
 
 def _next(
-    report: Report, finding: Finding | None, command: Sequence[str], optimize: Sequence[str]
+    report: Report, finding: Finding | None, command: CommandLine, optimize: Sequence[str]
 ) -> tuple[str, Sequence[str], str]:
     """Return what to do now, the command for it where there is one, and what is new in it."""
     proven = [each for each in report.findings if each.rerun is not None]
@@ -141,24 +142,19 @@ def _next(
         return "change what writes this line, then profile the new log", (), ""
     capacity = report.config.get("capacity_blocks")
     if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
-        sized = command
-        for flag in ("--num-gpu-blocks", "--gpu-memory", "--gpu-memory-utilization"):
-            sized = without(sized, flag)
-        return "try twice the blocks", *_flagged(sized, "--capacity", str(2 * capacity))
+        sized = command.without("num_gpu_blocks", "gpu_memory", "gpu_memory_utilization")
+        return "try twice the blocks", *_flagged(sized, capacity=2 * capacity)
     setting = _TRIED_FLAGS.search(finding.fix) if finding is not None and finding.tried is not None else None
     if setting is not None:
-        for flag, value in _FLAG.findall(setting[1]):
-            opposite = flag.replace("--", "--no-", 1)
-            command = [word for word in without(command, flag) if word != opposite]
-            command = with_flag(command, flag, value or None)
-        return "see what is left with the setting that was tried", command, setting[1]
+        tried = command.with_flags(setting[1].split())
+        return "see what is left with the setting that was tried", tried, setting[1]
     if finding is not None and finding.fix and finding.tried is None:
         return f"{finding.fix}; then run this again", command, ""
     floor = int(report.totals.hit_rate * 100) / 100
     if not report.gates and floor > 0:
-        return "fail a build whose hit rate falls below today's", *_flagged(command, "--min-hit-rate", f"{floor:.2f}")
+        return "fail a build whose hit rate falls below today's", *_flagged(command, min_hit_rate=f"{floor:.2f}")
     return "", (), ""
 
 
-def _flagged(command: Sequence[str], flag: str, value: str) -> tuple[Sequence[str], str]:
-    return with_flag(command, flag, value), f"{flag} {value}"
+def _flagged(command: CommandLine, **values: object) -> tuple[CommandLine, str]:
+    return command.with_(**values), " ".join(flags(**values))

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvtool.config.command_line import flag
 from kvtool.errors import KvtoolError
 from kvtool.report.registry import FORMATS, Format
 from kvtool.report.write_options import WriteOptions
@@ -120,7 +121,7 @@ def check_outputs(
                 known.add(file, f"a file of {path}")
     for path, what in (taken or {}).items():
         known.add(path, what)
-    on_stdout: str | None = "--json" if json else None
+    on_stdout: str | None = flag("json") if json else None
     for spec, output in zip(specs, outputs, strict=True):
         if output.to_stdout:
             if on_stdout is not None:
@@ -128,7 +129,7 @@ def check_outputs(
                     f"{on_stdout} and --output {spec} both go to standard output",
                     hint=f"give one of them a file: -o {output.format.name}=PATH",
                 )
-            on_stdout = f"--output {spec}"
+            on_stdout = f"{flag('outputs')} {spec}"
             continue
         if "\0" in output.path:
             raise KvtoolError("--output names a file with a null character in its name")

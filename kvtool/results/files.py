@@ -64,7 +64,7 @@ class _Source:
 
 
 def load_result(path: str) -> CheckResult:
-    """A saved profile (`kvtool.report/1`), check (`kvtool.check/1`) or lint run (`kvtool.lint/1`); `-` is standard input.
+    """Return a saved profile (`kvtool.report/1`), check (`kvtool.check/1`) or lint run (`kvtool.lint/1`); `-` is standard input.
 
     The file may be compressed (.gz, .zst). Keys that a newer kvtool added are passed over. KvtoolError, or ProblemsError with a
     pointer to each wrong value, for what is no such file.
@@ -75,7 +75,7 @@ def load_result(path: str) -> CheckResult:
 
 
 def load_saved(path: str) -> CheckResult | WhatIfDocument:
-    """The same, or what `kvtool what-if` found (`kvtool.what-if/1`)."""
+    """Return the same, or what `kvtool what-if` found (`kvtool.what-if/1`)."""
     return _load(path, (*_RESULTS, WHAT_IF))
 
 
@@ -102,7 +102,7 @@ def _load(path: str, known: Sequence[str]) -> CheckResult | WhatIfDocument:
 
 
 def _read(path: str, source: _Source) -> bytes:
-    """The bytes of the file, unpacked; KvtoolError where there are too many."""
+    """Return the bytes of the file, unpacked; KvtoolError where there are too many."""
     if path == STDIN:
         stream: BinaryIO = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
         packed = _limited(stream, source)
@@ -127,7 +127,7 @@ def _limited(stream: BinaryIO | io.BufferedReader, source: _Source) -> bytes:
 
 
 def _parsed(data: bytes, source: _Source) -> Mapping[str, Any]:
-    """The JSON object in the file; KvtoolError with line and column where it is none."""
+    """Return the JSON object in the file; KvtoolError with line and column where it is none."""
     if not data.strip():
         raise source.error("the file is empty", hint=_MAKE)
     try:
@@ -193,7 +193,7 @@ def _byte_offset(data: bytes, error: orjson.JSONDecodeError) -> int:
 
 
 def _schema(document: Mapping[str, Any], source: _Source, known: Sequence[str]) -> str:
-    """The schema of the document, one of those that are `known` here; KvtoolError for any other."""
+    """Return the schema of the document, one of those that are `known` here; KvtoolError for any other."""
     schema = document.get("schema")
     if isinstance(schema, str) and schema in known:
         return schema

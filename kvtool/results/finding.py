@@ -9,7 +9,7 @@ _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
 
 
 def as_severe(severity: Severity, least: Severity) -> bool:
-    """Whether a finding is of that severity, or a worse one."""
+    """Return whether a finding is of that severity, or a worse one."""
     return _RANK[severity] >= _RANK[least]
 
 
@@ -51,7 +51,7 @@ class LoggedPlace(Model):
 
     @property
     def told(self) -> str:
-        """The place inside the record, in words."""
+        """Return the place inside the record, in words."""
         content = f", content[{self.content}]" if self.content is not None else ""
         line = f", line {self.line}" if self.line else ""
         return f"{self.part}{content}{line}"

@@ -42,12 +42,12 @@ def _told_apart(one: float, other: float, usual: Callable[[float], str], factor:
 
 
 def points(difference: float) -> str:
-    """A difference of ratios in percentage points, never rounded to nothing."""
+    """Return a difference of ratios in percentage points, never rounded to nothing."""
     return f"{_never_nothing(100 * difference, '')} points"
 
 
 def change(difference: float) -> str:
-    """A difference of ratios in points with its sign: `-26.9`, never `-0.0`."""
+    """Return a difference of ratios in points with its sign: `-26.9`, never `-0.0`."""
     return _never_nothing(100 * difference, "+")
 
 

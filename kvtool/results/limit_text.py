@@ -47,7 +47,7 @@ def _redacted(found: Finding) -> Finding:
 
 
 def _with_lines(found: Finding, shown: Callable[[Snippet], Snippet | None]) -> Finding:
-    """The finding without a patch, and with every line of a prompt as `shown` has it."""
+    """Return the finding without a patch, and with every line of a prompt as `shown` has it."""
 
     def line(one: Snippet | None) -> Snippet | None:
         return None if one is None else shown(one)

@@ -78,5 +78,5 @@ def dump(document: Document | RootModel[Any]) -> str:
 
 
 def dump_line(document: Document) -> str:
-    """The same in one line, for documents that come one after the other."""
+    """Return the same in one line, for documents that come one after the other."""
     return blunt_json(json.dumps(document.data(), sort_keys=True, allow_nan=False)) + "\n"

@@ -10,6 +10,6 @@ from functools import singledispatch
 
 @singledispatch
 def notebook_html(document: object) -> str | None:
-    """A fragment of HTML; None where there is none for this kind, and a notebook shows its text."""
+    """Return a fragment of HTML; None where there is none for this kind, and a notebook shows its text."""
     del document
     return None

@@ -271,7 +271,7 @@ class Report(Document):
         return str(self.config.get("input"))
 
     def group(self, name: str) -> Group:
-        """The group of that name; KeyError where there is none."""
+        """Return the group of that name; KeyError where there is none."""
         for group in self.groups:
             if group.name == name:
                 return group

@@ -30,7 +30,7 @@ class Schema:
     mode: Literal["read", "written"] = "written"
 
     def document(self) -> dict[str, Any]:
-        """The JSON Schema as plain data. What kvtool writes may have more keys in a later version; what it reads may not."""
+        """Return the JSON Schema as plain data. What kvtool writes may have more keys in a later version; what it reads may not."""
         model: type[BaseModel] = getattr(import_module(self.module), self.model)
         if self.mode == "read":
             schema = model.model_json_schema(schema_generator=_Read, mode="validation")
@@ -78,7 +78,7 @@ SCHEMAS = {
 
 
 def find_schema(name: str) -> Schema:
-    """The schema of that name; KvtoolError, with the one that was perhaps meant, where there is none."""
+    """Return the schema of that name; KvtoolError, with the one that was perhaps meant, where there is none."""
     if name in SCHEMAS:
         return SCHEMAS[name]
     from difflib import get_close_matches
@@ -123,7 +123,7 @@ class _Read(_Described):
 
 
 def _field_texts(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Each field with the string that stands under it, those of bases included."""
+    """Yield each field with the string that stands under it, those of bases included."""
     for cls in reversed(model.__mro__):
         if not issubclass(cls, BaseModel) or cls.__module__.startswith("pydantic"):
             continue

@@ -57,7 +57,7 @@ class Check(Model):
 
     @property
     def is_comparable(self) -> bool:
-        """Whether there was something to compare with: of a baseline, one that was made under the same settings."""
+        """Return whether there was something to compare with: of a baseline, one that was made under the same settings."""
         return self.kind != "baseline" or self.limit is not None
 
 

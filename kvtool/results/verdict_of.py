@@ -45,7 +45,7 @@ def verdict_of(checks: Sequence[Check], notices: Iterable[str] = (), *, partial:
 
 
 def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:
-    """The report with these checks and notices; `partial`: the work was interrupted, if not the run itself."""
+    """Return the report with these checks and notices; `partial`: the work was interrupted, if not the run itself."""
     partial = partial or report.partial
     verdict = verdict_of(gates, notices, partial=partial)
     return report.model_copy(

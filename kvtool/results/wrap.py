@@ -15,7 +15,7 @@ from kvtool.version import __version__
 
 
 def check_of(report: Report) -> CheckResult:
-    """A profile as a check: its gates decide the verdict."""
+    """Return a profile as a check: its gates decide the verdict."""
     return CheckResult(
         version=str(report.config.get("version") or __version__),
         command="profile",
@@ -34,7 +34,7 @@ def lint_check(
     partial: bool = False,
     error_on: Severity = "error",
 ) -> CheckResult:
-    """A lint run as a check: it fails where a finding is as severe as `error_on`."""
+    """Return a lint run as a check: it fails where a finding is as severe as `error_on`."""
     return CheckResult(
         version=__version__,
         command="lint",

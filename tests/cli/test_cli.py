@@ -18,11 +18,11 @@ from typing import Any, cast
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.cli.diff import token_bytes_shown
-from kvtool.cli.profile import ProfileCommand
+from kvtool.cli.commands.diff import token_bytes_shown
+from kvtool.cli.commands.profile import ProfileCommand
 from kvtool.profiler.profiler import Profiler
 from kvtool.report.answer import answer_of
-from kvtool.report.terminal.next_command import shell_lines, with_flag
+from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.profile import ShownProfile, print_profile
 from kvtool.results.report import Report
 from kvtool.text.terminal.console import cell_width, make_console
@@ -282,12 +282,6 @@ def test_the_next_command_asks_for_what_this_one_did(
 def test_bytes_of_a_token_that_are_no_character_are_shown_as_escapes(text: str, piece: str, shown: str) -> None:
     tokenizer = SimpleNamespace(decode=lambda _: text, token_text=lambda _: piece)
     assert token_bytes_shown(cast("Tokenizer", tokenizer), 0) == shown
-
-
-def test_a_flag_is_replaced_where_it_was_given() -> None:
-    assert with_flag(["a", "--x", "1", "b"], "--x", "2") == ["a", "b", "--x", "2"]
-    assert with_flag(["a", "--x=1", "b", "--xy=3"], "--x", "2") == ["a", "b", "--xy=3", "--x", "2"]
-    assert with_flag(["a", "--json", "b"], "--json", None) == ["a", "b", "--json"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kvtool.cli import demo
 from kvtool.cli.app import run
+from kvtool.cli.commands import demo
 
 EXAMPLES = Path(__file__).parents[2] / "workloads"
 

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.cli.doctor import machine_items as machine
-from kvtool.cli.doctor import versions
-from kvtool.cli.doctor.item import DoctorItem, shown_home
+from kvtool.cli.commands.doctor import machine_items as machine
+from kvtool.cli.commands.doctor.item import DoctorItem, shown_home
 from kvtool.errors import NotAvailableError
 from kvtool.text.terminal.console import cell_width
 from kvtool.text.terminal.numbers import size
@@ -103,7 +102,7 @@ def test_a_dependency_that_is_missing_or_of_another_version(told: Any, monkeypat
             raise importlib.metadata.PackageNotFoundError(name)
         return "1.0" if name == "numpy" else found(name)
 
-    monkeypatch.setattr(versions, "version", version)
+    monkeypatch.setattr(machine, "version", version)
     code, items = told()
     assert code == 4
     assert items["rapidfuzz"]["status"] == "broken"
@@ -113,7 +112,7 @@ def test_a_dependency_that_is_missing_or_of_another_version(told: Any, monkeypat
     assert items["numpy"]["value"].startswith("1.0, which is not numpy>=")
     if "triton" in items:  # asked for on Linux only
         assert items["triton"]["status"] == "missing"
-    assert "pytest" not in [item.name for item in versions.versions()]  # an extra
+    assert "pytest" not in [item.name for item in machine.versions()]  # an extra
 
 
 def test_a_configuration_that_cannot_be_read(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kvtool.accounting.plan import Plan
-from kvtool.cli.diff import DiffCommand
+from kvtool.cli.commands.diff import DiffCommand
 from kvtool.config.option import made
 from kvtool.diagnose.compare.order import shuffled
 from kvtool.diagnose.values.ascii_digits import plain_signs

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from kvtool.cli.app import run
-from kvtool.cli.init import detect as detection
-from kvtool.cli.init.detect import detect
-from kvtool.cli.init.guess import example, generator
+from kvtool.cli.commands.init import detect as detection
+from kvtool.cli.commands.init.compose import example, generator
+from kvtool.cli.commands.init.detect import detect
 from kvtool.config.loading import load_config
 from kvtool.diagnose import codes
 from kvtool.results.schemas import SCHEMAS
@@ -232,7 +232,7 @@ def test_a_folder_that_cannot_be_listed(init: Command, monkeypatch: pytest.Monke
     write("prompts/a.md", SUPPORT)
     write("secret/b.md", SUPPORT)
     write("top/c.md", SUPPORT)
-    monkeypatch.setattr("kvtool.cli.init.detect.os.scandir", refusing)
+    monkeypatch.setattr("kvtool.cli.commands.init.detect.os.scandir", refusing)
     code, out, _ = init()
     assert code == 0
     assert "secret was left out: permission denied" in " ".join(out.split())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvtool.cli.size import SizeCommand
+from kvtool.cli.commands.size import SizeCommand
 from kvtool.config.option import made
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.configs.geometry import find_geometry

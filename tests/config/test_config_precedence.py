@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.cli.profile import ProfileCommand
+from kvtool.cli.commands.profile import ProfileCommand
 from kvtool.config.option import PREFIX, Argument, Option, walk
 from kvtool.profiler.opening import open_workload
 from kvtool.text.tokens.tokenizer import Tokenizers

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.cli.diff import DiffCommand
+from kvtool.cli.commands.diff import DiffCommand
 from kvtool.config.option import made
 from kvtool.diff.diff_texts import DiffTexts
 from kvtool.diff.moved_units import moved_last

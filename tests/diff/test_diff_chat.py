@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from kvtool.cli.diff import DiffCommand
+from kvtool.cli.commands.diff import DiffCommand
 from kvtool.config.option import made
 from kvtool.diff.prompts import PromptDiff, reusable
 from kvtool.diff.side_inputs import InputSide, read_sides

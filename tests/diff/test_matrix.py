@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.cli.diff import DiffCommand
+from kvtool.cli.commands.diff import DiffCommand
 from kvtool.config.option import made
 from kvtool.diff.matrix import common_trie, diff_many
 from kvtool.diff.side_inputs import InputSide

@@ -503,7 +503,7 @@ def test_help_and_mistakes_need_no_torch(arguments: list[str]) -> None:
 
 def test_counting_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """On no terminal, a line now and then names the stage and how many of its steps are done."""
-    from kvtool.cli.bench import _Stages
+    from kvtool.cli.commands.bench import _Stages
     from kvtool.text.terminal import progress
 
     monkeypatch.setattr(progress, "LINE_EVERY", 0.0)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kvtool.config.command_line import CommandLine
 from kvtool.report.answer import answer_of
-from kvtool.report.terminal.next_command import without_shown
 from kvtool.results.finding import ExamplePair, Finding, LoggedPlace, Rerun
 from tests import made_results
 
@@ -113,4 +113,4 @@ def test_a_finding_that_was_not_run_says_what_to_do() -> None:
 )
 def test_a_command_is_proposed_without_flags_of_output(flags: list[str]) -> None:
     kept = ["profile", "w.yaml", "--offline", "-b", "32", "--capacity", "100"]
-    assert without_shown([*kept[:2], *flags, *kept[2:]]) == kept
+    assert list(CommandLine([*kept[:2], *flags, *kept[2:]]).without_output()) == kept

@@ -8,20 +8,19 @@ from typing import get_args
 
 from kvtool.accounting.caches.cache_rules import CacheRules, lifetime
 from kvtool.config.asked_run import RunOptions
+from kvtool.config.bounds import MOST_REPLICAS
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES, Routing
 from kvtool.text.quantities import parse_duration
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 
-MOST_REPLICAS = 10_000
-"""Each is a cache of its own."""
 _ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What was asked for; None is "not said". The others are here for what does not go with rules."""
+    """Options of cache rules; None is "not given". Some are only here because rules exclude them."""
 
     replicas: int | None = None
     routing: str | None = None
@@ -35,7 +34,7 @@ class RuleOptions:
 
 
 def seconds_of(ttl: str) -> float:
-    """A time to live as a flag writes it: `5m`, `1h`, seconds."""
+    """Return a time to live as a flag writes it: `5m`, `1h`, seconds."""
     try:
         return parse_duration(ttl)
     except ValueError as error:
@@ -43,7 +42,7 @@ def seconds_of(ttl: str) -> float:
 
 
 def cache_rules(options: RuleOptions) -> CacheRules | None:
-    """The rules beyond one engine's cache; None where none was asked for. KvtoolError for what does not go together."""
+    """Return the rules beyond one engine's cache; None where none was asked for. KvtoolError for what does not go together."""
     if options.ttl is not None and options.ttl <= 0:
         raise KvtoolError("a time to live must be more than nothing", hint="write it like 30s, 5m or 1h")
     if options.routing is not None and options.routing not in _ROUTINGS:
@@ -118,7 +117,7 @@ def asked_rules(options: RunOptions, asked: EngineOptions, first_turn: Callable[
 
 
 def rule_note(rules: CacheRules) -> str:
-    """The rules in words, for the head of the report."""
+    """Return the rules in words, for the head of the report."""
     parts = []
     provider = rules.provider
     if provider is not None:
@@ -141,7 +140,7 @@ def rule_note(rules: CacheRules) -> str:
 
 
 def described_rules(rules: CacheRules | None) -> dict[str, str | int | float | bool | None]:
-    """The same for machines: what the numbers depend on."""
+    """Return the same for machines: what the numbers depend on."""
     provider = rules.provider if rules is not None else None
     return {
         "replicas": rules.replicas if rules is not None else 1,

@@ -46,7 +46,7 @@ def objectives(flag: str, value: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Clocking:
-    """What rows with a clock are told beside the model and the accelerator."""
+    """Inputs of rows with a clock, beside the model and the accelerator."""
 
     slo: Annotated[
         str | None,
@@ -61,5 +61,5 @@ class Clocking:
     ] = 1.0
 
     def objectives(self) -> Slo | None:
-        """As numbers; None where none are given."""
+        """Return the objectives as numbers; None without any."""
         return None if self.slo is None else parse_objectives("--slo", self.slo)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from kvtool.config import bounds
-from kvtool.config.option import Option
+from kvtool.config.option import Decides, Option
 from kvtool.config.options.clock_options import objectives
 
 BASELINE_FILE = "kvtool-baseline.json"
@@ -17,8 +17,9 @@ DEFAULT_DROP = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Judging:
-    """What `kvtool check` demands beside the files that say demands."""
+    """Demands of `kvtool check` beside those in files."""
 
+    DECIDES: ClassVar = Decides.VERDICT
     min_hit_rate: Annotated[str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO")] = None
     fail_on: Annotated[
         tuple[str, ...], Option("Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.", "WHAT")
@@ -74,6 +75,7 @@ class Judging:
             table="check",
             words="none",
             check=objectives,
+            decides=Decides.RESULT,
         ),
     ] = None
     advice: Annotated[
@@ -89,8 +91,9 @@ class Judging:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What `kvtool profile` is judged by, beside the demands in the workload file."""
+    """Demands of `kvtool profile` beside those in the workload file."""
 
+    DECIDES: ClassVar = Decides.VERDICT
     min_hit_rate: Annotated[
         float | None, Option("Exit 1 where the hit rate is lower.", "RATIO", check=bounds.ratio)
     ] = None

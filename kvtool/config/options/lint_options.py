@@ -14,7 +14,7 @@ ERROR_ON: Severity = "error"
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting:
-    """Which findings `kvtool lint` tells, and which of them fail it."""
+    """Findings that `kvtool lint` reports, and those that fail it."""
 
     select: Annotated[
         tuple[str, ...], Option("Only these: KV101,KV104 or KV1; repeatable.", "CODES", table="lint", words="all")
@@ -26,7 +26,7 @@ class Selecting:
 
     @property
     def least(self) -> Severity:
-        """From which severity on lint fails."""
+        """Return the lowest severity that fails lint."""
         return self.error_on or ERROR_ON
 
 
@@ -48,13 +48,13 @@ DEFAULT_EXCLUDES = (
     *("test_*.py", "*_test.py", "*_tests.py", "conftest.py"),
     *("tests/", "test/", "docs/", "examples/", "*_examples/", "*icl_example*/", "_example*/"),
 )
-"""What is never read of a folder, as patterns of `.gitignore`: version control, installed packages, what tools make, tests, and
+"""Files that are never read, as patterns of `.gitignore`: version control, installed packages, what tools make, tests, and
 what shows people or models how something is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Walking:
-    """Which files of a folder are read."""
+    """Files of a folder that are read."""
 
     include: Annotated[
         tuple[str, ...],

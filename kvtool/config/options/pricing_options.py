@@ -24,7 +24,7 @@ def _amount(flag: str, value: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Pricing:
-    """What tokens and accelerators cost."""
+    """Prices of tokens and accelerators."""
 
     prices: Annotated[
         str | None, Option("Prices before those of kvtool: its own form, genai-prices' or LiteLLM's JSON.", "FILE")
@@ -36,7 +36,7 @@ class Pricing:
 
 
 def share_of(text: str | None, flag: str = "--discount") -> Decimal:
-    """A share as `12%`; nothing where none is said. KvtoolError for what is none."""
+    """Return a share as `12%`; nothing where none is said. KvtoolError for what is none."""
     if text is None:
         return Decimal(0)
     found = _SHARE.fullmatch(text.strip())
@@ -47,7 +47,7 @@ def share_of(text: str | None, flag: str = "--discount") -> Decimal:
 
 
 def amount_of(text: str | None, flag: str = "--gpu-hour") -> Decimal | None:
-    """An amount in dollars; KvtoolError for what is none."""
+    """Return an amount in dollars; KvtoolError for what is none."""
     if text is None:
         return None
     if _AMOUNT.fullmatch(text.strip()) is None:

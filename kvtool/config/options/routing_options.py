@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from kvtool.config.bounds import MOST_REPLICAS
 from kvtool.config.option import Option
-from kvtool.config.options.cache_options import MOST_REPLICAS
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list
@@ -14,7 +14,7 @@ from kvtool.text.quantities import parse_digits
 
 
 def replica_counts(flag: str, text: str) -> list[int]:
-    """Of `4`, `2,4,8` or `2..8`, in order and each once; KvtoolError for what is no number of replicas."""
+    """Parse `4`, `2,4,8` or `2..8`: in order, each once. Raises KvtoolError for anything else."""
     counts: set[int] = set()
     for part in comma_list(text):
         first, dots, last = part.partition("..")
@@ -67,9 +67,9 @@ class Routed:
     ] = None
 
     def names(self) -> list[str]:
-        """Of routers, with their settings; empty where none is said."""
+        """Return the names of routers with their settings; empty without any."""
         return comma_list((self.routing or "").lower())
 
     def counts(self) -> list[int]:
-        """Of replicas, in order; empty where none is said."""
+        """Return the numbers of replicas in order; empty without any."""
         return [] if self.replicas is None else replica_counts("--replicas", self.replicas)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from kvtool.config import bounds
-from kvtool.config.option import Option
+from kvtool.config.option import Decides, Option
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
@@ -28,7 +28,7 @@ DEFAULT_BUDGET = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Predicting:
-    """What times are predicted for."""
+    """Model and machine of predictions."""
 
     model: Annotated[
         str | None,
@@ -54,7 +54,7 @@ class Predicting:
 
 @dataclass(frozen=True, kw_only=True)
 class Rendering:
-    """How prompts become tokens."""
+    """Tokenizer and chat template."""
 
     tokenizer: Annotated[
         str | None,
@@ -177,7 +177,7 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirroring:
-    """What is done as a certain vLLM server does it."""
+    """Details of a certain vLLM server."""
 
     server: Annotated[
         str | None,
@@ -192,7 +192,7 @@ class Mirroring:
 
 @dataclass(frozen=True, kw_only=True)
 class Caching:
-    """How requests meet the cache: how many at once, when, and rules beyond one engine's."""
+    """Concurrency and arrival of requests, and rules beyond one engine's."""
 
     concurrency: Annotated[
         int | None,
@@ -248,7 +248,7 @@ class Tracing:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How inputs are read, and how much of them."""
+    """Formats and parts of inputs."""
 
     on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line of a log, or skip and count.")] = "error"
     log_format: Annotated[
@@ -307,6 +307,7 @@ class Reading:
             words="2 where it is large",
             variable=True,
             check=bounds.at_least_one,
+            decides=Decides.SPEED,
         ),
     ] = None
 
@@ -355,10 +356,18 @@ class Measuring:
     audit: Annotated[bool, Option("Compare the logits of reused with those of computed prefixes.")] = False
     events: Annotated[
         str | None,
-        Option("Write KV events as JSON lines, in vLLM's fields: with every prompt as token ids, and salts.", "FILE"),
+        Option(
+            "Write KV events as JSON lines, in vLLM's fields: with every prompt as token ids, and salts.",
+            "FILE",
+            decides=Decides.OUTPUT,
+        ),
     ] = None
-    events_no_tokens: Annotated[bool, Option("Leave token ids and salts out of --events.")] = False
-    metrics: Annotated[str | None, Option("Write Prometheus metrics, with vLLM's names.", "FILE")] = None
+    events_no_tokens: Annotated[bool, Option("Leave token ids and salts out of --events.", decides=Decides.OUTPUT)] = (
+        False
+    )
+    metrics: Annotated[
+        str | None, Option("Write Prometheus metrics, with vLLM's names.", "FILE", decides=Decides.OUTPUT)
+    ] = None
     kv_events: Annotated[
         str | None,
         Option(
@@ -369,12 +378,12 @@ class Measuring:
 
     @property
     def seconds(self) -> float:
-        """For real runs."""
+        """Return the time for real runs."""
         if self.dry_run:
             return 0.0
         return DEFAULT_BUDGET if self.measure_budget is None else self.measure_budget
 
     @property
     def asked(self) -> bool:
-        """Whether a flag asks for real runs, which there are without one, too, where they can be had."""
+        """Return whether a flag asks for real runs, which there are without one, too, where they can be had."""
         return self.measure_budget is not None or self.audit or self.device not in ("auto", "cpu")

@@ -1,4 +1,4 @@
-"""What is asked of a vLLM server that shapes the KV cache of models with windows, states and drafts."""
+"""Options of a vLLM server that shape the KV cache of models with windows, states and drafts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUP_OPTIONS = (
     "mamba_ssm_cache_dtype",
     "speculative_config",
 )
-"""Those that only models with several KV cache groups, or drafts, have."""
+"""Options for models with several KV cache groups or drafts only."""
 _FIELDS = {"method", "num_speculative_tokens", "disable_lookahead_block_hashes", "disable_eagle_block_drop", "model"}
 
 
@@ -37,7 +37,7 @@ class ServedOptions:
         self._place = place
 
     def said(self) -> list[str]:
-        """Which of `GROUP_OPTIONS` anybody says."""
+        """Return the given options of `GROUP_OPTIONS`."""
         return [name for name in GROUP_OPTIONS if self._value(name) is not None]
 
     def refuse(self, why: str, hint: str, *names: str) -> None:
@@ -48,7 +48,7 @@ class ServedOptions:
             raise KvtoolError(f"{self._written(name)} has no effect: {why}", hint=hint, place=self._place(name))
 
     def error(self, problem: EngineError) -> KvtoolError:
-        """A problem of the model's plan, at the option that it names, if it names one."""
+        """Return a problem of the model's plan, at the option that it names, if it names one."""
         for name in (*self.said(), "block_size"):
             if name in problem.message or (name == "block_size" and "blocks of" in problem.message):
                 return KvtoolError(problem.message, hint=problem.hint, place=self._place(name))
@@ -63,7 +63,7 @@ class ServedOptions:
         return None if text == "none" else int(text)
 
     def serving(self, engine: EngineConfig, kv_cache_dtype: str, caching: bool | None) -> ServeOptions:
-        """What vLLM's planner is given; `caching` None: as the model has it."""
+        """Return the input of vLLM's planner; `caching` None: as the model has it."""
         from kvtool.engine.groups.model_plan import ServeOptions
 
         serving, asked = self._flags.serving, self._asked

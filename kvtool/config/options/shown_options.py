@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from kvtool.config.option import Option, Origins
+from kvtool.config.option import Decides, Option, Origins
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal import streams
 from kvtool.text.terminal.console import ColorChoice
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Writing:
-    """What results show of prompts, and where they are written."""
+    """Text of prompts in results, and files to write."""
 
+    DECIDES: ClassVar = Decides.OUTPUT
     details: Annotated[
         bool,
         Option("Also how the engine fared: times, decode steps, the KV cache, blocks. JSON and HTML have it always."),
@@ -45,18 +46,18 @@ class Writing:
 
     @property
     def in_terminal(self) -> ShowText:
-        """What may be quoted where the command prints: in a terminal more than in a file or a log."""
+        """Return how much may be quoted on standard output: in a terminal more than in a file or a log."""
         return self.show_text or ("snippet" if streams.stdout_is_terminal() else "none")
 
     @property
     def in_files(self) -> ShowText:
-        """What files and JSON may quote."""
+        """Return how much files and JSON may quote."""
         return self.show_text or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Configured:
-    """Which configuration file is read."""
+    """Choice of the configuration file."""
 
     config: Annotated[
         str | None,
@@ -72,10 +73,11 @@ class Configured:
 
 @dataclass(frozen=True, kw_only=True)
 class Showing:
-    """How a command shows what it does, and whether it may use the network for it."""
+    """Format, colours and width of what a command prints, and use of the network."""
 
+    DECIDES: ClassVar = Decides.OUTPUT
     json: Annotated[bool, Option("One JSON document instead of the report.")] = False
-    offline: Annotated[bool, Option("Never use the network.", table="")] = False
+    offline: Annotated[bool, Option("Never use the network.", table="", decides=Decides.RESULT)] = False
     quiet: Annotated[bool, Option("No progress.", short="-q")] = False
     color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", table="")] = "auto"
     plain: Annotated[bool, Option("No bars and no columns: one record per line.")] = False
@@ -92,7 +94,7 @@ class Showing:
         return make_console(color=self.color, width=self.width, plain=self.plain)
 
     def progress(self, unit: str = "requests") -> Progress:
-        """How far a command is, on standard error."""
+        """Show the progress of a command on standard error."""
         from kvtool.text.terminal.console import make_console
         from kvtool.text.terminal.progress import Progress
 

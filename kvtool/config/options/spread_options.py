@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Spreading:
-    """Where the processes run that --jobs counts."""
+    """Place of the processes that --jobs counts."""
 
     engine: Annotated[
         TaskEngine, Option("Where --jobs run: processes of this machine, or a Ray cluster (extra `ray`).")
@@ -30,7 +30,7 @@ class Spreading:
     ] = None
 
     def tasks(self, jobs: int | None) -> AskedTasks:
-        """What was asked for; KvtoolError for what does not go together, NotAvailableError without ray where it is asked for."""
+        """Return the choice. Raises KvtoolError for options that exclude each other, NotAvailableError for ray without ray."""
         from kvtool.workload.tasks.asked_tasks import AskedTasks
 
         if self.ray_address is not None and self.engine != "ray":

@@ -30,7 +30,7 @@ _AXES: dict[str, tuple[Axis, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sweeping:
-    """What is swept, and the values that are tried."""
+    """Axis of a sweep, and the values that are tried."""
 
     sweep: Annotated[Axis | None, Option("Change this alone, as a curve.")] = None
     capacities: Annotated[str | None, Option("Blocks to try. [default: spread over what there is]", "N,...")] = None
@@ -49,11 +49,11 @@ class Sweeping:
 
     @property
     def axis(self) -> Axis | None:
-        """What is swept, which capacities or a sample say by themselves; None: the table."""
+        """Return the axis, which capacities or a sample imply; None: the table."""
         return self.sweep or ("capacity" if self.capacities is not None or self.sample < 1 else None)
 
     def found_policies(self) -> list[Policy]:
-        """Those that are named; KvtoolError for one that there is not."""
+        """Return the named policies. Raises KvtoolError for an unknown one."""
         policies: list[Policy] = []
         for name in comma_list((self.policies or "").lower()):
             found = next((each for each in get_args(Policy) if each == name.replace("-", "")), None)
@@ -65,7 +65,7 @@ class Sweeping:
         return policies
 
     def found_ttls(self) -> list[float]:
-        """In seconds; KvtoolError for what is no time."""
+        """Return times to live in seconds. Raises KvtoolError for anything else."""
         from kvtool.text.quantities import parse_duration
 
         try:
@@ -74,12 +74,23 @@ class Sweeping:
             raise KvtoolError(f"--ttls: {error}") from error
 
     def found_capacities(self) -> list[int]:
-        """In blocks; KvtoolError for what is no number of them."""
+        """Return capacities in blocks. Raises KvtoolError for anything else."""
         return _numbers("--capacities", self.capacities, 0)
 
     def found_block_sizes(self) -> list[int]:
-        """In tokens; KvtoolError for what is no number of them."""
+        """Return block sizes in tokens. Raises KvtoolError for anything else."""
         return _numbers("--block-sizes", self.block_sizes, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixing:
+    """Fixes of the prompts, which the table tries."""
+
+    advice: Annotated[bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")] = True
+    fixed: Annotated[
+        str | None,
+        Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
+    ] = None
 
 
 def check_together(

@@ -71,7 +71,7 @@ class Splitting:
 
 
 def amounts(flag: str, text: str | None, parse: Callable[[str], float]) -> list[float]:
-    """What stands between commas; KvtoolError for what is none of it."""
+    """Parse amounts between commas. Raises KvtoolError for anything else."""
     try:
         return [parse(part) for part in comma_list(text)]
     except ValueError as error:
@@ -79,7 +79,7 @@ def amounts(flag: str, text: str | None, parse: Callable[[str], float]) -> list[
 
 
 def one_amount(flag: str, text: str | None, parse: Callable[[str], float], default: float) -> float:
-    """The same where one is asked for."""
+    """Parse one amount; empty is the default. Raises KvtoolError for several."""
     found = amounts(flag, text, parse)
     if len(found) > 1:
         raise KvtoolError(f"{flag} is one amount, not {len(found)}")

@@ -11,7 +11,7 @@ from kvtool.config.option import Option
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions:
-    """How often a server is looked at, and over what time its rates are."""
+    """Interval of requests to a server, and the window of its rates."""
 
     interval: Annotated[str, Option("Time between two looks: 2s, 500ms, 1m.", "TIME", check=bounds.a_while)] = "2s"
     window: Annotated[str, Option("Over what time the rates of now are.", "TIME", check=bounds.a_while)] = "30s"

@@ -22,8 +22,8 @@ from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar,
 from kvtool.fixes.fix import Fix, Transform, combined
 from kvtool.fixes.proofs import NAMED_ONCE
 from kvtool.text.files.text_files import Overlay, read_source
+from kvtool.text.files.yaml_document import Path as NodePath
 from kvtool.text.files.yaml_nodes import Mapping, Scalar
-from kvtool.text.files.yaml_nodes import Path as NodePath
 from kvtool.workload.drive import Rewrite, rewritten
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Output, Turn

@@ -10,6 +10,7 @@ from kvtool.accounting.caches.cache_rules import traced_error
 from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
 from kvtool.accounting.caches.relaxed_configs import kinder_configs
+from kvtool.config.command_line import flags
 from kvtool.config.engine_rules import own_choice, rules_of_flags
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.engine.config import EngineConfig
@@ -181,18 +182,18 @@ class EngineComparison:
         if not behind.behind_tokens:
             return []
         asked = self.opened.options
-        said = {
-            "--tokenizer": asked.rendering.tokenizer,
-            "--chat-template": asked.rendering.chat_template,
-            "--model": asked.predicting.model,
-            "--kv-cache-dtype": asked.serving.kv_cache_dtype,
-            "--requests": asked.reading.requests,
-            "--group-by": asked.reading.group_by,
-            "--seed": asked.reading.seed,
-        }
-        flags = [word for flag, value in said.items() if value is not None for word in (flag, str(value))]
-        flags += [word for group in asked.reading.groups for word in ("--group", group)]
-        return ["profile", *asked.inputs, *flags, "--rules", behind.rules, *behind.flags]
+        options = flags(
+            tokenizer=asked.rendering.tokenizer,
+            chat_template=asked.rendering.chat_template,
+            model=asked.predicting.model,
+            kv_cache_dtype=asked.serving.kv_cache_dtype,
+            requests=asked.reading.requests,
+            group_by=asked.reading.group_by,
+            seed=asked.reading.seed,
+            groups=asked.reading.groups,
+            rules=behind.rules,
+        )
+        return ["profile", *asked.inputs, *options, *behind.flags]
 
 
 def cause_of(less: TallySums, more: TallySums) -> str | None:
@@ -287,15 +288,8 @@ def _rung(fate: str, kind: EngineConfig) -> Rung[VllmOptions]:
 
 
 def flags_of(choice: RuleChoice) -> list[str]:
-    """Return what a command line says to have these settings, beside `--rules`."""
-    flags: list[str] = []
-    for each in fields(choice.options):
-        value, usual = getattr(choice.options, each.name), getattr(choice.rules.options, each.name)
-        if value == usual or (each.name not in rules_of_flags() and each.name not in _VLLM_FLAGS):
-            continue
-        flag = f"--{each.name.replace('_', '-')}"
-        if isinstance(value, bool):
-            flags.append(flag if value else flag.replace("--", "--no-", 1))
-        else:
-            flags += [flag, str(value)]
-    return flags
+    """Return the flags that give these settings, beside `--rules`."""
+    named = [each.name for each in fields(choice.options) if each.name in rules_of_flags() or each.name in _VLLM_FLAGS]
+    values = {name: getattr(choice.options, name) for name in named}
+    usual = choice.rules.options
+    return list(flags(**{name: value for name, value in values.items() if value != getattr(usual, name)}))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from kvtool.config.asked_run import RunOptions
+from kvtool.config.command_line import flags
 from kvtool.config.option import made
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
@@ -58,7 +59,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     if observed.textless not in (None, plan.engine.block_size):
         raise KvtoolError(
             f"recorded without text, with blocks of {observed.textless} tokens: nothing is known of others",
-            hint=f"--block-size {observed.textless}",
+            hint=" ".join(flags(block_size=observed.textless)),
         )
     evidence = RunEvidence.of(observed, asked)
     twin = Twin(plan.engine, plan.latency, at_once=observed.at_once)

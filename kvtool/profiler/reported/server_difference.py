@@ -13,6 +13,7 @@ from itertools import accumulate
 from math import gcd, inf, isnan
 
 from kvtool.accounting.plan import Plan
+from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.profiler.reported.server_reads import ServerRead, ServerReads, hits_with
 from kvtool.text.align import common_prefix
@@ -105,16 +106,16 @@ def _by_running_again(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[s
     best = min(ways, key=lambda way: runs.apart(way[-1]))
     if _PART * runs.apart(best[-1]) > tokens.apart:
         return []
-    flags = []
+    gives: list[str] = []
     if best[0] is not plan.engine:
         tokens.rerun(runs.hits(best[0]), "block_size", "block_size_more")
-        flags.append(f"--block-size {best[0].block_size}")
+        gives.append(" ".join(flags(block_size=best[0].block_size)))
     if tokens.apart and best[1] != best[0]:
         tokens.rerun(runs.hits(best[1]), "evicted_there", "larger_cache")
         blocks = best[1].num_blocks
-        flags.append("an unlimited cache" if blocks is None else f"--num-gpu-blocks {blocks}")
+        gives.append(" ".join(flags(num_gpu_blocks=blocks)) or "an unlimited cache")
     rest = f"; {plural(tokens.apart, 'token')} apart" if tokens.apart else ", request by request"
-    return [f"the server read what {' and '.join(flags)} gives{rest}"]
+    return [f"the server read what {' and '.join(gives)} gives{rest}"]
 
 
 def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.config.asked_run import RunOptions, said_options
+from kvtool.config.command_line import flag
 from kvtool.config.layers import hidden_by
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
@@ -37,15 +38,15 @@ def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
         return options
     if offline:
         raise KvtoolError("--server asks a server, and --offline never uses the network", hint="leave one of them out")
-    for flag, value in (("--provider", options.caching.provider), ("--replicas", options.caching.replicas)):
-        if value is not None:
-            raise KvtoolError(f"{flag} is another cache than that of --server", hint="leave one of them out")
+    for name in ("provider", "replicas"):
+        if getattr(options.caching, name) is not None:
+            raise KvtoolError(f"{flag(name)} is another cache than that of --server", hint="leave one of them out")
     from kvtool.measure.engine_extra import need_live
     from kvtool.measure.servers.http_exchange import ServerConnection
     from kvtool.measure.servers.server_address import server_address
     from kvtool.measure.servers.server_facts import ask_server
 
-    need_live("--server")
+    need_live(flag("server"))
     with ServerConnection(server_address(url)) as connection:
         facts = ask_server(connection)
         root = connection.address.root

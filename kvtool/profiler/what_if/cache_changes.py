@@ -32,7 +32,7 @@ POLICY_NAMES = {
 
 Replanned = Callable[..., Plan]
 """The plan with other options of the engine; KvtoolError or EngineError where it cannot be."""
-NO_CLOCK: Flags = tuple((flag, None) for flag in ("--replicas", "--routing", "--router-view", "--slo", "--speedup"))
+NO_CLOCK: Flags = dict.fromkeys(("replicas", "routing", "router_view", "slo", "speedup"))
 """Sweeps without a clock do not take its options."""
 
 
@@ -71,7 +71,7 @@ class CacheChanges:
             name="prefix caching on",
             does="switch prefix caching on",
             plan=on,
-            flags=(("--enable-prefix-caching", ""),),
+            flags={"enable_prefix_caching": True},
         )
 
     def _capacities(self) -> Iterator[PlannedChange]:
@@ -126,7 +126,7 @@ class CacheChanges:
                 does=f"cut the cache into blocks of {size_} tokens in place of {own}, in the same memory",
                 trace=self.fine.coarser(size_ // self.fine.block_size),
                 plan=with_blocks(today.plan, room, size_),
-                flags=(("--block-size", str(size_)), *(_capacity_flags(room) if room is not None else ())),
+                flags={"block_size": size_, **(_capacity_flags(room) if room is not None else {})},
             )
             if _all_fit(tried) and tried.hits.computed < (best or today).hits.computed:
                 best = tried
@@ -137,10 +137,10 @@ class CacheChanges:
         today = self.today
         if today.capacity is None:
             return
-        rules: Flags = (("--rules", today.plan.rules),)
+        swept: Flags = {"sweep": "policy", "rules": today.plan.rules}
         replicas = today.replicas or 1
         together = today.capacity * replicas
-        swept: Flags = (*_capacity_flags(None), *NO_CLOCK)
+        others: Flags = {**_capacity_flags(None), **NO_CLOCK}
         if today.plan.rules != "block-lru":
             self._lack(
                 "policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six"
@@ -153,13 +153,7 @@ class CacheChanges:
                     best,
                     name=f"policy {POLICY_NAMES[best.policy]}",
                     does=f"evict by {POLICY_NAMES[best.policy]}, the best of {len(POLICIES)} that were tried",
-                    flags=(
-                        ("--sweep", "policy"),
-                        *rules,
-                        ("--policies", best.policy),
-                        *swept,
-                        ("--capacities", str(today.capacity)),
-                    ),
+                    flags={**swept, "policies": best.policy, **others, "capacities": today.capacity},
                 )
         yield replace(
             today,
@@ -173,7 +167,7 @@ class CacheChanges:
                 else f"one cache of {together:,} blocks, as large as all {replicas}"
             ),
             plan=with_blocks(today.plan, together),
-            flags=(("--sweep", "policy"), *rules, ("--policies", "opt"), *swept, ("--capacities", str(together))),
+            flags={**swept, "policies": "opt", **others, "capacities": together},
             sure="bound",
         )
 
@@ -190,13 +184,13 @@ class CacheChanges:
         except (KvtoolError, EngineError) as error:
             self._lack(name, error.message)
             return
-        flags: Flags = (("--kv-cache-dtype", _FP8),)
+        flags: Flags = {"kv_cache_dtype": _FP8}
         if self.memory_said:
             blocks = (changed.engine.num_blocks or 1) - 1
         else:
             small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
             blocks = today.capacity * plan.bytes_per_block // small
-            flags += _capacity_flags(blocks)
+            flags = {**flags, **_capacity_flags(blocks)}
         yield replace(
             today,
             kind="kv-cache-dtype",
@@ -227,7 +221,7 @@ class CacheChanges:
             does=f"share each model among {ways} accelerators, twice as many in all: {blocks:,} blocks in place of "
             f"{today.capacity:,}",
             plan=changed,
-            flags=(("--tensor-parallel", str(ways)),),
+            flags={"tensor_parallel": ways},
             more_hardware=True,
         )
 
@@ -239,5 +233,4 @@ def _all_fit(change: PlannedChange) -> bool:
 
 def _capacity_flags(blocks: int | None) -> Flags:
     """Return the capacity said in blocks, and in no other way; None: not at all."""
-    others = ("--gpu-memory", "--gpu-memory-utilization", "--num-gpu-blocks")
-    return (*((flag, None) for flag in others), ("--capacity", None if blocks is None else str(blocks)))
+    return {**dict.fromkeys(("gpu_memory", "gpu_memory_utilization", "num_gpu_blocks")), "capacity": blocks}

@@ -9,6 +9,7 @@ from math import gcd, inf
 import numpy as np
 
 from kvtool.accounting.plan import Plan
+from kvtool.config.command_line import flags
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
@@ -143,7 +144,7 @@ class WhatIfTable:
         if self.opened.planned.plan.traced:
             why = "a trace of block ids has no text: they need the prompts"
         elif not (self.asked.advice or self.asked.fixed):
-            why = "--no-advice"
+            why = " ".join(flags(advice=False))
         else:
             found = prompt_fixes(self.opened, self.progress)
             if found.together:

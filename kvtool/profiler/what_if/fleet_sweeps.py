@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from kvtool.accounting.plan import Plan
+from kvtool.config.command_line import flag
 from kvtool.config.options.tier_options import Splitting, Tiering, amounts, one_amount
 from kvtool.engine.fleet.decode_replica import DecodeReplica
 from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, known_quantile
@@ -74,13 +75,15 @@ class FleetSweep:
     def split(self, asked: Splitting, counts: Sequence[int] = ()) -> list[SweepRow]:
         """Return rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
         plan = self._plan
-        bandwidth = one_amount("--link-bandwidth", asked.link_bandwidth, parse_bandwidth, plan.latency.accelerator.link)
+        bandwidth = one_amount(
+            flag("link_bandwidth"), asked.link_bandwidth, parse_bandwidth, plan.latency.accelerator.link
+        )
         if not bandwidth:
             what = "moves nothing" if asked.link_bandwidth else "is not known"
             raise KvtoolError(
                 f"the link between prefill and decode replicas {what}", hint="--link-bandwidth 50GB/s, or unlimited"
             )
-        latency = one_amount("--link-latency", asked.link_latency, parse_duration, 0.0)
+        latency = one_amount(flag("link_latency"), asked.link_latency, parse_duration, 0.0)
         fleet, router = self._fleet(), self._router()
         fleets = [AskedSplit(count, bandwidth, latency) for count in counts or (DEFAULT_SPLIT,)]
         link = "unlimited" if bandwidth == inf else per_second(bandwidth)
@@ -110,11 +113,11 @@ class FleetSweep:
         return f"times are predicted: {latency.geometry.name} on {latency.accelerator.name}; {fleet}, {cache}{each}"
 
 
-def one_of(flag: str, asked: Sequence[T]) -> T | None:
-    """Return the one that is asked for; None: none is. KvtoolError for several."""
+def one_of(name: str, asked: Sequence[T]) -> T | None:
+    """Return the only value of an option; None where it has none. Raises KvtoolError for several."""
     if len(asked) > 1:
         raise KvtoolError(
-            f"{flag} is one for this sweep, not {len(asked)}", hint="several are for --sweep replicas or routing"
+            f"{flag(name)} is one for this sweep, not {len(asked)}", hint="several are for --sweep replicas or routing"
         )
     return asked[0] if asked else None
 
@@ -125,15 +128,15 @@ def _asked_tiers(asked: Tiering, plan: Plan) -> AskedTiers:
     def blocks(text: str) -> int:
         return _blocks(text, plan, None if gpu is None else gpu - 1)
 
-    def sizes(flag: str, text: str | None) -> list[int]:
-        return [int(number) for number in amounts(flag, text, blocks)]
+    def sizes(name: str, text: str | None) -> list[int]:
+        return [int(number) for number in amounts(flag(name), text, blocks)]
 
     return AskedTiers(
-        host_blocks=sizes("--host-memory", asked.host_memory),
-        disk_blocks=sizes("--disk-memory", asked.disk_memory),
-        host_bandwidths=amounts("--host-bandwidth", asked.host_bandwidth, parse_bandwidth) or [HOST_BANDWIDTH],
-        disk_bandwidth=one_amount("--disk-bandwidth", asked.disk_bandwidth, parse_bandwidth, DISK_BANDWIDTH),
-        latency=one_amount("--tier-latency", asked.tier_latency, parse_duration, 0.0),
+        host_blocks=sizes("host_memory", asked.host_memory),
+        disk_blocks=sizes("disk_memory", asked.disk_memory),
+        host_bandwidths=amounts(flag("host_bandwidth"), asked.host_bandwidth, parse_bandwidth) or [HOST_BANDWIDTH],
+        disk_bandwidth=one_amount(flag("disk_bandwidth"), asked.disk_bandwidth, parse_bandwidth, DISK_BANDWIDTH),
+        latency=one_amount(flag("tier_latency"), asked.tier_latency, parse_duration, 0.0),
         takes=asked.tier_loads or "always",
         rules=TIER_RULES[asked.tier_rules or "vllm"],
     )

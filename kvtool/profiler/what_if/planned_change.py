@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,8 +17,8 @@ from kvtool.engine.impossible_requests import all_fitting
 from kvtool.results.choices import ChangeKind, Policy, Sure
 from kvtool.workload.block_trace import BlockTrace
 
-Flags = tuple[tuple[str, str | None], ...]
-"""What a command line says instead: flags with their values; None: the flag is not said."""
+Flags = Mapping[str, object]
+"""Values of options by name, in place of those of a command line; None takes an option away."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class PlannedChange:
     """What to do, as a sentence goes on after a colon."""
     trace: BlockTrace
     plan: Plan
-    flags: Flags | None = ()
+    flags: Flags | None = field(default_factory=dict)
     """None: no command line says it."""
     sure: Sure = "exact"
     policy: Policy = "lru"

@@ -98,7 +98,7 @@ def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritte
 
 
 def _changed(today: PlannedChange, name: str, does: str, trace: BlockTrace, fixed: str) -> PlannedChange:
-    return replace(today, kind="prompts", name=name, does=does, trace=trace, flags=(("--fixed", fixed),))
+    return replace(today, kind="prompts", name=name, does=does, trace=trace, flags={"fixed": fixed})
 
 
 def _place(step: KeptFix, path: str) -> str:

@@ -144,18 +144,16 @@ class RadixSweep:
 
     def _row(self, one: _OneRun, hits: int, references: int) -> SweepRow:
         axis = self.asked.axis
-        flags: Flags = (("--sweep", axis), ("--capacities", str(one.capacity)))
-        if axis == "policy":
-            flags += (("--policies", one.policy),)
+        policy = one.policy if axis == "policy" else None
         return SweepRow(
             axis=axis,
-            policy=one.policy if axis == "policy" else None,
+            policy=policy,
             capacity=one.capacity,
             hit_blocks=hits,
             references=references,
             hit_rate=hits / references if references else 0.0,
             sure="bound" if one.policy == "opt" else "exact",
-            command=self.command(flags),
+            command=self.command({"sweep": axis, "capacities": one.capacity, "policies": policy}),
         )
 
     def _todo(self, found: RadixRequests) -> list[_OneRun]:

@@ -208,7 +208,7 @@ def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
 
 def _flags(row: SweepRow) -> Flags:
     """Return what gives a row again."""
-    return (("--routing", row.routing), ("--replicas", str(row.replicas)))
+    return {"routing": row.routing, "replicas": row.replicas}
 
 
 def _order(row: SweepRow) -> tuple[int, bool, float, float]:

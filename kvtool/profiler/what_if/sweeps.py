@@ -11,6 +11,7 @@ from kvtool.accounting.curves.lifetimes import lifetime_curve
 from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
 from kvtool.accounting.policies.eviction_policy import prefix_hits
 from kvtool.accounting.policies.known_policies import POLICIES
+from kvtool.config.command_line import flags
 from kvtool.config.options.sweep_options import Sweeping
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
@@ -134,7 +135,7 @@ def _in_pool(trace: BlockTrace, engine: EngineConfig, capacity: int) -> int:
     if capacity < least:
         raise KvtoolError(
             f"with {capacity:,} blocks vLLM never runs the longest request, which takes {least:,}",
-            hint=f"--capacities {least},{4 * least}",
+            hint=" ".join(flags(capacities=f"{least},{4 * least}")),
         )
     return engine_hits(trace, replace(engine, num_blocks=capacity + 1)).blocks  # vLLM's null block is one of them
 

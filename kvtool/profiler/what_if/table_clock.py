@@ -116,10 +116,10 @@ class TableClock:
             name="+ 1 replica",
             does=f"serve with {more:,} replicas in place of {more - 1:,}, by {self.today}",
             replicas=more,
-            flags=(("--replicas", str(more)),),
+            flags={"replicas": more},
             more_hardware=True,
         )
-        routed: Flags = (("--routing", self.today),)
+        routed: Flags = {"routing": self.today}
         yield from host_tier(today, missing, routed if swept else None)
         yield from self._best_split(today, missing, routed if swept else None)
         if self.asked.replicas == 1:
@@ -156,7 +156,7 @@ class TableClock:
             name=f"router {best.name}",
             does=f"route by {best.name}{version}, the best of {len(tried)} that were tried, in place of {self.today}",
             routing=best.name,
-            flags=(("--routing", best.name),),
+            flags={"routing": best.name},
         )
 
     def _best_split(
@@ -188,7 +188,7 @@ class TableClock:
             does=f"compute prompts on {best:,} of the {replicas:,} replicas and answer on {replicas - best:,}{ways}, over one "
             f"link of {per_second(link)}",
             prefill=best,
-            flags=None if flags is None else (("--sweep", "pd"), ("--replicas", str(replicas)), *flags),
+            flags=None if flags is None else {"sweep": "pd", "replicas": replicas, **flags},
         )
 
     def _plan(self, change: PlannedChange) -> FleetPlan:

@@ -199,7 +199,7 @@ def host_tier(
         does=f"keep what leaves the GPU in {memory} of host memory for each replica{at}: {tiers.host_blocks:,} blocks "
         f"below {blocks:,}",
         tiers=tiers,
-        flags=None if flags is None else (("--sweep", "tier"), ("--host-memory", f"{_HOST_TIMES}x"), *flags),
+        flags=None if flags is None else {"sweep": "tier", "host_memory": f"{_HOST_TIMES}x", **flags},
         more_hardware=True,
     )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kvtool.config.command_line import CommandLine, flag
 from kvtool.report.answer import needed_tiers
 from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.lines import put_head
-from kvtool.report.terminal.next_command import shell_lines, shorten_middle, with_flag
+from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.terminal.verdict import print_notices, print_sentence
 from kvtool.report.views.checks import worst_status
 from kvtool.results.check import CheckResult
@@ -38,46 +39,6 @@ _COLUMNS = (
 )
 _STYLES = {"error": "bold red", "warn": "bold yellow"}
 _SAID = {"error": "error", "warn": "warning"}
-_CARRIED = (
-    "-t",
-    "--tokenizer",
-    "--chat-template",
-    "-b",
-    "--block-size",
-    "--capacity",
-    "-s",
-    "--seed",
-    "-c",
-    "--config",
-)
-"""Flags with values that decide what prompts hit, and that other commands have as well."""
-_CARRIED_ALONE = ("--offline", "--no-config")
-_PLANNED = (
-    "-m",
-    "--model",
-    "--model-preset",
-    "--model-config",
-    "--num-gpu-blocks",
-    "--gpu-memory",
-    "--gpu-memory-utilization",
-    "--kv-cache-dtype",
-    "--tensor-parallel",
-    "--rules",
-)
-"""Those that profile and what-if have besides: the model and the memory that decide its KV cache."""
-_PLANNED_ALONE = ("--enable-prefix-caching", "--no-enable-prefix-caching")
-_SERVED = (
-    *_PLANNED,
-    "--concurrency",
-    "--prefix-cache-retention-interval",
-    "--prefix-match-unit",
-    "--mamba-ssm-cache-dtype",
-    "--speculative-config",
-)
-"""Those that a profile has: what else a server says."""
-_SERVED_ALONE = (*_PLANNED_ALONE, "--disable-hybrid-kv-cache-manager")
-_CLOCK = ("--slo", "--accelerator", "--calibration")
-"""Those that what-if has: what its clock goes by."""
 
 
 def print_check(
@@ -108,7 +69,7 @@ def print_check(
     put(console)
     print_notices(console, result.verdict)
     print_sentence(console, result.verdict)
-    _next(console, result, missed, findings, command, plain)
+    _next(console, result, missed, findings, CommandLine(command), plain)
 
 
 def _header(console: Console, result: CheckResult, plain: bool) -> None:
@@ -204,7 +165,7 @@ def _next(
     result: CheckResult,
     missed: Sequence[Check],
     findings: Sequence[Finding],
-    command: Sequence[str],
+    command: CommandLine,
     plain: bool,
 ) -> None:
     """One thing to do now, as a command that can be copied."""
@@ -216,14 +177,16 @@ def _next(
     fixable = next((found for found in findings if found.rerun is not None and found.fix_key), None)
     owner = next((report for report in result.reports if fixable is not None and fixable in report.findings), None)
     if workload is not None and all(check.kind in CLOCKED for check in missed):
-        words = ["what-if", workload, *_carried(command, (*_PLANNED, *_CLOCK), _PLANNED_ALONE)]
-        said = any(word.partition("=")[0] == "--slo" for word in words)
-        todo = "see what saves GPUs" if said else "see what saves GPUs, with the slo of the file as --slo"
-        _tell(console, todo, words if said else with_flag(words, "--use-timestamps", None), plain)
+        words = command.to("what-if", workload)
+        if words.has("slo"):
+            _tell(console, "see what saves GPUs", words, plain)
+            return
+        todo = f"see what saves GPUs, with the slo of the file as {flag('slo')}"
+        _tell(console, todo, words.with_(use_timestamps=True), plain)
         return
     if workload is not None and fixable is not None and owner is not None:
         if owner.editable:
-            words = ["optimize", owner.workload, *needed_tiers(owner), *_carried(command)]
+            words = command.to("optimize", owner.workload, *needed_tiers(owner))
             _tell(console, "see the edits that do it", words, plain)
             return
         if fixable.in_source and fixable.line:
@@ -231,45 +194,23 @@ def _next(
             _tell(console, todo, command, plain)
             return
     if workload is not None:
-        _tell(
-            console,
-            "see where the tokens went",
-            ["profile", workload, *_carried(command, _SERVED, _SERVED_ALONE)],
-            plain,
-        )
+        _tell(console, "see where the tokens went", command.to("profile", workload), plain)
         return
     if missed:
         if not all(check.is_comparable for check in missed):
-            _tell(
-                console, "record what is now, where that is meant", with_flag(command, "--update-baseline", None), plain
-            )
+            _tell(console, "record what is now, where that is meant", command.with_(update_baseline=True), plain)
         return
     if any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
-        _tell(console, "record what was won", with_flag(command, "--update-baseline", None), plain)
+        _tell(console, "record what was won", command.with_(update_baseline=True), plain)
     elif verdict.outcome == "none" and result.reports:
         least = int(100 * min(report.totals.hit_rate for report in result.reports)) / 100
         if least > 0:
             todo = "fail a build whose hit rate falls below today's"
-            _tell(console, todo, with_flag(command, "--min-hit-rate", f"{least:.2f}"), plain)
+            _tell(console, todo, command.with_(min_hit_rate=f"{least:.2f}"), plain)
 
 
 def _is_run(workload: str, reports: Iterable[Report]) -> bool:
     return any(report.workload == workload for report in reports)
-
-
-def _carried(command: Sequence[str], more: Sequence[str] = (), more_alone: Sequence[str] = ()) -> list[str]:
-    """Those flags of the command that other commands need as well; of `more` and `more_alone`, too."""
-    valued, alone = (*_CARRIED, *more), (*_CARRIED_ALONE, *more_alone)
-    words: list[str] = []
-    taken = False
-    for word in command:
-        if taken or word in alone or word.startswith(tuple(f"{flag}=" for flag in valued)):
-            words.append(word)
-            taken = False
-        elif word in valued:
-            words.append(word)
-            taken = True
-    return words
 
 
 def _tell(console: Console, todo: str, words: Sequence[str], plain: bool) -> None:

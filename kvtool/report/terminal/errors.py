@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from kvtool.config.command_line import flag
 from kvtool.errors import EXIT_USAGE, KvtoolError, Place
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.text.terminal.console import ascii_only, cell_width, make_console, put, sanitize
@@ -20,13 +21,16 @@ _OTHER_NAMES = {
     "diff": ("diff-prompts",),
     "fix": ("optimize",),
     "run": ("profile",),
-    "--gpu": ("--accelerator", "--device", "--gpu-memory"),
-    "--gpus": ("--tensor-parallel",),
-    "--cuda": ("--device",),
-    "--fix": ("--write",),
-    "--format": ("--output",),
 }
-"""What other tools call a command or an option, with ours for it; those that a command has are proposed."""
+"""Names of commands in other tools, with ours."""
+_OTHER_OPTIONS = {
+    "gpu": ("accelerator", "device", "gpu_memory"),
+    "gpus": ("tensor_parallel",),
+    "cuda": ("device",),
+    "fix": ("write",),
+    "format": ("outputs",),
+}
+"""Long flags of other tools, with our options; the ones that a command has are proposed."""
 _MOST_MEANT = 3
 _AROUND = 4000
 """Characters on both sides of a place that are looked through for secrets, far more than are shown."""
@@ -89,7 +93,8 @@ def print_usage(error: Exception) -> int | None:
 def _instead(given: str, names: Iterable[str]) -> str:
     """Return the names that an unknown one is close to; empty where there are none."""
     known = list(names)
-    meant = [name for name in _OTHER_NAMES.get(given, ()) if name in known]
+    others = _OTHER_NAMES.get(given) or map(flag, _OTHER_OPTIONS.get(given.removeprefix("--"), ()))
+    meant = [name for name in others if name in known]
     meant = meant or [name for name in known if name.startswith(given)]
     meant = meant or get_close_matches(given, known, n=1, cutoff=0.75)
     if not meant:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
+from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.findings.lint_result import LintResult
@@ -70,16 +71,15 @@ def print_result(
 def profile_command(report: Report) -> tuple[str, ...]:
     """Return the command that makes this report again, as far as its configuration is known."""
     config = report.config
-    words = ["profile", report.workload if Path(report.workload).exists() else "WORKLOAD"]
-    tokenizer = config.get("tokenizer")
-    if isinstance(tokenizer, str) and tokenizer != BUILT_IN:
-        words += ["--tokenizer", tokenizer]
-    if config.get("block_size") not in (None, EngineConfig.block_size):
-        words += ["--block-size", str(config["block_size"])]
-    for flag, key in (("--capacity", "capacity_blocks"), ("--concurrency", "concurrency"), ("--seed", "seed")):
-        if config.get(key):
-            words += [flag, str(config[key])]
-    return tuple(words)
+    tokenizer, block_size = config.get("tokenizer"), config.get("block_size")
+    options = flags(
+        tokenizer=tokenizer if isinstance(tokenizer, str) and tokenizer != BUILT_IN else None,
+        block_size=block_size if block_size != EngineConfig.block_size else None,
+        capacity=config.get("capacity_blocks") or None,
+        concurrency=config.get("concurrency") or None,
+        seed=config.get("seed") or None,
+    )
+    return "profile", report.workload if Path(report.workload).exists() else "WORKLOAD", *options
 
 
 def check_report(report: Report) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import quote
 
+from kvtool.config.command_line import flags
 from kvtool.report.views.section import Missing
 from kvtool.results.report import Report
 from kvtool.text.terminal.console import sanitize
@@ -15,9 +16,9 @@ def shown_command(words: Sequence[str]) -> str:
     return " ".join(quote(sanitize(word)) for word in ("kvtool", *words))
 
 
-def profile_command(report: Report, *more: str) -> str:
+def profile_command(report: Report, **options: object) -> str:
     """Return the command that profiles this workload into a page like this one."""
-    return shown_command(["profile", report.workload, *more, "-o", "report.html"])
+    return shown_command(["profile", report.workload, *flags(**options), "-o", "report.html"])
 
 
 def missing_views(report: Report) -> Missing | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvtool.config.command_line import flag
 from kvtool.report.views.page_commands import profile_command
 from kvtool.report.views.section import Missing, Section, Table, TableColumn
 from kvtool.results.report import Report
@@ -30,8 +31,8 @@ def view(report: Report) -> Section:
     ]
     missing = None
     if measured is None:
-        why = "the run was interrupted" if report.partial else "--measure-budget is 0"
-        command = profile_command(report, "--measure-budget", "30")
+        why = "the run was interrupted" if report.partial else f"{flag('measure_budget')} is 0"
+        command = profile_command(report, measure_budget=30)
         missing = Missing(f"Not measured: {why}.", "Real forward passes on this machine:", command)
     notes = *_measured_notes(report, measured), f"Predicted for {predicted_for(report)}."
     table = Table("Time to first token", _COLUMNS, rows)

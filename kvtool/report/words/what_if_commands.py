@@ -1,16 +1,16 @@
-"""What rows of what-if's table say beside the command that was given."""
+"""Commands of the rows of what-if's table."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
 
-from kvtool.report.terminal.next_command import with_values
+from kvtool.config.command_line import CommandLine
 from kvtool.results.documents.what_if import SweepRow
 
 
 def words_of(command: str) -> list[str]:
-    """As a shell takes it; by its spaces where a quote in it never ends, as in a document that somebody wrote by hand."""
+    """Split a command as a shell does; at its spaces where a quote never ends, as a document written by hand may have it."""
     try:
         return shlex.split(command)
     except ValueError:
@@ -18,12 +18,6 @@ def words_of(command: str) -> list[str]:
 
 
 def flags_again(rows: Sequence[SweepRow]) -> list[str]:
-    """Of each row what its command says beside today's or in its place, or all of it where it leaves something out."""
-    today = with_values(words_of(rows[0].command or ""))
-    found = []
-    for row in rows:
-        said = with_values(words_of(row.command or ""))
-        more = [words for words in said if words not in today]
-        left_out = {words[0] for words in today if words not in said} - {words[0] for words in more}
-        found.append(shlex.join(word for words in (said if left_out else more) for word in words))
-    return found
+    """Return for each row the words of its command that today's does not have; all words where it leaves an option out."""
+    lines = [CommandLine(words_of(row.command or "")) for row in rows]
+    return [shlex.join(line.beside(lines[0])) for line in lines]

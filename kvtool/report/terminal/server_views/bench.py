@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvtool.config.command_line import flags
 from kvtool.measure.bench.bench_result import BenchResult
 from kvtool.measure.bench.cases import StepCase
 from kvtool.report.terminal.lines import put_command, put_head
@@ -327,10 +328,10 @@ def print_server_bench(console: Console, bench: ServerBench, output: str | None)
         say(console, text, hang=2)
     put(console)
     put(console, "Next:", "dim")
-    command = ["kvtool", "bench", "--server", bench.source, "-o", "server.json"]
+    command = ["bench", *flags(server=bench.source), "-o", "server.json"]
     if output is not None:
-        command = ["kvtool", "profile", _EXAMPLE, "--server", bench.source, "--calibration", output]
-    put_command(console, command, "dim")
+        command = ["profile", _EXAMPLE, *flags(server=bench.source, calibration=output)]
+    put_command(console, ["kvtool", *command], "dim")
 
 
 def _row(point: TimedPrompt) -> list[str]:

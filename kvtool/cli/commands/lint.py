@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
-from kvtool.cli.optimize import parse_tiers
+from kvtool.cli.commands.optimize import parse_tiers
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.lint_options import Probing, Selecting, Walking
 from kvtool.config.options.run_options import Reading, Rendering, Serving
@@ -117,7 +117,7 @@ class LintCommand(Command):
         return int(any(as_severe(finding.severity, selecting.least) for finding in result.findings))
 
     def _options(self, file: ConfigFile | None) -> tuple[RunOptions, Project]:
-        """What decides the runs, and what was found in folders that were walked.
+        """Return the options of the runs, and the files in folders that were walked.
 
         Without any input or probe, the inputs are the workloads of the configuration, else what the working folder holds.
         """
@@ -141,7 +141,7 @@ class LintCommand(Command):
         return options.over(file), walked
 
     def _walked(self, inputs: Sequence[str], file: ConfigFile | None) -> tuple[list[str], Project]:
-        """The inputs with the files of folders in their place, and all that the folders brought together."""
+        """Return the inputs with the files of folders in their place, and all that the folders brought together."""
         from kvtool.lint.folders.folder_files import Project, project_files, walk_rules
 
         found: dict[str, None] = {}
@@ -169,7 +169,7 @@ class LintCommand(Command):
         return list(found), walked
 
     def _check_flags(self, inputs: Sequence[str]) -> None:
-        """What goes together on the command line."""
+        """Check the combination of flags."""
         from kvtool.profiler.optimize.write_edits import check_undo
 
         editing = self.fix or self.diff
@@ -187,7 +187,7 @@ class LintCommand(Command):
             check_undo(self.undo, inputs)
 
     def _fixes(self, options: RunOptions, selecting: Selecting) -> Fixes:
-        """What --fix would do: in workloads by running them again, then in templates that none of them reads."""
+        """Return the edits of --fix: in workloads by running them again, then in templates that none of them reads."""
         from kvtool.lint.findings.file_fixes import fix_templates, fix_workloads
         from kvtool.lint.linting import selection
         from kvtool.text.tokens.tokenizer import Tokenizers
@@ -222,7 +222,7 @@ class LintCommand(Command):
         return int(bool(fixes.files))
 
     def _written(self, fixes: Fixes, result: LintResult, options: RunOptions, selecting: Selecting) -> LintResult:
-        """The findings that are left once the files are written."""
+        """Return the findings that are left once the files are written."""
         from kvtool.lint.linting import lint
         from kvtool.lint.probe.probing import GROUP as PROBE
         from kvtool.profiler.optimize.write_edits import undo_command, write_edits
@@ -258,7 +258,7 @@ class LintCommand(Command):
     def _write(
         self, result: LintResult, outputs: Sequence[OutputFile], options: RunOptions, selecting: Selecting
     ) -> None:
-        """What `-o` asks for; its JSON is that of --json."""
+        """Return the files of `-o`; their JSON is that of --json."""
         from kvtool.profiler.quotes import quoted
         from kvtool.report.outputs import output_root, write_outputs
         from kvtool.report.write_options import WriteOptions

@@ -144,7 +144,7 @@ def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bo
 
 
 def _ids(sides: list[Rendered], wanted: bool, names: tuple[str, ...]) -> dict[str, dict[str, list[int]]]:
-    """What a document has only where it was asked for."""
+    """Return a document without the parts that were not asked for."""
     if not wanted:
         return {}
     return {"tokens": {name: side.prompt.ids.tolist() for name, side in zip(names, sides, strict=True)}}
@@ -166,7 +166,7 @@ def _token_text(renderer: Renderer) -> Callable[[int], str]:
 
 
 def token_bytes_shown(tokenizer: Tokenizer, token: int) -> str:
-    """The text of one token; bytes of a character that several tokens share as escapes, special tokens by name."""
+    """Return the text of one token; bytes of a character that several tokens share as escapes, special tokens by name."""
     text = tokenizer.decode([token])
     piece = tokenizer.token_text(token)
     if text and "\ufffd" not in text:
@@ -178,7 +178,7 @@ def token_bytes_shown(tokenizer: Tokenizer, token: int) -> str:
 
 
 def _byte_level() -> dict[str, int]:
-    """The alphabet in which byte-level vocabularies write bytes: printable Latin-1 as itself, the others from U+0100 on."""
+    """Return the alphabet in which byte-level vocabularies write bytes: printable Latin-1 as itself, the others from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [code for code in range(0x100) if code not in printable]
     return {chr(code): code for code in printable} | {chr(0x100 + at): code for at, code in enumerate(others)}

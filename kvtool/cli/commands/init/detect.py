@@ -1,4 +1,4 @@
-"""What in a folder looks like prompts: workload files, templates, logs, and Python that builds prompts.
+"""Search of a folder for prompts: workload files, templates, logs, and Python that builds prompts.
 
 The search is bounded: a few levels, some thousand files, so many bytes, no folder of tools or installed packages, no links. Nothing
 is executed. What cannot be read is told, and hides nothing else.
@@ -24,7 +24,7 @@ MAX_DEPTH = 6
 MAX_FILES = 20_000
 """Files and folders that are looked at."""
 MAX_BYTES = 256 << 20
-"""That are read of all texts together."""
+"""A bound on the bytes that are read of all texts together."""
 MAX_LOG_BYTES = 32 << 20
 _MAX_TEXT_BYTES = 1 << 20
 _MAX_LISTED = 200_000
@@ -190,7 +190,7 @@ class _Search:
             self._found.calls += calls
 
     def _text(self, name: str, *, prompt: bool = False) -> str:
-        """The text of a small file; empty for any other. Where it would be a `prompt`, it is told that it is none."""
+        """Return the text of a small file; empty for any other. Where it would be a `prompt`, it is told that it is none."""
         if self._read > MAX_BYTES:
             return ""
         try:
@@ -221,5 +221,5 @@ def _by_folder(name: str) -> list[str]:
 
 
 def _is_noise(name: str) -> bool:
-    """Whether a folder is one of tools, of installed packages or of tests."""
+    """Return whether a folder is one of tools, of installed packages or of tests."""
     return name in _NOISE or name.endswith(".egg-info")

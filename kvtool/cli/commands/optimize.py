@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
-from kvtool.config.option import Argument, Option, only
+from kvtool.config.option import Argument, only
+from kvtool.config.options.edit_options import Editing
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.config.options.run_options import Caching, Reading, Rendering, Serving, Tracing
 from kvtool.config.options.shown_options import Configured, Showing
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from kvtool.results.documents.optimize import OptimizeDocument
 
 
-_ALONE = frozenset(("--unsafe-fixes", "--write", "--diff", "--no-diff"))
-_VALUED = ("--allow", "--undo", "--breakpoints")
-"""The command's own flags, without a value and with one."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class OptimizeCommand(Command):
     """Rewrite prompts so that they share more, prove it by running them again, and write only where told.
@@ -40,17 +36,7 @@ class OptimizeCommand(Command):
     inputs: Annotated[
         tuple[str, ...], Argument("workload.yaml; or logs, or folders of them, which are told of, not edited.", "INPUT")
     ]
-    allow: Annotated[str | None, Option("Also P2 (text moved) and P3 (text changed), such as P2,P3.", "TIERS")] = None
-    unsafe_fixes: Annotated[bool, Option("The same as --allow P2,P3.")] = False
-    write: Annotated[bool, Option("Write the edited files, and a patch that undoes it.")] = False
-    diff: Annotated[bool, Option("Show the edits.", flag="--diff/--no-diff")] = True
-    undo: Annotated[
-        str | None, Option("The patch. [default: .kvtool/INPUT.undo.patch beside the configuration]", "FILE")
-    ] = None
-    output: Annotated[
-        str | None, Option("The log (JSON lines) in the order that wins with --capacity.", "FILE", short="-o")
-    ] = None
-    breakpoints: Annotated[int | None, Option("Compute where to set 1 to 4 cache_control breakpoints.", "N")] = None
+    editing: Editing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
     caching: Annotated[Caching, only("concurrency")]
@@ -86,15 +72,15 @@ class OptimizeCommand(Command):
             reading=self.reading,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
-        tiers = parse_tiers(self.allow, unsafe=self.unsafe_fixes)
+        tiers = parse_tiers(self.editing.allow, unsafe=self.editing.unsafe_fixes)
         self._check_outputs()
         opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
-        if not isinstance(opened.source, YamlSource) and self.write:
+        if not isinstance(opened.source, YamlSource) and self.editing.write:
             raise KvtoolError(
                 "--write edits a workload file and its prompts; logs are records of what was sent",
                 hint="change what writes them, or put the prompts into a workload file; -o writes a log in another order",
             )
-        if isinstance(opened.source, YamlSource) and self.output is not None:
+        if isinstance(opened.source, YamlSource) and self.editing.output is not None:
             raise KvtoolError("-o writes a log in another order", hint="--write edits the files of a workload")
         try:
             outcome = self._found(opened, tiers)
@@ -102,43 +88,43 @@ class OptimizeCommand(Command):
             print("kvtool: interrupted; no file was changed", file=sys.stderr)
             return 130
         undo = output = None
-        if self.write and outcome.files:
-            undo = self.undo or free_undo(self.inputs[0])
+        if self.editing.write and outcome.files:
+            undo = self.editing.undo or free_undo(self.inputs[0])
             write_edits(outcome.files, undo)
-        if self.output is not None and outcome.order is not None:
-            output = self.output
+        if self.editing.output is not None and outcome.order is not None:
+            output = self.editing.output
             write_in_order(self.inputs[0], outcome.order.order, output)
-        elif self.output is not None:
+        elif self.editing.output is not None:
             limited = opened.planned.plan.engine.num_blocks is not None
             why = (
                 "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
             )
-            print(f"kvtool: {why}; {self.output} was not written", file=sys.stderr)
+            print(f"kvtool: {why}; {self.editing.output} was not written", file=sys.stderr)
         with printing():
             self._print(outcome.written(undo=undo, output=output))
         opened.check_read()
         return 0
 
     def _check_outputs(self) -> None:
-        """What can be known before anything is run."""
+        """Check the outputs before anything is run."""
         from kvtool.profiler.optimize.breakpoint_plan import MOST
         from kvtool.profiler.optimize.log_order import check_log
         from kvtool.profiler.optimize.write_edits import check_undo
 
-        if self.undo is not None:
-            if not self.write:
+        if self.editing.undo is not None:
+            if not self.editing.write:
                 raise KvtoolError("--undo names the patch of what --write writes", hint="add --write")
-            check_undo(self.undo, self.inputs)
-        if self.output is not None:
-            check_log(self.inputs, self.output)
-        if self.breakpoints is not None and not 1 <= self.breakpoints <= MOST:
-            raise KvtoolError(f"--breakpoints is a number from 1 to {MOST}, not {self.breakpoints}")
+            check_undo(self.editing.undo, self.inputs)
+        if self.editing.output is not None:
+            check_log(self.inputs, self.editing.output)
+        if self.editing.breakpoints is not None and not 1 <= self.editing.breakpoints <= MOST:
+            raise KvtoolError(f"--breakpoints is a number from 1 to {MOST}, not {self.editing.breakpoints}")
 
     def _found(self, opened: Opened, tiers: Sequence[Tier]) -> OptimizeOutcome:
         from kvtool.profiler.optimize.outcome import optimized
 
         with self.showing.progress() as progress:
-            return optimized(opened, tiers, progress, breakpoints=self.breakpoints)
+            return optimized(opened, tiers, progress, breakpoints=self.editing.breakpoints)
 
     def _print(self, outcome: OptimizeOutcome) -> None:
         from kvtool.report.terminal.optimize import print_optimize
@@ -147,39 +133,29 @@ class OptimizeCommand(Command):
             sys.stdout.write(outcome.document.to_json())
             return
         next_command = self._next(outcome.document)
-        print_optimize(self.showing.console(), outcome, show_diff=self.diff, next_command=next_command)
+        print_optimize(self.showing.console(), outcome, show_diff=self.editing.diff, next_command=next_command)
 
     def _next(self, document: OptimizeDocument) -> Sequence[str]:
         """Write it; or allow what needs consent; or look at all figures of what was written."""
+        from kvtool.config.command_line import CommandLine
         from kvtool.fixes.fix import SAFE_TIERS
-        from kvtool.report.terminal.next_command import with_flag
 
-        command = list(self.showing.command_line or ("optimize", *self.inputs))
+        command = CommandLine(self.showing.command_line or ("optimize", *self.inputs))
         if document.undo is not None:
-            return as_profile(command)
+            return command.to("profile")
         if document.files:
-            return with_flag(command, "--write", None)
+            return command.with_(write=True)
         if document.request_order is not None and document.output is None and len(self.inputs) == 1:
             root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
             return [*command, "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
         if document.needs_consent:
             needed = {step.tier for step in document.needs_consent} | set(document.tiers) - set(SAFE_TIERS)
-            return with_flag(command, "--allow", ",".join(sorted(needed)))
+            return command.with_(allow=",".join(sorted(needed)))
         return []
 
 
-def as_profile(command: Sequence[str]) -> list[str]:
-    """The command that profiles what `kvtool optimize` edited, with all flags that decide what it hits."""
-    from kvtool.report.terminal.next_command import without, without_shown
-
-    kept = [word for word in without_shown(command)[1:] if word not in _ALONE]
-    for flag in _VALUED:
-        kept = without(kept, flag)
-    return ["profile", *kept]
-
-
 def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
-    """The tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
+    """Return the tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
     from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS
 
     named = comma_list((allow or "").upper())

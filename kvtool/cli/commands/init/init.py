@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from kvtool.cli.command import Command
-from kvtool.cli.init.init_options import InitOptions
+from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.config.option import check_values
 from kvtool.errors import KvtoolError
 
@@ -29,9 +29,15 @@ class InitCommand(InitOptions, Command):
         """
         from pathlib import Path
 
-        from kvtool.cli.init.compose import WORKLOAD, compose_config, compose_workload, has_placeholders, read_prompts
-        from kvtool.cli.init.detect import detect
-        from kvtool.cli.init.steps import (
+        from kvtool.cli.commands.init.compose import (
+            WORKLOAD,
+            compose_config,
+            compose_workload,
+            has_placeholders,
+            read_prompts,
+        )
+        from kvtool.cli.commands.init.detect import detect
+        from kvtool.cli.commands.init.steps import (
             appended,
             engine_settings,
             measured_inputs,

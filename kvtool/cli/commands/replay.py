@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kvtool.results.documents.reconciliation import ReplayDocument
 
 _SERVING = ("block_size", "num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs")
-"""What a server may not say of itself."""
+"""Options of a server that it may not report."""
 _READING = ("requests", "groups", "seed", "on_bad_line", "log_format", "log_map", "group_by", "allow_outside")
 
 
@@ -100,7 +100,7 @@ class ReplayCommand(Command):
         return int(len(document.disagree) > self.max_disagree)
 
     def _check_together(self) -> None:
-        """What does not go together."""
+        """Check the combination of flags."""
         if (self.recorded is None) == (self.server is None):
             raise KvtoolError(
                 "replay takes a server or a recording",
@@ -132,12 +132,12 @@ class ReplayCommand(Command):
         return reconcile(observed, options, Tokenizers(offline=self.showing.offline))
 
     def _given(self) -> dict[str, object]:
-        """What goes before what the server says of itself."""
+        """Return the options that override the server's own."""
         times = {"calibration": self.predicting.calibration}
         return {**times, **vars(self.rendering), **{name: getattr(self.serving, name) for name in _SERVING}}
 
     def _sent(self) -> dict[str, object]:
-        """What is sent, and how much of it at once."""
+        """Return the requests to send, and how many at once."""
         reading = {name: getattr(self.reading, name) for name in _READING}
         return {**reading, "concurrency": self.caching.concurrency, "use_timestamps": self.caching.use_timestamps}
 
@@ -174,7 +174,7 @@ class ReplayCommand(Command):
         return reconcile(observed, beside, tokenizers)
 
     def _ask(self, what: str) -> None:
-        """Whether to go on; KvtoolError where nobody can be asked, or says no."""
+        """Ask whether to go on. Raises KvtoolError where nobody can be asked, or says no."""
         if self.yes:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):

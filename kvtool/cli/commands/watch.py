@@ -76,7 +76,7 @@ class WatchCommand(Command):
 
     @contextmanager
     def _heard(self) -> Iterator[Heard | None]:
-        """What listens to KV events, where that is asked for."""
+        """Return the listener to KV events, if asked for."""
         if self.kv_events is None:
             yield None
             return
@@ -145,7 +145,7 @@ class WatchCommand(Command):
 
 
 def _times(looks: int | None) -> Iterator[int]:
-    """The looks after the first one."""
+    """Yield the looks after the first one."""
     done = 1
     while looks is None or done < looks:
         yield done

@@ -29,16 +29,16 @@ class DemoCommand(Command):
 
     def run(self) -> int:
         """Profile the example, or copy all of them; 0, or 130 where it was interrupted."""
-        home = Path(__file__).parents[1]
+        home = Path(__file__).parents[2]
         if not (home / _EXAMPLE).is_file():
             raise KvtoolError(f"the examples are missing: there is no {home / EXAMPLES}", hint="reinstall kvtool")
         return self._profile(home) if self.write is None else self._copy(home / EXAMPLES, Path(self.write) / EXAMPLES)
 
     def _profile(self, home: Path) -> int:
-        """From kvtool's own folder, so that it is called what it is called where it was copied to."""
+        """Profile in kvtool's own folder, so that paths are the same as in a copy."""
         from contextlib import chdir
 
-        from kvtool.cli.profile import ProfileCommand
+        from kvtool.cli.commands.profile import ProfileCommand
 
         showing = self.showing
         with chdir(home):

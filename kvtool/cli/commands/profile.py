@@ -134,8 +134,8 @@ class ProfileCommand(Command):
         return verdict_on(report).exit_code
 
     def _every_engine(self) -> int:
-        """The same as `kvtool compare-engines`; KvtoolError for an option that it does not have."""
-        from kvtool.cli.compare_engines import CompareEnginesCommand
+        """Return the same as `kvtool compare-engines`; KvtoolError for an option that it does not have."""
+        from kvtool.cli.commands.compare_engines import CompareEnginesCommand
 
         taken = {each.name for each in walk(CompareEnginesCommand)} | {"rules", "advice", "dry_run"}
         parts: list[object] = [self, *(value for value in vars(self).values() if is_dataclass(value))]
@@ -162,7 +162,7 @@ class ProfileCommand(Command):
         ).run()
 
     def options(self) -> RunOptions:
-        """What decides the run, over what the configuration file says."""
+        """Return the options of the run, over those of the configuration file."""
         from kvtool.config.asked_run import RunOptions
         from kvtool.config.loading import read_config
 
@@ -181,14 +181,14 @@ class ProfileCommand(Command):
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
 
     def _tell_events(self) -> None:
-        """That the file of --events is no file to share."""
+        """Warn that the file of --events contains prompts."""
         from kvtool.text.terminal.console import sanitize
 
         path = sanitize(self.measuring.events or "", ascii_only=True)
         print(f"written: {path} (KV events; prompts as token ids: --events-no-tokens leaves them out)", file=sys.stderr)
 
     def _outputs(self) -> list[OutputFile]:
-        """What `-o` asks for; KvtoolError for what cannot be written."""
+        """Return the files of `-o`. Raises KvtoolError for files that cannot be written."""
         from kvtool.report.outputs import check_outputs
 
         taken = {
@@ -210,7 +210,7 @@ class ProfileCommand(Command):
         )
 
     def _saved(self, profiler: Profiler, report: Report) -> Report:
-        """The report for files and programs, with as much of prompts as may be shown."""
+        """Return the report for files and programs, with as much of prompts as may be shown."""
         from kvtool.profiler.document import saved_report
         from kvtool.profiler.patches import patches_of
 
@@ -219,8 +219,8 @@ class ProfileCommand(Command):
         return saved_report(report, show_text=show_text, patches=patches)
 
     def _write(self, report: Report, outputs: Sequence[OutputFile]) -> None:
+        from kvtool.config.command_line import CommandLine
         from kvtool.report.outputs import output_root, write_outputs
-        from kvtool.report.terminal.next_command import without_shown
         from kvtool.report.write_options import WriteOptions
         from kvtool.results.wrap import check_of
         from kvtool.text.terminal.console import DEFAULT_WIDTH
@@ -228,13 +228,13 @@ class ProfileCommand(Command):
         options = WriteOptions(
             show_text=self.writing.in_files,
             root=output_root(),
-            command=tuple(without_shown(self.showing.command_line or ("profile", *self.inputs))),
+            command=CommandLine(self.showing.command_line or ("profile", *self.inputs)).without_output(),
             width=self.showing.width or DEFAULT_WIDTH,
         )
         write_outputs(check_of(report), outputs, options, quiet=self.showing.quiet)
 
     def _print(self, report: Report, timelines: Sequence[Timeline]) -> None:
-        """What is known before anything is measured: nobody waits for it longer than it takes to be found."""
+        """Print everything that is known before anything is measured."""
         from kvtool.report.terminal.profile import ShownProfile, print_accounted
 
         shown = ShownProfile(
@@ -248,7 +248,7 @@ class ProfileCommand(Command):
         print_accounted(self.showing.console(), report, shown)
 
     def _print_ending(self, report: Report, options: RunOptions) -> None:
-        from kvtool.config.check_lines import check_lines
+        from kvtool.config.asked_run import check_lines
         from kvtool.report.terminal.profile import ShownProfile, print_ending
 
         asked = self.limits.min_hit_rate
@@ -260,31 +260,14 @@ class ProfileCommand(Command):
         print_ending(self.showing.console(), report, shown)
 
     def _optimize_command(self, report: Report) -> list[str]:
-        """The command that edits this workload, with those flags that decide what its prompts hit."""
-        serving, reading = self.serving, self.reading
+        """Return the command that edits this workload, with the options that decide what its prompts hit."""
+        from kvtool.cli.listed import options_of
+        from kvtool.config.command_line import flags, said_values
+
         served = self.mirroring.server is not None
-        sized = served or any(getattr(serving, name) is not None for name in SIZES)
-        flags = {
-            "--tokenizer": self.rendering.tokenizer,
-            "--chat-template": self.rendering.chat_template,
-            "--block-size": report.config["block_size"] if served else serving.block_size,
-            "--capacity": report.config["capacity_blocks"] if sized else None,
-            "--concurrency": self.caching.concurrency,
-            "--rules": self.tracing.rules,
-            **{f"--{name.replace('_', '-')}": value for name, value in vars(self.rule_flags).items()},
-            "--on-bad-line": "skip" if reading.on_bad_line == "skip" else None,
-            "--requests": reading.requests,
-            "--group-by": reading.group_by,
-            "--seed": reading.seed,
-            "--config": self.configured.config,
-        }
-        command = ["optimize", *self.inputs]
-        for flag, value in flags.items():
-            if isinstance(value, bool):
-                command.append(flag if value else flag.replace("--", "--no-", 1))
-            elif value is not None:
-                command += [flag, str(value)]
-        for group in reading.groups:
-            command += ["--group", group]
-        command += ["--no-config"] if self.configured.no_config else []
-        return [*command, "--offline"] if self.showing.offline else command
+        config, instead = report.config, {}
+        if served or any(getattr(self.serving, name) is not None for name in SIZES):
+            instead["capacity"] = config["capacity_blocks"]
+        if served:
+            instead["block_size"] = config["block_size"]
+        return ["optimize", *self.inputs, *flags(**said_values(self, options_of("optimize"), **instead))]

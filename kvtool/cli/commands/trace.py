@@ -72,7 +72,7 @@ class TraceCommand(Command):
         return 0
 
     def _folder(self, options: RunOptions, errors: list[KvtoolError]) -> TraceDocument:
-        """A trace for each log; the errors of those that cannot be read are added."""
+        """Return a trace for each log; the errors of those that cannot be read are added."""
         from kvtool.profiler.tracing.trace_folder import logs_to_trace, trace_all, trace_asked
         from kvtool.results.documents.traced_logs import LogTrace, TraceDocument, UntracedLog
         from kvtool.workload.block_files.block_file import need_parquet
@@ -103,7 +103,7 @@ class TraceCommand(Command):
         return TraceDocument(output=self.output, traces=traces, failed=failed)
 
     def _replay(self, options: RunOptions, format_: TraceFormat) -> TraceDocument:
-        """One trace of all logs."""
+        """Write one trace of all logs."""
         from kvtool.profiler.tracing.replay_trace import write_replay
         from kvtool.results.documents.traced_logs import ReplayFile, TraceDocument, UntracedLog
         from kvtool.text.tokens.tokenizer import Tokenizers

@@ -22,7 +22,7 @@ class DoctorItem:
 
 
 def shown_home(path: str | Path) -> str:
-    """A path with `~` for the home folder: what a doctor says is sent around."""
+    """Return a path with `~` for the home folder: what a doctor says is sent around."""
     text = str(path)
     try:
         home = str(Path.home())
@@ -34,6 +34,6 @@ def shown_home(path: str | Path) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong, in one line of a bounded length."""
+    """Return an error in one line of a bounded length."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:160].replace(str(Path.home()), "~")

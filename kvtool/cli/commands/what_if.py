@@ -14,7 +14,7 @@ from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.options.shown_options import Configured, Showing
 from kvtool.config.options.spread_options import Spreading
-from kvtool.config.options.sweep_options import Sweeping, check_together
+from kvtool.config.options.sweep_options import Fixing, Sweeping, check_together
 from kvtool.config.options.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis
@@ -41,11 +41,7 @@ class WhatIfCommand(Command):
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or patterns; or -.", "INPUT")]
     sweeping: Sweeping
-    advice: Annotated[bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")] = True
-    fixed: Annotated[
-        str | None,
-        Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
-    ] = None
+    fixing: Fixing
     routed: Routed
     tiering: Tiering
     splitting: Splitting
@@ -114,7 +110,7 @@ class WhatIfCommand(Command):
             splitting=self.splitting,
             routed=self.routed,
             clocking=self.clocking,
-            fixed=self.fixed,
+            fixed=self.fixing.fixed,
         )
         opened = self._opened()
         rules = opened.planned.plan.rules
@@ -123,8 +119,8 @@ class WhatIfCommand(Command):
             return self._by_engine(opened, asked, tasks)
         with self.showing.progress() as progress:
             if asked is None:
-                fixed = tuple(comma_list((self.fixed or "").lower()))
-                table = AskedTable(self._command, fixed=fixed, advice=self.advice, fleet=self._fleet())
+                fixed = tuple(comma_list((self.fixing.fixed or "").lower()))
+                table = AskedTable(self._command, fixed=fixed, advice=self.fixing.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
             if axis == "policy" and rules == "vllm" and tuple(asked.policies) != ("opt",):
@@ -163,7 +159,7 @@ class WhatIfCommand(Command):
             return sweep.document(tasks, progress)
 
     def _routing(self, axis: Axis, opened: Opened, trace: BlockTrace) -> RoutingSweep:
-        """The sweep over routers or replicas."""
+        """Return the sweep over routers or replicas."""
         from kvtool.profiler.what_if.fleet_rows import FleetPlan
         from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
 
@@ -188,8 +184,8 @@ class WhatIfCommand(Command):
             notes,
             slo=self.clocking.objectives(),
             speedup=self.clocking.speedup,
-            replicas=one_of("--replicas", self.routed.counts()) if axis == "tier" else None,
-            routing=one_of("--routing", self.routed.names()),
+            replicas=one_of("replicas", self.routed.counts()) if axis == "tier" else None,
+            routing=one_of("routing", self.routed.names()),
             view=self.routed.router_view,
         )
         if axis == "tier":
@@ -214,7 +210,7 @@ class WhatIfCommand(Command):
         )
 
     def _opened(self) -> Opened:
-        """The inputs as one's own engine would serve them, whoever served them."""
+        """Return the inputs as one's own engine would serve them, whoever served them."""
         from dataclasses import replace
 
         from kvtool.config.asked_run import RunOptions
@@ -242,10 +238,10 @@ class WhatIfCommand(Command):
         return opened
 
     def _command(self, flags: Flags) -> str:
-        """What was given, with these flags."""
+        """Return the command that was given, with these options."""
         import shlex
 
-        from kvtool.report.terminal.next_command import changed, without_shown
+        from kvtool.config.command_line import CommandLine
 
-        given = self.showing.command_line or ("what-if", *self.inputs)
-        return shlex.join(["kvtool", *changed(without_shown(given), flags)])
+        given = CommandLine(self.showing.command_line or ("what-if", *self.inputs))
+        return shlex.join(["kvtool", *given.without_output().with_(**flags)])

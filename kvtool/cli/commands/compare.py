@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from kvtool.cli.command import Command
-from kvtool.cli.report import RESULT
+from kvtool.cli.commands.report import RESULT
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.shown_options import Showing, Writing
@@ -17,7 +17,7 @@ from kvtool.text.quantities import parse_duration
 from kvtool.text.terminal.streams import STDIN, check_piped
 
 _SAME = 0.0005
-"""Of hit rates: what their figures, which have a tenth of a point, do not show."""
+"""A change of hit rates that figures with a tenth of a point do not show."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,7 +107,7 @@ class CheckCommand(Command):
         return result.verdict.exit_code
 
     def _show_findings(self, error: UnfinishedCheckError, plan: CheckPlan) -> None:
-        """The findings of the inputs that could be read; without them all there is no verdict."""
+        """Print the findings of the inputs that could be read; without all inputs there is no verdict."""
         from kvtool.report.terminal.findings import print_findings
         from kvtool.text.terminal.console import ascii_only
 
@@ -117,16 +117,16 @@ class CheckCommand(Command):
     def _show(
         self, result: CheckResult, outputs: Sequence[OutputFile], plan: CheckPlan, tightened: Tightened | None
     ) -> None:
-        """The files, and the report on the terminal unless something else goes to standard output."""
+        """Write the files, and print the report unless something else goes to standard output."""
+        from kvtool.config.command_line import CommandLine
         from kvtool.report.outputs import output_root, write_outputs
-        from kvtool.report.terminal.next_command import without_shown
         from kvtool.report.write_options import WriteOptions
         from kvtool.results.limit_text import limit_text
         from kvtool.text.terminal.console import DEFAULT_WIDTH
 
         show_text = plan.show_text
         in_files = self.writing.in_files
-        command = tuple(without_shown(self.showing.command_line or ("check", *plan.inputs)))
+        command = CommandLine(self.showing.command_line or ("check", *plan.inputs)).without_output()
         shared = limit_text(result, in_files)
         options = WriteOptions(
             show_text=in_files,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Option, check_values, only
+from kvtool.config.options.bench_options import Benching
 from kvtool.config.options.run_options import Serving
 from kvtool.config.options.shown_options import Showing
 from kvtool.engine.config import DEFAULT_MODEL
@@ -51,7 +52,7 @@ class BenchCommand(Command):
     device: Annotated[str, Option("What computes: auto (CUDA where there is one), cpu, cuda or cuda:N.", "NAME")] = (
         "auto"
     )
-    budget: Annotated[float, Option("For all measurements together.", "SECONDS", check=bounds.some_seconds)] = 30.0
+    benching: Benching
     output: Annotated[str | None, Option("Calibration, for kvtool profile --calibration.", "FILE", short="-o")] = None
     showing: Annotated[Showing, only("json", "quiet", "color", "plain", "width", "command_line")]
 
@@ -81,12 +82,12 @@ class BenchCommand(Command):
         if output is not None and result.calibration is None:
             raise KvtoolError(
                 f"{self.output} is not written: {result.no_calibration}",
-                hint=f"give more time: --budget {max(2 * self.budget, 10):g}",
+                hint=f"give more time: --budget {self._more_time}",
             )
         return 0
 
     def _checked(self) -> BenchOptions:
-        """What a flag may hold; before anything takes time."""
+        """Check the flags, before anything takes time."""
         from kvtool.engine.kv_dtype import find_kv_dtype
         from kvtool.engine.model.configs.find_runnable import find_runnable
         from kvtool.engine.model.configs.find_served import find_served
@@ -109,7 +110,11 @@ class BenchCommand(Command):
                 "--output needs a file: standard output has the report", hint="--json prints every figure"
             )
         return BenchOptions(
-            budget=self.budget, model=self.model, dtype=self.dtype, kv_cache_dtype=kv_cache_dtype, device=self.device
+            budget=self.benching.budget,
+            model=self.model,
+            dtype=self.dtype,
+            kv_cache_dtype=kv_cache_dtype,
+            device=self.device,
         )
 
     def _bench_server(self, url: str) -> int:
@@ -154,7 +159,7 @@ class BenchCommand(Command):
         return 0
 
     def _ask(self, what: str) -> None:
-        """Whether to go on; KvtoolError where nobody can be asked, or says no."""
+        """Ask whether to go on. Raises KvtoolError where nobody can be asked, or says no."""
         if self.yes:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -183,20 +188,23 @@ class BenchCommand(Command):
         print_bench(self.showing.console(), result, *self._next(result))
 
     def _next(self, result: BenchResult) -> tuple[str, list[str]]:
-        """What to do now, and the command for it."""
-        from kvtool.report.terminal.next_command import with_flag
+        """Return what to do now, and the command for it."""
+        from kvtool.config.command_line import CommandLine
 
-        given = self.showing.command_line or ("bench",)
+        given = CommandLine(self.showing.command_line or ("bench",))
         if result.partial:
             return "measure all of it", ["kvtool", *given]
         if result.calibration is None:
-            budget = f"{max(2 * self.budget, 10):g}"
-            return "give it more time", ["kvtool", *with_flag(given, "--budget", budget)]
+            return "give it more time", ["kvtool", *given.with_(budget=self._more_time)]
         if self.output is None:
             return "keep what was fitted", ["kvtool", *given, "-o", _FILE]
-        model = ["--model", self.model] if self.model is not None else []
-        command = ["kvtool", "profile", _EXAMPLE, *model, "--calibration", self.output]
-        return f"predict for {result.machine.device}", command
+        command = CommandLine(("profile", _EXAMPLE)).with_(model=self.model, calibration=self.output)
+        return f"predict for {result.machine.device}", ["kvtool", *command]
+
+    @property
+    def _more_time(self) -> str:
+        """Seconds that may be enough where the given ones were not."""
+        return f"{max(2 * self.benching.budget, 10):g}"
 
 
 class _Stages:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
+from kvtool.config.command_line import flags
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.run_options import Reading, Serving
 from kvtool.config.options.shown_options import Configured, Showing
@@ -96,7 +97,7 @@ class SizeCommand(Command):
         return 0
 
     def _asked(self) -> EngineOptions:
-        """What flags and variables say over what the configuration file says."""
+        """Return the options of flags and variables over those of the configuration file."""
         from kvtool.config.layers import merged
         from kvtool.config.loading import read_config
         from kvtool.workload.yaml.schema import EngineOptions
@@ -125,24 +126,20 @@ class SizeCommand(Command):
             dtype = "fp8_e4m3"  # beside states it would make blocks longer, which fewer prompts fill
         else:
             return []
-        command = ["kvtool", "size", report.model]
-        if dtype != report.native_dtype:
-            command += ["--kv-cache-dtype", dtype]
-        if report.max_model_len not in (None, longest):
-            command += ["--max-model-len", str(report.max_model_len)]
-        if parts > 1:
-            command += ["--tensor-parallel", str(parts)]
-        if asked_block is not None and asked_block != EngineConfig.block_size:
-            command += ["--block-size", str(asked_block)]
-        if report.gpu_memory_utilization != DEFAULT_UTILIZATION:
-            command += ["--gpu-memory-utilization", f"{report.gpu_memory_utilization:g}"]
-        for name in self.accelerators:
-            command += ["--accelerator", name]
-        return command
+        utilization = report.gpu_memory_utilization
+        options = flags(
+            kv_cache_dtype=dtype if dtype != report.native_dtype else None,
+            max_model_len=report.max_model_len if report.max_model_len != longest else None,
+            tensor_parallel=parts if parts > 1 else None,
+            block_size=asked_block if asked_block != EngineConfig.block_size else None,
+            gpu_memory_utilization=f"{utilization:g}" if utilization != DEFAULT_UTILIZATION else None,
+            accelerator=self.accelerators,
+        )
+        return ["kvtool", "size", report.model, *options]
 
 
 def _enough(parts: int, sized: Callable[[int], SizeDocument]) -> int:
-    """Of how many accelerators some hold the model together, doubled until they do; 0 where it cannot be cut that far."""
+    """Return the number of accelerators that hold the model, doubled until they do; 0 where it cannot be cut that far."""
     from kvtool.engine.engine_error import EngineError
 
     while parts < _MOST_PARTS:

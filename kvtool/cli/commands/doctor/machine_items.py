@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from kvtool.cli.doctor.item import DoctorItem, Status, first_line, shown_home
+from kvtool.cli.commands.doctor.item import DoctorItem, Status, first_line, shown_home
 from kvtool.errors import INSTALL_ENGINE, KvtoolError, NotAvailableError
 from kvtool.measure.engine_extra import need_engine
 from kvtool.text.terminal.console import ColorChoice, ascii_only, find_width, make_console, wants_color
 from kvtool.text.terminal.numbers import size
+from kvtool.version import __version__
 
+_VERSIONS = "Versions"
+_EXTRA = "engine"
 _TOOLS = {
     "git": "paths in SARIF and GitLab reports are relative to the folder of the repository",
     "pytest": "the marker kv_hit_rate and the fixtures kv_profile and kv_record",
@@ -23,7 +28,7 @@ _TOOLS = {
 
 
 def device() -> Iterator[DoctorItem]:
-    """What real runs compute on, and with which kernels."""
+    """Yield the device of real runs, and its kernels."""
     section = "Device"
     try:
         need_engine("a real run")
@@ -56,7 +61,7 @@ def device() -> Iterator[DoctorItem]:
 
 
 def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
-    """The built-in tokenizer and its converted form; `fix` makes that now."""
+    """Yield the built-in tokenizer and its converted form; `fix` makes that now."""
     from kvtool.text.tokens.backends import open_backend
     from kvtool.text.tokens.tokenizer_files import built_in_files, find_tokenizer
 
@@ -100,7 +105,7 @@ def _size(path: Path) -> int:
 
 
 def configuration() -> Iterator[DoctorItem]:
-    """The configuration file that commands here would read, and KVTOOL_* variables."""
+    """Yield the configuration file that commands here would read, and KVTOOL_* variables."""
     from kvtool.config.loading import read_config
     from kvtool.config.options.shown_options import Configured
 
@@ -122,7 +127,7 @@ def configuration() -> Iterator[DoctorItem]:
 
 
 def terminal(stream: IO[str], color: ColorChoice, width: int | None, env: Mapping[str, str]) -> Iterator[DoctorItem]:
-    """How a report looks here, and what decides it."""
+    """Yield the settings of the terminal, and their origins."""
     section = "Terminal"
     console = make_console(color=color, width=width, file=stream)
     drawn = "bars in ASCII" if ascii_only(console) else "bars in Unicode"
@@ -139,7 +144,7 @@ def terminal(stream: IO[str], color: ColorChoice, width: int | None, env: Mappin
 
 
 def _color_reason(stream: IO[str], color: ColorChoice, env: Mapping[str, str]) -> str:
-    """Which rule decided; the order is that of `wants_color`."""
+    """Return the rule that decides on colours; the order is that of `wants_color`."""
     if color != "auto":
         return f"--color {color}"
     for name in ("NO_COLOR", "CLICOLOR_FORCE", "FORCE_COLOR"):
@@ -151,7 +156,7 @@ def _color_reason(stream: IO[str], color: ColorChoice, env: Mapping[str, str]) -
 
 
 def tools() -> Iterator[DoctorItem]:
-    """What is not needed, but used where it is there."""
+    """Yield optional tools."""
     for name, use in _TOOLS.items():
         there = shutil.which(name) is not None if name == "git" else find_spec(name) is not None
         if there:
@@ -161,8 +166,7 @@ def tools() -> Iterator[DoctorItem]:
 
 
 def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[DoctorItem]:
-    """Everything, section by section. Nothing that is wrong with a part keeps the others from being told."""
-    from kvtool.cli.doctor.versions import versions
+    """Return everything, section by section. Nothing that is wrong with a part keeps the others from being told."""
 
     parts: tuple[tuple[str, Callable[[], Iterator[DoctorItem]]], ...] = (
         ("Versions", versions),
@@ -179,3 +183,60 @@ def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[DoctorIte
         except Exception as error:  # whatever is broken here is what somebody wants to know
             found.append(DoctorItem(section, "error", first_line(error), "note"))
     return found
+
+
+def versions() -> Iterator[DoctorItem]:
+    """kvtool, Python, and every dependency; one that is not there is broken, one of another version is told.
+
+    Those of the extra `engine` may be missing.
+    """
+    yield DoctorItem(_VERSIONS, "kvtool", __version__)
+    system = f"{platform.system()} {platform.machine()}"
+    yield DoctorItem(
+        _VERSIONS, "python", f"{platform.python_version()}, {platform.python_implementation()} on {system}"
+    )
+    try:
+        required = requires("kvtool") or []
+    except PackageNotFoundError:
+        yield DoctorItem(
+            _VERSIONS, "dependencies", "unknown: kvtool is not installed", "note", "pip install -e . in its folder"
+        )
+        return
+    for requirement in required:
+        name, marker = _split(requirement)
+        if "extra ==" not in marker:
+            yield _dependency(name, requirement)
+        elif f'extra == "{_EXTRA}"' in marker.replace("'", '"'):
+            yield _dependency(name, requirement, optional=True)
+
+
+def _dependency(name: str, requirement: str, *, optional: bool = False) -> DoctorItem:
+    wanted = requirement.partition(";")[0].strip()
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        if optional:
+            return DoctorItem(_VERSIONS, name, "not installed: only real runs need it", "missing", INSTALL_ENGINE)
+        return DoctorItem(_VERSIONS, name, "not installed", "broken", f"pip install '{wanted}'")
+    if not _fits(found, requirement):
+        return DoctorItem(_VERSIONS, name, f"{found}, which is not {wanted}", "note", f"pip install '{wanted}'")
+    return DoctorItem(_VERSIONS, name, found)
+
+
+def _split(requirement: str) -> tuple[str, str]:
+    """Return the name of a requirement, and its marker."""
+    end = next((at for at, char in enumerate(requirement) if not (char.isalnum() or char in "._-")), len(requirement))
+    return requirement[:end], requirement.partition(";")[2]
+
+
+def _fits(found: str, requirement: str) -> bool:
+    """Return whether a version is what a requirement asks for; what cannot be told is taken to."""
+    try:
+        from packaging.requirements import InvalidRequirement, Requirement
+        from packaging.version import InvalidVersion
+    except ImportError:
+        return True
+    try:
+        return Requirement(requirement).specifier.contains(found, prereleases=True)
+    except (InvalidRequirement, InvalidVersion):
+        return True

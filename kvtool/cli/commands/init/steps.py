@@ -1,4 +1,4 @@
-"""What `kvtool init` does, step by step."""
+"""Steps of `kvtool init`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.cli.init.compose import FoundPrompt, told_rate
-from kvtool.cli.init.detect import FoundPrompts
-from kvtool.cli.init.init_options import InitOptions
+from kvtool.cli.commands.init.compose import FoundPrompt, told_rate
+from kvtool.cli.commands.init.detect import FoundPrompts
+from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
@@ -39,7 +39,7 @@ class MeasuredInputs:
 
 
 def target_file(command: InitOptions, folder: Path) -> Path:
-    """The file to write; KvtoolError where one is in the way."""
+    """Return the file to write; KvtoolError where one is in the way."""
     own, project = folder / NAME, folder / PYPROJECT
     configured = _line_of_table(project)
     if command.pyproject:
@@ -67,7 +67,7 @@ def target_file(command: InitOptions, folder: Path) -> Path:
 
 
 def _line_of_table(project: Path) -> Place | None:
-    """Where pyproject.toml has its table; None where it has none."""
+    """Return the place of the table in pyproject.toml; None without one."""
     if not project.is_file():
         return None
     try:
@@ -89,7 +89,7 @@ def nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
 
 
 def _python(found: FoundPrompts) -> str:
-    """Where prompts are made in Python, what reads them, and what a workload would need."""
+    """Return notes on prompts that are made in Python."""
     named = [str(call) for call in found.calls[:_MOST_CALLS]]
     named += [name for name in found.python if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
     more = len(found.calls) - _MOST_CALLS
@@ -102,7 +102,7 @@ def _python(found: FoundPrompts) -> str:
 
 
 def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:
-    """The text of a file of the folder, or of one that is to be written there."""
+    """Return the text of a file of the folder, or of one that is to be written there."""
     return files[name] if name in files else read_text(folder / name, shown=name)
 
 
@@ -136,7 +136,7 @@ def measured_inputs(
 
 
 def engine_settings(command: InitOptions, folder: Path) -> dict[str, str | int]:
-    """What the gate was measured with beside the defaults; files as paths from the folder of the configuration."""
+    """Return the options of the run that are no defaults; files as paths from the folder of the configuration."""
     found: dict[str, str | int] = {}
     for name, value in (("tokenizer", command.rendering.tokenizer), ("chat_template", command.rendering.chat_template)):
         if value is not None:
@@ -148,7 +148,7 @@ def engine_settings(command: InitOptions, folder: Path) -> dict[str, str | int]:
 
 
 def names_outside(folder: Path, settings: Mapping[str, str | int]) -> bool:
-    """Whether the configuration names a file that a command reads only with --allow-outside."""
+    """Return whether the configuration names a file that a command reads only with --allow-outside."""
     root = RootFolder.of(str(folder / NAME))
     return any(not root.holds(folder / value) for value in settings.values() if isinstance(value, str))
 
@@ -166,7 +166,7 @@ def appended(project: Path, text: str) -> str:
 
 
 def write_all(folder: Path, files: Mapping[str, str]) -> None:
-    """All files, or as far as that can be known before the first is in its place, none."""
+    """Write all files, or none, as far as that can be known before the first is in its place."""
     with ExitStack() as stack:
         opened = [(stack.enter_context(AtomicFile(folder / name)), text) for name, text in files.items()]
         for file, text in opened:
@@ -184,7 +184,7 @@ def tell_written(
     placeholders: Collection[str],
     outside: bool,
 ) -> None:
-    """What was found and written, or would be, and what to do next."""
+    """Print the files that were found and written, or would be, and the next command."""
     console = command.showing.console()
     plain = ascii_only(console)
     folder = command.folder

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
 from pathlib import Path
 
-from kvtool.cli.init.guess import PLACEHOLDER, example, generator
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError
@@ -17,6 +17,41 @@ from kvtool.lint.skeleton import style_of
 from kvtool.text.files.text_files import read_text
 from kvtool.text.templates.template import compile_template
 from kvtool.text.terminal.numbers import percent
+
+PLACEHOLDER = "placeholder"
+"""The word that marks what is to be replaced, in values and in comments: a workload that has it has placeholders."""
+_VALUES = 5
+_RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
+    (re.compile(rf"(?:^|_)(?:{words})(?:_|$)"), value, why)
+    for words, value, why in (
+        ("now|date|time|today|timestamp|datetime|clock|at", "{datetime: 1m}", "a clock, one minute a request"),
+        ("uuid|guid|id|nonce|token", "{uuid: 4}", "a random id"),
+        ("n|num|number|count|index|turn|step|i", "{counter: 1}", "1, 2, 3…"),
+        ("company|brand|product|app|agent|assistant|bot|model|team|version", "one", "always the same"),
+    )
+)
+
+
+def generator(variable: str) -> tuple[str, str]:
+    """Return the generator of a workload's variable as YAML, and the comment behind it."""
+    word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", variable).lower()
+    for pattern, value, why in _RULES:
+        if pattern.search(word):
+            value = f"{{text: {_as_json(f'{PLACEHOLDER}: {variable}')}}}" if value == "one" else value
+            return value, f"{PLACEHOLDER}: {why}"
+    values = [f"{PLACEHOLDER}: {variable} {number}" for number in range(1, _VALUES + 1)]
+    return f"{{choice: {_as_json(values)}}}", f"{PLACEHOLDER}: put real ones here"
+
+
+def example(variable: str) -> str:
+    """Return a text that such a generator may give, to try a template with."""
+    value, _ = generator(variable)
+    return "1" if value.startswith(("{counter", "{datetime", "{uuid")) else f"a {variable}"
+
+
+def _as_json(value: str | list[str]) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
 
 WORKLOAD = "kvtool-workload.yaml"
 _REQUESTS = 40
@@ -39,7 +74,7 @@ class FoundPrompt:
 
 
 def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> list[FoundPrompt]:
-    """Those templates that a workload can render; `notes` get a line for each of the others."""
+    """Return the templates that a workload can render; `notes` get a line for each of the others."""
     prompts: list[FoundPrompt] = []
     for name in names:
         text = read_text(folder / name, shown=name)
@@ -90,12 +125,12 @@ def compose_workload(prompts: Sequence[FoundPrompt]) -> str:
 
 
 def has_placeholders(workload: str) -> bool:
-    """Whether a workload file, one that was edited since too, has values that stand for real ones."""
+    """Return whether a workload file, one that was edited since too, has values that stand for real ones."""
     return any(f"# {PLACEHOLDER}: " in line or f'"{PLACEHOLDER}: ' in line for line in workload.splitlines())
 
 
 def told_rate(rate: float, *, placeholders: bool) -> str:
-    """A hit rate as `init` shows it everywhere."""
+    """Return a hit rate as `init` shows it everywhere."""
     return f"hit rate {percent(rate)}" + (f" {_OF_PLACEHOLDERS}" if placeholders else "")
 
 
@@ -117,7 +152,7 @@ def _paired(prompts: Sequence[FoundPrompt]) -> list[tuple[FoundPrompt | None, Fo
 
 
 def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set[str]) -> str:
-    """A name for a group: the file's, with as much of its folders as makes it the only one."""
+    """Return a name for a group: the file's, with as much of its folders as makes it the only one."""
     assert prompt is not None
     parts = [*prompt.path.split("/")[:-1], prompt.stem or "prompt"]
     candidates = ["-".join(parts[-length:]).strip() or "prompt" for length in range(1, len(parts) + 1)]
@@ -140,7 +175,7 @@ def compose_config(
     placeholders: Collection[str] = (),
     table: str = "",
 ) -> str:
-    """A configuration: the workloads with their hit rates of today, and gates at those.
+    """Return a configuration: the workloads with their hit rates of today, and gates at those.
 
     `engine` is what they were measured with. `table` is where it stands, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
     the lowest where several workloads have a group of that name; `placeholders` are those workloads whose rates are of such.
@@ -209,5 +244,5 @@ def _key(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A text in double quotes, as YAML and TOML both read it."""
+    """Return a text in double quotes, as YAML and TOML both read it."""
     return json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What `kvtool init` can be asked for."""
+"""Options of `kvtool init`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvtool.config.options.shown_options import Showing
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions:
-    """Where to look, what to write, and how the prompts are run."""
+    """Folder to search, files to write, and options of the run."""
 
     folder: Annotated[str, Argument("Where the prompts are.", "FOLDER")] = "."
     pyproject: Annotated[bool, Option("Add tool.kvtool to pyproject.toml instead of writing kvtool.toml.")] = False

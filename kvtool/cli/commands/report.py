@@ -63,7 +63,7 @@ class ReportCommand(Command):
         return 0
 
     def _what_if(self, document: WhatIfDocument, outputs: list[OutputFile]) -> int:
-        """The same of what `kvtool what-if` found; KvtoolError for a format that it has not."""
+        """Return the same of what `kvtool what-if` found; KvtoolError for a format that it has not."""
         from kvtool.report.formats.what_if_formats import FORMATTERS, write_what_if
         from kvtool.report.outputs import parse_output
         from kvtool.report.terminal.plan_views.what_if import print_what_if
@@ -100,7 +100,7 @@ class ReportCommand(Command):
 
 
 def _own(result: CheckResult) -> CheckResult:
-    """The same, so that of files elsewhere than in the repository no line is read: anybody may have written the result."""
+    """Return the same, so that of files elsewhere than in the repository no line is read: anybody may have written the result."""
     from kvtool.report.outputs import in_root
 
     def each(findings: list[Finding]) -> list[Finding]:

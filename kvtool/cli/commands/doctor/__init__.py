@@ -1,0 +1,1 @@
+"""Versions, devices and tools on this machine."""

@@ -1,1 +1,0 @@
-"""What kvtool finds on this machine, and what it lacks."""
