@@ -134,7 +134,7 @@ class LogSource:
         requests, as it is to an engine."""
         self.each_answer = False
         self.hear: Callable[[Turn], None] | None = None
-        """Who is told of calls whose prompt is not in the log, from the next pass on; else they are left out."""
+        """Who hears of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
     def regrouped(self, grouping: Grouping) -> None:
         """Divide the requests in another way, from the next pass on."""
@@ -251,7 +251,7 @@ class LogSource:
         return self._now.repeated
 
     def share_read(self) -> float | None:
-        """Return how much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
+        """Return how much of its files this pass has read, by their bytes on the disk; None where that is not known yet."""
         if self._followed is not None:
             return self._followed.share
         total = self.bytes_to_read()
@@ -456,7 +456,7 @@ class LogSource:
             try:
                 with open_bytes(self._spool.file(path), path) as reader:
                     self._text_logs[path] = kind_of(reader, path, text=True) is not None
-            except KvtoolError:  # for reading to tell
+            except KvtoolError:  # reading reports it
                 self._text_logs[path] = False
         return self._text_logs[path]
 

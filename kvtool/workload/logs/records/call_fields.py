@@ -161,7 +161,7 @@ def _time(said: dict[str, Any], names: Sequence[str]) -> float | None:
 
 
 def sampled_of(record: Record) -> Ids | None:
-    """Return the token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
+    """Return the token ids of the answer, where its server reports them (vLLM's `return_token_ids`)."""
     return sampled_in(_first_choice(answer_object(record)[0]))
 
 

@@ -28,7 +28,7 @@ WRAPPERS = (
     *("jsonPayload", "message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event"),
 )
 """Fields that logs wrap a request in, or that collectors of logs put a line in; the rest of what is needed (ids, times, responses)
-may stand around them."""
+may be around them."""
 LISTS = (
     *("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples", "events"),
     "logEvents",
@@ -47,7 +47,7 @@ def read_record(
     states: dict[str, FileState] | None = None,
     around: Fields | None = None,
 ) -> tuple[str, Several]:
-    """Return the name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises
+    """Return the name of a record's format, and all that it holds; `around` is what is around it in the file. Raises
     RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
         name, reader = list_format(where.path)
@@ -170,7 +170,7 @@ def read_inner(record: Record) -> Reading | None:
 
 
 def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
-    """Return whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
+    """Return whether a list of objects, a member of the one object of a file after others or of one in it, contains its records."""
     if path == ("log", "entries"):  # of a HAR
         return True
     [name, *inner] = path

@@ -1,6 +1,6 @@
 """Sessions of Claude Code: a line for each message, which names the one before it by `parentUuid`.
 
-An answer is written in parts, one line each, that share `message.id` and repeat its `usage`; what its tools gave may stand between
+An answer is written in parts, one line each, that share `message.id` and repeat its `usage`; what its tools gave may be between
 them. A compacted conversation begins again at a line without a parent. The system prompt and the tools are in no line.
 """
 
@@ -90,8 +90,9 @@ class _SessionEntries:
 
 
 class ClaudeCodeSession:
-    """A file of a session, or of several: a call is told when the next one of its conversation begins. Of many sessions those are
-    forgotten that were not met for longest; what goes on from one of them later has lost its beginning, and that is told."""
+    """A file of a session, or of several: a call is reported when the next one of its conversation begins. Of many sessions
+    those are
+    forgotten that were not met for longest; what goes on from one of them later has lost its beginning, and that is reported."""
 
     def __init__(self, where: Where) -> None:
         del where

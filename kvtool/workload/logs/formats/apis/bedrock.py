@@ -26,7 +26,7 @@ _OTHERS = re.compile(r"rerank|image|canvas|stable-|reel|sonic", re.IGNORECASE)
 _NAMED = re.compile(r"arn:[^/]*:(?:foundation-model|inference-profile)/(.+)")
 _TEXTS = ("prompt", "inputText", "message")
 _LONG = 1 << 20
-"""Characters of a text in which the name of the log stands."""
+"""Characters of a text in which the name of the log appears."""
 
 
 def is_record(fields: Fields) -> bool:

@@ -1,4 +1,4 @@
-"""Logs of inspect_ai: samples, and in each the events of its calls. Long texts stand beside the events, and messages in a pool.
+"""Logs of inspect_ai: samples, and in each the events of its calls. Long texts are beside the events, and messages in a pool.
 
 `.json` is one object with a list of samples; `.eval` is an archive with a file for each.
 """
@@ -35,7 +35,7 @@ _CUT_OUT = "texts of it are not in the file"
 
 
 def read(record: Record) -> Reading:
-    """Return the calls of a sample; where no event tells them, what its messages say."""
+    """Return the calls of a sample; where no event reports them, what its messages say."""
     events = record.fields.get("events")
     path: tuple[str | int, ...] = ("events",)
     if not isinstance(events, list) and isinstance(old := record.fields.get("transcript"), dict):
@@ -152,7 +152,7 @@ class _Sample:
         }
 
     def _resolved(self, value: Any, depth: int) -> Any:
-        """Return a value with the texts that stand beside the events."""
+        """Return a value with the texts that are beside the events."""
         if isinstance(value, str):
             prefix = next((each for each in _PREFIXES if value.startswith(each)), None)
             if prefix is None:

@@ -13,7 +13,7 @@ from kvtool.workload.logs.records.usage import count_of
 
 _TRIES = 2  # requests from which on the counts are a sum
 _NO_MODEL = frozenset(("echo", "file", "exec", "python", "javascript", "http", "https", "websocket"))
-"""What stands before the colon of a provider that is no API of a model."""
+"""What is before the colon of a provider that is no API of a model."""
 
 
 def read_file(record: Record) -> Reading:
