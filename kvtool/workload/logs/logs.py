@@ -20,6 +20,7 @@ from kvtool.text.message import Message
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
 from kvtool.workload.logs.files.spool import Spool, reads_once
 from kvtool.workload.logs.groups.session_names import session_names
@@ -33,7 +34,6 @@ from kvtool.workload.logs.log_pass import (
     by_arrival,
 )
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
-from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.request_fields import as_vllm_reads, engine_requests
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 

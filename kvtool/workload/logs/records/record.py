@@ -16,9 +16,9 @@ from kvtool.text.files.json_stream import has_too_many_values
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.call import NO_CALL, Call
+from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.groups.session_names import session_of
 from kvtool.workload.logs.records.streamed_answers import answer_in
-from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import RequestName, Turn
 
 Unit = Literal["s", "ms", "us", "ns"]

@@ -10,7 +10,7 @@ from kvtool.workload.logs.field_names import fields_shown, is_field_name
 from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_of, list_format
 from kvtool.workload.logs.records.call_fields import answer_object, is_answer_name, left_out_of, unread_answer
 from kvtool.workload.logs.records.joined_records import Key
-from kvtool.workload.logs.records.record import Record, RecordError, Where, kind
+from kvtool.workload.logs.records.record import Record, RecordError, Where, kind, object_of
 from kvtool.workload.logs.records.record_format import (
     Fields,
     FileState,
@@ -153,7 +153,7 @@ def is_known(value: Any) -> bool:
 
 def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Record:
     """Return the object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
-    whole = _whole(value if isinstance(value, dict) else {}, where, around)
+    whole = _whole(object_of(value), where, around)
     try:
         held = _prompt_objects(whole, None)
     except RecordError:

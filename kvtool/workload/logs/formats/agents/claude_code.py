@@ -16,7 +16,7 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_fields import FAILED, PROMPTLESS, call_of, names_of
 from kvtool.workload.logs.records.chat_records import content_of, message_at, without_anthropic_blocks
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
-from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
+from kvtool.workload.logs.records.record import Record, Where, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import (
     Fields,
     FoundCall,
@@ -226,7 +226,7 @@ class ClaudeCodeSession:
         reason = LOST if lost else NO_SYSTEM
         call = call_of(answer.fields, uncounted=uncounted, images=uncounted["image"], incomplete=reason)
         told = answer.fields.fields.get("usage")
-        usage = told if isinstance(told, dict) else {}
+        usage = object_of(told)
         tier, speed = names_of([usage.get("service_tier")]), names_of([usage.get("speed")])
         if tier or speed:
             call = replace(call, settings=replace(call.settings, service_tier=tier, speed=speed))

@@ -22,7 +22,7 @@ from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.records.call_context import Around, found_call
 from kvtool.workload.logs.records.call_fields import CACHED, FAILED, names_of
 from kvtool.workload.logs.records.chat_records import message_at, requests_of
-from kvtool.workload.logs.records.record import Record, kind, seconds, text_of
+from kvtool.workload.logs.records.record import Record, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
@@ -65,7 +65,7 @@ class _Sample:
         self._record = replace(record, fields={})
         fields = record.fields
         attachments = fields.get("attachments")
-        self._attachments: dict[str, Any] = attachments if isinstance(attachments, dict) else {}
+        self._attachments: dict[str, Any] = object_of(attachments)
         data = fields.get("events_data")
         self._pool_at: tuple[str | int, ...] = ("message_pool",)
         self._pool: list[Any] = []
@@ -85,8 +85,7 @@ class _Sample:
         """Return a call with its whole prompt."""
         if event.get("cache") == "read":
             return CACHED
-        output = event.get("output")
-        output = output if isinstance(output, dict) else {}
+        output = object_of(event.get("output"))
         if event.get("pending") or not output.get("choices"):
             return FAILED
         self._lost = False
@@ -204,7 +203,7 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
             names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
             headers = [name for name in ("header.json", "_journal/start.json") if name in archive.namelist()]
             header = _entry(archive, headers[0], path) if headers else None
-            around = header if isinstance(header, dict) else {}
+            around = object_of(header)
             if not names:
                 raise KvtoolError("an evaluation without samples", place=Place(path))
             for number, name in enumerate(names, 1):
