@@ -25,4 +25,4 @@ class MeasureOptions:
     decode_attention: DecodeMode = "auto"
     audit: bool = False
     asked: bool = False
-    """Whether somebody asked for it, so that it is a mistake where nothing can be measured; else that is told in a line."""
+    """It was asked for, so that it is an error where nothing can be measured; else that is reported in a line."""

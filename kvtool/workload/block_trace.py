@@ -302,7 +302,7 @@ def _dense(ids: Numbers) -> Numbers:
 
 
 def _has_single_parents(ids: Numbers, starts: Numbers) -> bool:
-    """Return whether each id always stands behind the same other one, or always first."""
+    """Return whether each id always comes after the same other one, or always first."""
     parents = np.empty_like(ids)
     parents[1:] = ids[:-1]
     firsts = starts[:-1]

@@ -17,7 +17,7 @@ CUT_OFF = frozenset(("length", "max_tokens", "max_output_tokens", "model_length"
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one call as its server counted them. `written` are all that went into the cache; `written_5m` and `written_1h` are
-    parts of them where the server tells for how long they are kept."""
+    parts of them where the server reports for how long they are kept."""
 
     prompt: int | None = None
     cached: int | None = None
@@ -63,7 +63,7 @@ class CallSettings:
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """An explicit cache of a provider as one record tells of it: its tokens, when it was made and until when it is kept, in seconds
+    """An explicit cache of a provider as one record reports it: its tokens, when it was made and until when it is kept, in seconds
     since 1970, or for how many. `made`: the record is that of its making."""
 
     name: str
@@ -84,7 +84,7 @@ class StoredContent:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a model as its log tells it. Times are seconds since 1970; `cost` is what the log says it cost, in US dollars."""
+    """A call of a model as its log reports it. Times are seconds since 1970; `cost` is what the log says it cost, in US dollars."""
 
     model: str | None = None
     provider: str | None = None

@@ -82,7 +82,7 @@ def divide(source: LogSource, group_by: str | None, by_file: ByFile | None = Non
             if sample.enough or (limit is not None and sample.records >= limit):
                 break
     except KvtoolError:
-        pass  # for the run itself to tell
+        pass  # reading reports it
     source.regrouped(sample.grouping(files=len(source.files.paths), by_file=by_file or BY_FILE))
 
 

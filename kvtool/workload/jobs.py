@@ -79,7 +79,7 @@ class Job:
     chain: Chain | None = None
     """The blocks of a trace by number, where they have any."""
     answer_names: Sequence[int] = ()
-    """What the blocks behind those of `block_names` are called, as far as a trace knows them."""
+    """What the blocks after those of `block_names` are called, as far as a trace knows them."""
 
     def block_names(self) -> Sequence[BlockHash] | Sequence[int]:
         """Return the names of a trace's blocks, the last one included: numbers or hashes, salts apart."""
@@ -109,7 +109,7 @@ def synthetic_text(seed: str, words: int) -> str:
 
 def _of_length(ids: list[int], count: int) -> list[int]:
     """Return an answer of as many tokens as its server counted. A model need not sample the tokens in which a tokenizer writes its
-    text: where it took more, nobody knows which, and they stand at the end."""
+    text: where it took more, nobody knows which, and they are at the end."""
     return [*ids[:count], *[_UNKNOWN] * (count - len(ids))] or [_UNKNOWN]
 
 

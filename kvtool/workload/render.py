@@ -82,7 +82,7 @@ class Renderer:
         if asked.side == "right":
             return Prompt(prompt.ids[: asked.tokens])
         kept = 0
-        if special and asked.side is None:  # the tokenizer truncates what stands between its special tokens
+        if special and asked.side is None:  # the tokenizer truncates what is between its special tokens
             kept = min(self.tokenizer.num_prefix_tokens, asked.tokens)
         left = asked.tokens - kept
         return Prompt(np.concatenate([prompt.ids[:kept], prompt.ids[len(prompt) - left :]]))

@@ -22,7 +22,7 @@ Ids = npt.NDArray[np.int32]
 class HashedPrompt:
     """A prompt that a trace gives only as ids of its blocks: `hash_ids[i]` names tokens [i*block_size, (i+1)*block_size).
 
-    With `answer`, the trace was made of tokens: its ids are those of full blocks only, and `answer` has those of the blocks behind
+    With `answer`, the trace was made of tokens: its ids are those of full blocks only, and `answer` has those of the blocks after
     them, as far as they are filled and computed.
     """
 
@@ -74,7 +74,7 @@ class Turn:
     arrival: float | None = None
     id: str = ""
     written: tuple[str, int | None, int | None] | None = None
-    """Path, line and column of the record or the group that it is of; None where it stands in no file."""
+    """Path, line and column of the record or the group that it is of; None where it is in no file."""
     name: RequestName | None = None
     """Which request of which log it is; None where it is of none."""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Turn:
     more_answers: tuple[Sampled, ...] = ()
     """The answers after the first one, where the request asks for several."""
     call: Call = NO_CALL
-    """What the log tells of it beside the prompt."""
+    """What the log reports of it beside the prompt."""
     epoch: float | None = None
     """The moment from which `arrival` counts, in seconds since 1970, where the log has a clock."""
     clock: float | None = None

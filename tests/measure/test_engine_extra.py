@@ -50,7 +50,6 @@ NEED_TORCH = (
     "kvtool.measure.bench.",
     "kvtool.measure.decode",
     "kvtool.measure.local",
-    "kvtool.measure.local",
 )
 """All that may import torch when it is imported; `kvtool.engine` is the only room of accounting in it, with its models."""
 

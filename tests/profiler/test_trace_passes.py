@@ -27,7 +27,7 @@ from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.kept_requests import KeptTrace
-from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
+from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Conversation, Source, Turn
 from tests.accounting.view_runs import BLOCK, LATENCY, Given, hashed, traces

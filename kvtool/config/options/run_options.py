@@ -18,7 +18,7 @@ from kvtool.engine.config import (
 )
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.results.choices import OnBadLine, Routing, RulesAsked
-from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
+from kvtool.workload.logs import TRACE_BLOCK
 
 LoadFormat = Literal["auto", "dummy"]
 

@@ -119,7 +119,8 @@ def fit(of: Fitted, points: Sequence[Point], *, most_flops: float = inf, most_ba
     """Return the constants that predict the points best, those held out left aside; EngineError where there are fewer than
     LEAST_POINTS.
 
-    What a layer takes and what a step takes can be told apart only where the points have models of different depth. Of a rate that
+    What a layer takes and what a step takes can be distinguished only where the points have models of different depth. Of a
+    rate that
     no point is limited by, nothing is known but how much the machine can do at `most`.
     """
     kept = [point for point in points if not point.held_out]

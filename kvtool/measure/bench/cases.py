@@ -18,7 +18,7 @@ _QUESTION = 30  # tokens of a request beyond a shared prefix: a short question
 class StepCase:
     """One step. The first `shared` tokens of all of its requests are the same, in the same blocks.
 
-    `extend` is a question behind a cached document, and `cold` both of them with nothing cached. `sharing` is decode, for what
+    `extend` is a question after a cached document, and `cold` both of them with nothing cached. `sharing` is decode, for what
     prefix-aware attention wins.
     """
 

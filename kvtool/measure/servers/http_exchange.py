@@ -31,7 +31,7 @@ TIMEOUT = 10.0
 _CONNECT = 10.0
 """Seconds for a connection."""
 _MOST_REDIRECTS = 3  # of one request
-_MOST_CAUSES = 8  # errors behind an error that are looked through
+_MOST_CAUSES = 8  # causes of an error that are looked through
 OK, TOO_MANY = 200, 429
 _REDIRECTS, _FAILED = range(300, 400), 500
 _LONGEST_WAIT = 3600.0  # seconds of a `retry-after` that are believed

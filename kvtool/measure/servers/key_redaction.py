@@ -21,7 +21,7 @@ _PIECE = 8
 _BETWEEN = re.compile(
     r"(?:[\s\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\\(?:[abefnrtv0\r\n]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}))+"
 )
-"""What may stand between two characters of a key: spaces, invisible characters, and both as escapes."""
+"""What may be between two characters of a key: spaces, invisible characters, and both as escapes."""
 _COVERED = re.compile(rb"\x01+")
 
 

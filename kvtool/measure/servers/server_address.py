@@ -18,7 +18,7 @@ _EXAMPLE = "write it like http://localhost:8000"
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """The root of a server, without what users put behind it: `http://localhost:8000` of `http://localhost:8000/v1/`."""
+    """The root of a server, without what users put after it: `http://localhost:8000` of `http://localhost:8000/v1/`."""
 
     root: str
 

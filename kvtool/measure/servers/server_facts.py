@@ -57,7 +57,7 @@ _UNITS = ("hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit", 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact about a server; `value` None where nobody says it and kvtool's own default stands in."""
+    """A fact about a server; `value` None where nobody says it and kvtool's own default is used."""
 
     name: str
     value: FactValue | None

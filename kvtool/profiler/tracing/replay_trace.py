@@ -20,10 +20,10 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.block_trace import CLOCKS_APART
 from kvtool.workload.jobs import Job
+from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.files.input_files import find_inputs
 from kvtool.workload.logs.formats.token_traces import BAILIAN_BLOCK
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import Output, Turn
 
 Name = BlockHash | bytes | int | tuple[int, int]

@@ -41,7 +41,7 @@ the end of all, and what was found out so far: from here on nothing is."""
 class TurnWriter:
     """Writes values and turns to a stream. What several turns of a conversation share is written once.
 
-    The other side must be told when a conversation begins: both then forget what was shared.
+    The other side must know when a conversation begins: both then forget what was shared.
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -19,7 +19,7 @@ class BlockRow(NamedTuple):
 
     `turn` counts the requests of a conversation, which come one after another, from 0. `call` names a call that is logged more than
     once, together with its prompt; `weak`: that may be the id of something else. `hash_ids` are the prompt's blocks: two are equal
-    if they hold the same tokens from the start of their prompts on, whatever the salt. `answer_ids`: those behind them that the
+    if they hold the same tokens from the start of their prompts on, whatever the salt. `answer_ids`: those after them that the
     answer fills; None where a trace names the blocks itself, its last one may be partial and of answers nothing is known.
     """
 

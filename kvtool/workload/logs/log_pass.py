@@ -50,7 +50,7 @@ class TimedLog(Generic[T]):
 
 
 def by_arrival(logs: Sequence[TimedLog[T]], counts: ArrivalCounts) -> Iterator[T | KvtoolError]:
-    """Yield the records of all logs. A log is opened when the time of its first record has come and closed behind its last one.
+    """Yield the records of all logs. A log is opened when the time of its first record has come and closed after its last one.
 
     The order within a log is never changed: a record that is earlier than the one before it, or says no time, comes right after
     that. Of records of one time those of an earlier log of the list come first.
@@ -101,7 +101,7 @@ class LogOutcome:
 @dataclass(frozen=True, slots=True)
 class LogProgress:
     """How far a pass over logs has come: the share of their bytes, bad records left out, and by path the formats found since it was
-    last asked; at its end also what else is to be told."""
+    last asked; at its end also what else is to be reported."""
 
     share: float | None
     skipped: int
@@ -120,7 +120,7 @@ class LeftOuts:
     stored: list[StoredContent] = field(default_factory=list)
     """Explicit caches that are told of."""
     hear: Callable[[Turn], None] | None = None
-    """Who is told of calls whose prompt is not in the log; they are not counted here then."""
+    """Who hears of calls whose prompt is not in the log; they are not counted here then."""
     heard: int = 0
 
     def add(self, item: LeftOut, place: Place) -> None:

@@ -20,6 +20,7 @@ from kvtool.text.message import Message
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
 from kvtool.workload.logs.files.spool import Spool, reads_once
 from kvtool.workload.logs.groups.session_names import session_names
@@ -33,7 +34,6 @@ from kvtool.workload.logs.log_pass import (
     by_arrival,
 )
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
-from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.request_fields import as_vllm_reads, engine_requests
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
@@ -134,7 +134,7 @@ class LogSource:
         requests, as it is to an engine."""
         self.each_answer = False
         self.hear: Callable[[Turn], None] | None = None
-        """Who is told of calls whose prompt is not in the log, from the next pass on; else they are left out."""
+        """Who hears of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
     def regrouped(self, grouping: Grouping) -> None:
         """Divide the requests in another way, from the next pass on."""
@@ -251,7 +251,7 @@ class LogSource:
         return self._now.repeated
 
     def share_read(self) -> float | None:
-        """Return how much of its files this pass has read, by their bytes on the disk; None where that cannot be told yet."""
+        """Return how much of its files this pass has read, by their bytes on the disk; None where that is not known yet."""
         if self._followed is not None:
             return self._followed.share
         total = self.bytes_to_read()
@@ -456,7 +456,7 @@ class LogSource:
             try:
                 with open_bytes(self._spool.file(path), path) as reader:
                     self._text_logs[path] = kind_of(reader, path, text=True) is not None
-            except KvtoolError:  # for reading to tell
+            except KvtoolError:  # reading reports it
                 self._text_logs[path] = False
         return self._text_logs[path]
 

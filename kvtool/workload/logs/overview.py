@@ -76,7 +76,7 @@ def row_of(turn: Turn, epoch: float, pseudonyms: Pseudonyms | None = None) -> Ro
 
 
 def _is_place(turn: Turn) -> bool:
-    """Return whether its id is only where it stands: the line, and which request of it."""
+    """Return whether its id is only its place: the line, and which request of it."""
     path, line, _ = turn.written or ("", None, None)
     return not turn.id or re.fullmatch(rf"{line}(\.\d+)?(:\d+)?", turn.id.removeprefix(f"{path}:")) is not None
 

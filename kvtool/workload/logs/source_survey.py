@@ -23,7 +23,7 @@ from kvtool.workload.logs.survey import AnyRecord, Order, RecordPlaces, RecordsI
 from kvtool.workload.turn import Turn
 
 UNREADABLE = float("-inf")
-"""For the first arrival of a file without a good record: what is wrong with it is told first."""
+"""For the first arrival of a file without a good record: what is wrong with it is reported first."""
 
 Opened = Callable[[], LogFile]
 

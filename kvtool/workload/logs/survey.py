@@ -22,7 +22,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.json_stream import RawRecord
 
 _FIRST = float("-inf")
-"""When a record without a call comes that stands before all others; else it comes with the call before it."""
+"""When a record without a call comes that is before all others; else it comes with the call before it."""
 _NO_CALL = -1
 _BOM = b"\xef\xbb\xbf"
 _KEPT = 64
@@ -39,7 +39,7 @@ class RecordPlaces:
     lines: array[int] = field(default_factory=lambda: array("q"))
     columns: array[int] = field(default_factory=lambda: array("q"))
     around: dict[str, Any] | None = None
-    """What stands in front of the list of them, where they are elements of one."""
+    """What is before the list of them, where they are elements of one."""
 
     def add(self, offset: int, size: int, line: int, column: int) -> None:
         self.offsets.append(offset)

@@ -46,7 +46,7 @@ class DriverMessage(Enum):
     """Messages of the driver to its command."""
 
     REACHED = auto()
-    """There is a cluster. DriverMessage first; all else is said behind it."""
+    """There is a cluster. Sent first; all else is sent after it."""
     UNREACHED = auto()
     """There is none; why."""
     RESULT = auto()
@@ -127,8 +127,8 @@ class _TaskActor:
     """An actor on a core of the cluster: it keeps its work, and what that has loaded."""
 
     def __init__(self, work: Callable[[Any], object], folder: str) -> None:
-        """`folder` is where the command stands, from which relative paths begin."""
-        with suppress(OSError):  # a node without it: what is not there is told by whoever opens it
+        """`folder` is where the command runs, from which relative paths begin."""
+        with suppress(OSError):  # a node without it: what is not there is reported by whoever opens it
             os.chdir(folder)
         self._work = work
 

@@ -1,4 +1,4 @@
-"""The files that a workload file names, wherever in it their names stand."""
+"""The files that a workload file names, wherever in it their names are."""
 
 from __future__ import annotations
 

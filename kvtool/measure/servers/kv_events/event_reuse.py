@@ -136,7 +136,7 @@ class _Owners:
         self._stored: set[BlockName] = set()
         """Those of our blocks that were ever stored."""
         self.guessed: set[int] = set()
-        """The places of requests that only the order told apart."""
+        """The places of requests that only the order distinguished."""
         self._newest = -1
         """The place of the last request that was recognized by what it stored, in the order of sending."""
         for place, prompt in enumerate(prompts):

@@ -30,7 +30,7 @@ BlockName = NewType("BlockName", bytes)
 """Equal names: equal tokens and keys from the start of the prompt to the end of the block."""
 _ROOT = BlockName(b"")
 MOST_GONE = 1_000_000
-"""Evicted blocks of which the names are remembered, the last ones; nobody can hit them, and nothing is stored behind them."""
+"""Evicted blocks of which the names are remembered, the last ones; nobody can hit them, and nothing is stored after them."""
 
 
 def block_names(
@@ -165,7 +165,7 @@ class EventState:
                 del self.hashes[name]
 
     def names_of(self, event: StoredBlocks) -> list[BlockName]:
-        """Return the names of an event's blocks; none where it tells no tokens, or its parent was never seen."""
+        """Return the names of an event's blocks; none where it reports no tokens, or its parent was never seen."""
         parent = _ROOT if event.parent_block_hash is None else self.names.get(event.parent_block_hash)
         if event.token_ids is None or parent is None:
             return []

@@ -17,7 +17,7 @@ _SKEW = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Counts of all engines together, by the names of `metric_names`; a name that is missing was not told."""
+    """Counts of all engines together, by the names of `metric_names`; a name that is missing was not reported."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     histograms: Mapping[str, BucketCounts] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Counted:
     """After a restart, counts are those since the server's new start; of several servers there are none."""
 
     def get(self, name: str) -> int | None:
-        """Return a count; None where it is not told."""
+        """Return a count; None where it is not reported."""
         return self.counts.get(name)
 
     @property
@@ -50,7 +50,7 @@ def counted_between(before: Scrape, after: Scrape) -> Counted:
     """Return the counts of `after` less those of `before`.
 
     A counter never falls and its `_created` never moves while a process lives. Where they do, the server was started again; or
-    several are behind one URL: its counters began before the first scrape was taken, or before those of the first one did.
+    several are at one URL: its counters began before the first scrape was taken, or before those of the first one did.
     """
     seconds = after.at - before.at if before.at is not None and after.at is not None else None
     broken = _break(before, after)

@@ -66,7 +66,7 @@ class Scrape:
         )
 
     def gauge(self, name: str) -> float | None:
-        """Return the gauge over all engines: shares are averaged, counts added up; None where no engine tells."""
+        """Return the gauge over all engines: shares are averaged, counts added up; None where no engine reports it."""
         told = [engine.gauges[name] for engine in self.engines.values() if name in engine.gauges]
         if not told:
             return None
@@ -74,7 +74,7 @@ class Scrape:
 
     @property
     def created(self) -> tuple[float, ...]:
-        """Return when the counters of each engine began, where that is told."""
+        """Return when the counters of each engine began, where that is reported."""
         return tuple(engine.created for engine in self.engines.values() if engine.created is not None)
 
     @property

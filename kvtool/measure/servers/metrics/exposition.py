@@ -63,7 +63,7 @@ def parse_exposition(text: str, *, shown: str) -> Exposition:
     """Return the samples of a text in the Prometheus format.
 
     `shown` is its path or URL as the user knows it. KvtoolError with the place for a line that is none of that format, and for a
-    value that stands twice: two scrapes in one text are no scrape.
+    value that is there twice: two scrapes in one text are no scrape.
     """
     from prometheus_client.parser import text_fd_to_metric_families
 

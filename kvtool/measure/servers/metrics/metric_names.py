@@ -33,7 +33,7 @@ class MetricNames:
     gauges: Mapping[str, CountedAs]
     histograms: Mapping[str, str]
     engine: str = "engine"
-    """The label that tells the engines of a server apart."""
+    """The label that distinguishes the engines of a server."""
 
 
 _VLLM = MetricNames(

@@ -32,7 +32,7 @@ _LOSERS = 5
 
 
 class Watching:
-    """Takes one scrape after the other; a scrape that fails is told by `missed`."""
+    """Takes one scrape after the other; a scrape that fails is reported by `missed`."""
 
     def __init__(self, first: Scrape, *, window: float) -> None:
         self._window = window
@@ -52,7 +52,7 @@ class Watching:
         return self._recent[-1]
 
     def scraped(self, scrape: Scrape) -> None:
-        """Take the next scrape. Of several servers behind one URL nothing can be added up, from then on."""
+        """Take the next scrape. Of several servers at one URL nothing can be added up, from then on."""
         if self.state == "several servers":
             self._recent = deque([scrape])
             return

@@ -122,7 +122,7 @@ class LogFile:
 
     def survey(self, ids: Callable[[str], None], keys: Callable[[Key, int], None]) -> Survey:
         """Return what an order of its requests needs; `ids` receives the id of each call, `keys` what a record of a number may be
-        asked for by. What cannot be read is for reading to tell."""
+        asked for by. Reading reports what cannot be read."""
         survey = Survey()
         try:
             with open_bytes(self.file, self.path, parked=self.parked) as reader:

@@ -23,7 +23,7 @@ def reads_once(path: str) -> bool:
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):
-        return False  # opening it tells what is wrong
+        return False  # opening it reports what is wrong
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
@@ -70,7 +70,7 @@ def _is_terminal(path: str) -> bool:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     except OSError:
-        return True  # opening it tells what is wrong
+        return True  # opening it reports what is wrong
     try:
         return os.isatty(handle)
     finally:

@@ -92,7 +92,7 @@ def _dialogue(record: Record, turns: list[list[Message]]) -> Dialogue:
 
 
 def alpaca(record: Record) -> Turns:
-    """Return the instruction and, behind a blank line, its input."""
+    """Return the instruction and, after a blank line, its input."""
     text = record.text(record.fields["instruction"], "instruction", part="instruction (user)")
     if isinstance(about := record.fields.get("input"), str) and about:
         text = text + "\n\n" + record.text(about, "input", part="input (user)")

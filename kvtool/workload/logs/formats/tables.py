@@ -118,7 +118,7 @@ class _Lines:
 
 
 def _rows(rows: _CsvReader, lines: _Lines, names: list[str], path: str) -> Iterator[RawRecord]:
-    """Yield each row behind the header, with the line on which it begins."""
+    """Yield each row after the header, with the line on which it begins."""
     header = True
     while True:
         line = rows.line_num + 1
@@ -148,7 +148,7 @@ def _rows(rows: _CsvReader, lines: _Lines, names: list[str], path: str) -> Itera
 
 
 def _header(head: bytes) -> tuple[list[str], str]:
-    """Return the names of the columns and what stands between them."""
+    """Return the names of the columns and what is between them."""
     text = head.decode("utf-8-sig", errors="replace").lstrip("\r\n")
     best: tuple[list[str], str] = ([], ",")
     for delimiter in _DELIMITERS:

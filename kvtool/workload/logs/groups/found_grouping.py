@@ -39,7 +39,7 @@ _AROUND: tuple[tuple[str, ...], ...] = (
     *((), ("metadata",), ("labels",), ("tags",), ("attributes",), ("extra",), ("context",)),
     *(("body",), ("request",), ("params",), ("body", "metadata"), ("request", "metadata"), ("params", "metadata")),
 )
-"""The objects in which such fields stand."""
+"""The objects in which such fields are."""
 
 
 class _Beginning(NamedTuple):
@@ -100,7 +100,7 @@ class GroupSample:
     def grouping(self, *, files: int, by_file: ByFile = BY_FILE) -> Grouping:
         """Return the grouping that was asked for; else the one that divides these requests: a service, a template, the system
         prompt or the model, in this order; where none does, their `files`, as `by_file` does. KvtoolError where a field that was
-        asked for stands in none."""
+        asked for is in none."""
         if self._word == FILE:
             return by_file
         if self._word == SYSTEM:

@@ -21,13 +21,13 @@ from kvtool.workload.logs.records.mapped_records import way_of
 from kvtool.workload.logs.records.prompt_forms import PromptForms, beginning_of
 
 MOST_GROUPS = 200
-"""Groups that are told apart; requests of further ones are one group together."""
+"""Groups that are distinguished; requests of further ones are one group together."""
 OTHER = "(other)"
 _LONGEST_NAME = 64  # characters of the name of a group
 _KEPT_OF_LONG = 48  # characters of a longer name, before its digest
-_MOST_COUNTED = 100_000  # values that are told apart to count them
+_MOST_COUNTED = 100_000  # values that are distinguished to count them
 _MOST_PLACES = 4
-"""Groups of prompts whose first record is told."""
+"""Groups of prompts whose first record is reported."""
 _PROMPT_FIELDS = frozenset(
     (
         *("messages", "prompt", "text", "text_input", "input", "inputs", "instructions", "system", "question"),
@@ -135,7 +135,7 @@ class ByPrompt:
 
 @dataclass(slots=True)
 class _Overflow:
-    """Groups beyond the most that are told apart."""
+    """Groups beyond the most that are distinguished."""
 
     requests: int = 0
     names: set[bytes] = field(default_factory=set)
@@ -172,7 +172,7 @@ class _FieldDivision:
         if value is None:
             self._missing[at] += requests
             return f"(no {_shown(path.text)})"
-        if self._neutral[at]:  # its text is of prompts, and names of groups stand in every output
+        if self._neutral[at]:  # its text is of prompts, and names of groups are in every output
             key = at, _digest(_text_of(value))
             if key not in self._numbers and len(self._numbers) >= self._how.most:
                 return OTHER

@@ -12,7 +12,7 @@ from kvtool.workload.logs.records.call_fields import NO_SETTINGS
 from kvtool.workload.logs.records.chat_records import messages_of, requests_of, tools_of
 from kvtool.workload.logs.records.incomplete_prompts import parts_not_counted, texts_of, why_incomplete
 from kvtool.workload.logs.records.message_forms import as_messages, as_tools
-from kvtool.workload.logs.records.record import Record, kind, parsed_text
+from kvtool.workload.logs.records.record import Record, kind, object_of, parsed_text
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, Reading, Several, Turns
 from kvtool.workload.turn import Turn
 
@@ -138,7 +138,7 @@ def call_from(
         if parsed is None:
             return prompt(record, value, around) if value else None
         value = parsed
-    said = value if isinstance(value, dict) else {}
+    said = object_of(value)
     messages = as_messages(value)
     if messages:
         fields = {**(beside or {}), **{key: each for key, each in said.items() if key not in _CONTENTS}}

@@ -161,7 +161,7 @@ def _time(said: dict[str, Any], names: Sequence[str]) -> float | None:
 
 
 def sampled_of(record: Record) -> Ids | None:
-    """Return the token ids of the answer, where its server tells them (vLLM's `return_token_ids`)."""
+    """Return the token ids of the answer, where its server reports them (vLLM's `return_token_ids`)."""
     return sampled_in(_first_choice(answer_object(record)[0]))
 
 
@@ -367,8 +367,7 @@ def left_out_of(record: Record) -> LeftOut | None:
 
 def has_failed(record: Record) -> bool:
     """Return whether the server refused the request, or never answered it."""
-    answer = record.found(*RESPONSES)[0]
-    answer = answer if isinstance(answer, dict) else {}
+    answer = object_of(record.found(*RESPONSES)[0])
     if any(_refused(record.first(name)) for name in _FAIL_STATUSES) or any(
         _refused(answer.get(name)) for name in _FAIL_STATUSES
     ):

@@ -271,7 +271,7 @@ def _mark_of(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tools_beside(record: Record) -> list[Any] | None:
-    """Return tools that stand among the other arguments of a call, as loggers of client libraries write them."""
+    """Return tools that are among the other arguments of a call, as loggers of client libraries write them."""
     for name in _ARGUMENTS:
         if isinstance(record.fields.get(name), dict | str):
             beside = record.inner(name)

@@ -66,7 +66,7 @@ def _count(parts: list[Any], counts: Counter[str]) -> None:
 
 
 def kind_of_part(kind: str) -> str:
-    """Return one word for a part of a prompt, whatever an API calls it; it stands in outputs, so it is short and plain."""
+    """Return one word for a part of a prompt, whatever an API calls it; it is in outputs, so it is short and plain."""
     found = _PLAIN_KINDS.get(kind, kind)
     return found if re.fullmatch(r"[a-z0-9_.-]{1,40}", found) else "other"
 

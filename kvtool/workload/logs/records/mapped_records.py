@@ -1,4 +1,4 @@
-"""Records of a shape that nobody knows: `--map messages=payload.req.messages,session=meta.chat` says where everything stands."""
+"""Records of a shape that nobody knows: `--map messages=payload.req.messages,session=meta.chat` says where everything is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Way:
     """A path that may go through all elements of lists (`[]`) and into texts that are JSON."""
 
     parts: tuple[FieldPath | None, ...]
-    """Between the `[]`; None: nothing stands there."""
+    """Between the `[]`; None: nothing is there."""
 
     def value(self, record: object) -> Any:
         """Return the value at the path; None where there is none."""

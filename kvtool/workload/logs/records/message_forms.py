@@ -73,7 +73,7 @@ def _of_object(value: dict[str, Any]) -> list[Message] | None:
 
 
 def _system(value: object) -> list[Message]:
-    """Return messages of what stands beside the others."""
+    """Return messages of what is beside the others."""
     if value is None:
         return []
     if isinstance(value, dict) and "parts" in value:
@@ -86,7 +86,7 @@ def _system(value: object) -> list[Message]:
 
 
 def system_messages(value: object) -> list[Message]:
-    """Return instructions that stand beside the messages: a text, or parts, or the JSON of these."""
+    """Return instructions that are beside the messages: a text, or parts, or the JSON of these."""
     return _system(value)
 
 

@@ -1,4 +1,4 @@
-"""Forms of prompts that begin the same, told apart one prompt at a time, in bounded memory.
+"""Forms of prompts that begin the same, distinguished one prompt at a time, in bounded memory.
 
 Two beginnings are of one form where they share at least half of their runs of three words (the cosine of the sets of runs). Digits
 count for nothing, so that a clock or an id in a prompt leaves it what it is; nor does how a letter is encoded.
@@ -15,7 +15,7 @@ from kvtool.workload.turn import Turn
 WHOLE = 4_000
 """Characters of a beginning that are looked at."""
 HEADS = (1_000, 400, 120)
-"""The same where what stands behind differs from request to request, as documents do."""
+"""The same where what comes after differs from request to request, as documents do."""
 _ALIKE = 0.5  # of the cosine, as above
 _RUN = 3  # words
 _MOST_KEPT = 1_024
@@ -34,7 +34,7 @@ class PromptForms:
     """Numbers the forms of beginnings from 0, in the order in which they first come."""
 
     def __init__(self, window: int, most: int) -> None:
-        """`window` characters of each are looked at; no more than `most` forms are told apart."""
+        """`window` characters of each are looked at; no more than `most` forms are distinguished."""
         self._window = window
         self._most = most
         self._with_run: dict[Run, list[int]] = {}

@@ -1,4 +1,4 @@
-"""One record of a log as the format functions see it: its fields, where it stands, and turns made of it."""
+"""One record of a log as the format functions see it: its fields, where it is, and turns made of it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kvtool.text.files.json_stream import has_too_many_values
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.call import NO_CALL, Call
+from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.groups.session_names import session_of
 from kvtool.workload.logs.records.streamed_answers import answer_in
-from kvtool.workload.logs.records.trace_block import TRACE_BLOCK
 from kvtool.workload.turn import RequestName, Turn
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -44,7 +44,7 @@ _TIMES = (
 )
 _IDS = ("id", "custom_id", "request_id")
 RESPONSES = ("response", "response_body", "full_response", "completion", "output")
-"""Where the answer to a request stands."""
+"""Where the answer to a request is."""
 _SESSIONS = ("session_id", "conversation_id", "thread_id", "sessionId")
 _OUTPUT_LENGTHS = (
     *("output_length", "output_tokens", "output_tokens_count", "output_toks", "output_len", "completion_tokens"),
@@ -117,7 +117,7 @@ class Record:
         pointer, in_text = self.pointer, self.in_text
         value: Any = self.fields
         around = [self.fields]
-        """One for each step, so that they stand where the pointer says."""
+        """One for each step, so that they are where the pointer says."""
         for step in path:
             try:
                 value = value[step]
@@ -179,7 +179,7 @@ class Record:
         return whole(self, value, name, name, least=least)
 
     def text(self, value: object, *path: str | int, part: str, name: str = "") -> Traced:
-        """Return a string of the record that remembers where it stands."""
+        """Return a string of the record that remembers where it is."""
         if not isinstance(value, str):
             raise self.error(f"{name or f'`{path[-1]}`'} must be text, not {kind(value)}", *path)
         where = self.where
@@ -254,7 +254,7 @@ class Record:
 
 
 class Transcript:
-    """The requests behind a recorded conversation, one per assistant turn, made when asked for: the prompts together are
+    """The requests of a recorded conversation, one per assistant turn, made when asked for: the prompts together are
     quadratic in the length of the conversation, so they never exist all at once. Messages are shared between them."""
 
     def __init__(
@@ -265,7 +265,7 @@ class Transcript:
         content: dict[str, Any],
         told: Callable[[int], tuple[Call, float | None]] | None = None,
     ) -> None:
-        """`told` gives what the record says of the call behind the message of a number, and when that began."""
+        """`told` gives what the record says of the call of the message of a number, and when that began."""
         self._record = record
         self._messages = messages
         self._answers = answers

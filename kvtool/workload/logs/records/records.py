@@ -10,7 +10,7 @@ from kvtool.workload.logs.field_names import fields_shown, is_field_name
 from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_of, list_format
 from kvtool.workload.logs.records.call_fields import answer_object, is_answer_name, left_out_of, unread_answer
 from kvtool.workload.logs.records.joined_records import Key
-from kvtool.workload.logs.records.record import Record, RecordError, Where, kind
+from kvtool.workload.logs.records.record import Record, RecordError, Where, kind, object_of
 from kvtool.workload.logs.records.record_format import (
     Fields,
     FileState,
@@ -28,7 +28,7 @@ WRAPPERS = (
     *("jsonPayload", "message", "@message", "msg", "MESSAGE", "log", "line", "textPayload", "event"),
 )
 """Fields that logs wrap a request in, or that collectors of logs put a line in; the rest of what is needed (ids, times, responses)
-may stand around them."""
+may be around them."""
 LISTS = (
     *("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples", "events"),
     "logEvents",
@@ -47,7 +47,7 @@ def read_record(
     states: dict[str, FileState] | None = None,
     around: Fields | None = None,
 ) -> tuple[str, Several]:
-    """Return the name of a record's format, and all that it holds; `around` is what stands around it in the file. Raises
+    """Return the name of a record's format, and all that it holds; `around` is what is around it in the file. Raises
     RecordError."""
     if isinstance(value, list) and value and all(map(is_message, value)):
         name, reader = list_format(where.path)
@@ -153,7 +153,7 @@ def is_known(value: Any) -> bool:
 
 def asked_for(value: Any, where: Where, around: Fields | None, key: Key) -> Record:
     """Return the object of a record, or of one of those in it, that answers to a key; the record itself where none does."""
-    whole = _whole(value if isinstance(value, dict) else {}, where, around)
+    whole = _whole(object_of(value), where, around)
     try:
         held = _prompt_objects(whole, None)
     except RecordError:
@@ -170,7 +170,7 @@ def read_inner(record: Record) -> Reading | None:
 
 
 def opens(around: Fields, path: tuple[str, ...], first: Any) -> bool:
-    """Return whether a list of objects, a member of the one object of a file behind others or of one in it, holds its records."""
+    """Return whether a list of objects, a member of the one object of a file after others or of one in it, contains its records."""
     if path == ("log", "entries"):  # of a HAR
         return True
     [name, *inner] = path

@@ -42,12 +42,12 @@ _BESIDE = frozenset(
         *("cacheReadInputTokens", "cacheWriteInputTokens", "cacheReadInputTokenCount", "cacheWriteInputTokenCount"),
     )
 )
-"""Where these stand beside `input_tokens` or `inputTokens`, that is what was neither read nor written (Anthropic, Bedrock)."""
+"""Where these are beside `input_tokens` or `inputTokens`, that is what was neither read nor written (Anthropic, Bedrock)."""
 _REMAINDERS = ("input_tokens", "inputTokens", "inputTokenCount")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object", "meta_info")
 """Objects of an answer that hold counts; `meta_info` is that of SGLang's own API."""
 _OLLAMA = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
-"""Counts of Ollama's own API, which stand in the answer itself."""
+"""Counts of Ollama's own API, which are in the answer itself."""
 
 
 def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:

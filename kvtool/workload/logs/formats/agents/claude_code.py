@@ -1,6 +1,6 @@
 """Sessions of Claude Code: a line for each message, which names the one before it by `parentUuid`.
 
-An answer is written in parts, one line each, that share `message.id` and repeat its `usage`; what its tools gave may stand between
+An answer is written in parts, one line each, that share `message.id` and repeat its `usage`; what its tools gave may be between
 them. A compacted conversation begins again at a line without a parent. The system prompt and the tools are in no line.
 """
 
@@ -16,7 +16,7 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_fields import FAILED, PROMPTLESS, call_of, names_of
 from kvtool.workload.logs.records.chat_records import content_of, message_at, without_anthropic_blocks
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
-from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
+from kvtool.workload.logs.records.record import Record, Where, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import (
     Fields,
     FoundCall,
@@ -90,8 +90,9 @@ class _SessionEntries:
 
 
 class ClaudeCodeSession:
-    """A file of a session, or of several: a call is told when the next one of its conversation begins. Of many sessions those are
-    forgotten that were not met for longest; what goes on from one of them later has lost its beginning, and that is told."""
+    """A file of a session, or of several: a call is reported when the next one of its conversation begins. Of many sessions
+    those are
+    forgotten that were not met for longest; what goes on from one of them later has lost its beginning, and that is reported."""
 
     def __init__(self, where: Where) -> None:
         del where
@@ -225,7 +226,7 @@ class ClaudeCodeSession:
         reason = LOST if lost else NO_SYSTEM
         call = call_of(answer.fields, uncounted=uncounted, images=uncounted["image"], incomplete=reason)
         told = answer.fields.fields.get("usage")
-        usage = told if isinstance(told, dict) else {}
+        usage = object_of(told)
         tier, speed = names_of([usage.get("service_tier")]), names_of([usage.get("speed")])
         if tier or speed:
             call = replace(call, settings=replace(call.settings, service_tier=tier, speed=speed))

@@ -1,4 +1,4 @@
-"""Tasks of Cline: a list of messages in a file of its name, and beside it what was shown, which tells the tokens of requests."""
+"""Tasks of Cline: a list of messages in a file of its name, and beside it what was shown, which reports the tokens of requests."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _range(value: Any) -> tuple[int, int] | None:
 
 
 def _usage(told: Told) -> Told | None:
-    """Return its tokens: those sent are without what was read or written. None where they are not told, or cannot be."""
+    """Return its tokens: those sent are without what was read or written. None where they are not reported, or cannot be."""
     counts = [whole_number(told.get(name, 0) or 0) for name in _COUNTS]
     fresh, cached, written, output = counts
     if fresh is None or cached is None or written is None or output is None:

@@ -55,7 +55,7 @@ class _Answer:
 
 
 class CodexRollout:
-    """A file of a session: a call is told when its tokens are, or when the user says something else."""
+    """A file of a session: a call is reported when its tokens are, or when the user says something else."""
 
     def __init__(self, where: Where) -> None:
         self._session = where.file_name or where.path
@@ -65,7 +65,7 @@ class CodexRollout:
         self._uncounted: Counter[str] = Counter()
         """Items of the history that are no text."""
         self._answers: list[_Answer] = []
-        """Those whose tokens were not told yet: parts of one answer, or answers of which nothing is told."""
+        """Those whose tokens were not reported yet: parts of one answer, or answers without any."""
         self._writing = False
         self._sent_at: float | None = None
         self._model: str | None = None
@@ -74,7 +74,7 @@ class CodexRollout:
         self._total: tuple[int, ...] = ()
 
     def read(self, record: Record) -> Reading:
-        """Return the call whose end a line tells."""
+        """Return the call whose end a line reports."""
         fields = record.fields
         payload = fields.get("payload")
         if not isinstance(payload, dict):
@@ -99,7 +99,7 @@ class CodexRollout:
         return Several()
 
     def end(self) -> Reading:
-        """Return the calls whose tokens nobody told."""
+        """Return the calls whose tokens nobody reported."""
         return self._close()
 
     def _begin(self, meta: dict[str, Any], record: Record) -> None:
@@ -164,10 +164,10 @@ class CodexRollout:
             counts = _counts(last, record, *at)
             now = _counts(total, record, "payload", "info", "total_token_usage") if isinstance(total, dict) else ()
             if now and now == self._total:
-                return Several()  # told again
+                return Several()  # reported again
             self._total = now
         if not counts[0]:
-            return Several()  # an estimate, or what was told before
+            return Several()  # an estimate, or what was reported before
         usage = Usage(prompt=counts[0], cached=counts[1], output=counts[2])
         check_usage(usage, (*record.pointer, *at))
         if not self._answers:
@@ -180,7 +180,7 @@ class CodexRollout:
         return self._call(whole, usage)
 
     def _close(self) -> Several:
-        """Return the answers of which no tokens were told, a call each."""
+        """Return the answers of which no tokens were reported, a call each."""
         found = Several([self._call(answer, None) for answer in self._answers])
         self._answers, self._writing = [], False
         return found

@@ -1,7 +1,7 @@
 """Events of OpenHands: actions of the agent and what came of them, from which the prompts of its calls are put together.
 
 Actions of one answer share the id of its response. Versions from 1.0 on name the `kind` of an event; before, it is an `action` or
-an `observation`. Tokens are told as sums over the session.
+an `observation`. Tokens are reported as sums over the session.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class OpenHandsEvents:
         return found
 
     def _count(self, record: Record, answer: _Answer) -> None:
-        """Return its tokens: as they are told for its response, or as more than was told before."""
+        """Return its tokens: as they are reported for its response, or as more than was reported before."""
         metrics = object_of(record.fields.get("llm_metrics"))
         each = metrics.get("token_usages")
         for at, told in enumerate(each if isinstance(each, list) else []):

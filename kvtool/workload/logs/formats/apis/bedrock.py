@@ -11,7 +11,7 @@ from typing import Any
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, body
 from kvtool.workload.logs.records.call_fields import FAILED, TENANTS, names_of
-from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
@@ -26,7 +26,7 @@ _OTHERS = re.compile(r"rerank|image|canvas|stable-|reel|sonic", re.IGNORECASE)
 _NAMED = re.compile(r"arn:[^/]*:(?:foundation-model|inference-profile)/(.+)")
 _TEXTS = ("prompt", "inputText", "message")
 _LONG = 1 << 20
-"""Characters of a text in which the name of the log stands."""
+"""Characters of a text in which the name of the log appears."""
 
 
 def is_record(fields: Fields) -> bool:
@@ -64,8 +64,8 @@ def read(record: Record) -> Reading:
         if name in fields
     }
     asked = Record(_as_prompt(asked.fields), asked.where, asked.pointer, ({"response": answer, **told},), asked.in_text)
-    metadata = found if isinstance(found := fields.get("requestMetadata"), dict) else {}
-    identity = found if isinstance(found := fields.get("identity"), dict) else {}
+    metadata = object_of(fields.get("requestMetadata"))
+    identity = object_of(fields.get("identity"))
     around = Around(
         session=names_of([metadata.get(name) for name in _SESSIONS]),
         tenant=names_of([*(metadata.get(name) for name in TENANTS), identity.get("arn")]),
@@ -83,7 +83,7 @@ def _answer(record: Record) -> tuple[Fields, tuple[str | int, ...]]:
     output = record.fields.get("output")
     value = answer_in(output.get("outputBodyJson")) if isinstance(output, dict) else None
     at = record.pointer if record.in_text else (*record.pointer, "output", "outputBodyJson")
-    return (value if isinstance(value, dict) else {}), at
+    return object_of(value), at
 
 
 def _usage(record: Record, answer: Fields, at: tuple[str | int, ...]) -> Usage | None:

@@ -22,7 +22,7 @@ from kvtool.workload.logs.records.call_context import Around
 from kvtool.workload.logs.records.call_fields import FAILED, answer_object, names_of
 from kvtool.workload.logs.records.chat_records import requests_of
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
-from kvtool.workload.logs.records.record import Record, kind, seconds, text_of
+from kvtool.workload.logs.records.record import Record, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several
 
 KEPT_APART = "its cached content is not in the log"
@@ -62,7 +62,7 @@ def read(record: Record) -> Reading:
     body = record.holding({**fields, "tools": _tools(fields.get("tools"), parts.uncounted)})
     cached = fields.get("cachedContent") or fields.get("cached_content")
     turns = requests_of(body, messages, uncounted=parts.uncounted, incomplete=KEPT_APART if cached else None)
-    labels = found if isinstance(found := fields.get("labels"), dict) else {}
+    labels = object_of(fields.get("labels"))
     model = fields.get("model")
     return Around(
         session=None if record.own_session else names_of([labels.get(name) for name in _SESSIONS]),

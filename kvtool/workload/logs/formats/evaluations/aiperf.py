@@ -7,7 +7,7 @@ from typing import Any
 from kvtool.workload.logs.records.call_context import Around, body
 from kvtool.workload.logs.records.call_fields import FAILED, has_failed, names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of
-from kvtool.workload.logs.records.record import Record, kind, seconds
+from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several, collected
 from kvtool.workload.logs.records.streamed_answers import answer_in
 
@@ -74,7 +74,7 @@ def _answer(responses: Any) -> dict[str, Any]:
         ]
     found = [each for each in events if isinstance(each, dict)]
     whole = found[0] if len(found) == 1 else answer_in(found)
-    return whole if isinstance(whole, dict) else {}
+    return object_of(whole)
 
 
 def _is_raw(fields: Fields) -> bool:

@@ -1,6 +1,6 @@
 """Guidellm's report: each request of its benchmarks with its arguments as a JSON text.
 
-What stands inside of `request_args` is the arguments of its HTTP client; of older reports the prompt alone, in `prompt`.
+What is inside of `request_args` is the arguments of its HTTP client; of older reports the prompt alone, in `prompt`.
 """
 
 from __future__ import annotations

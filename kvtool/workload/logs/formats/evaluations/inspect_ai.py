@@ -1,4 +1,4 @@
-"""Logs of inspect_ai: samples, and in each the events of its calls. Long texts stand beside the events, and messages in a pool.
+"""Logs of inspect_ai: samples, and in each the events of its calls. Long texts are beside the events, and messages in a pool.
 
 `.json` is one object with a list of samples; `.eval` is an archive with a file for each.
 """
@@ -22,7 +22,7 @@ from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.records.call_context import Around, found_call
 from kvtool.workload.logs.records.call_fields import CACHED, FAILED, names_of
 from kvtool.workload.logs.records.chat_records import message_at, requests_of
-from kvtool.workload.logs.records.record import Record, kind, seconds, text_of
+from kvtool.workload.logs.records.record import Record, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
@@ -35,7 +35,7 @@ _CUT_OUT = "texts of it are not in the file"
 
 
 def read(record: Record) -> Reading:
-    """Return the calls of a sample; where no event tells them, what its messages say."""
+    """Return the calls of a sample; where no event reports them, what its messages say."""
     events = record.fields.get("events")
     path: tuple[str | int, ...] = ("events",)
     if not isinstance(events, list) and isinstance(old := record.fields.get("transcript"), dict):
@@ -65,7 +65,7 @@ class _Sample:
         self._record = replace(record, fields={})
         fields = record.fields
         attachments = fields.get("attachments")
-        self._attachments: dict[str, Any] = attachments if isinstance(attachments, dict) else {}
+        self._attachments: dict[str, Any] = object_of(attachments)
         data = fields.get("events_data")
         self._pool_at: tuple[str | int, ...] = ("message_pool",)
         self._pool: list[Any] = []
@@ -85,8 +85,7 @@ class _Sample:
         """Return a call with its whole prompt."""
         if event.get("cache") == "read":
             return CACHED
-        output = event.get("output")
-        output = output if isinstance(output, dict) else {}
+        output = object_of(event.get("output"))
         if event.get("pending") or not output.get("choices"):
             return FAILED
         self._lost = False
@@ -152,7 +151,7 @@ class _Sample:
         }
 
     def _resolved(self, value: Any, depth: int) -> Any:
-        """Return a value with the texts that stand beside the events."""
+        """Return a value with the texts that are beside the events."""
         if isinstance(value, str):
             prefix = next((each for each in _PREFIXES if value.startswith(each)), None)
             if prefix is None:
@@ -204,7 +203,7 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
             names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
             headers = [name for name in ("header.json", "_journal/start.json") if name in archive.namelist()]
             header = _entry(archive, headers[0], path) if headers else None
-            around = header if isinstance(header, dict) else {}
+            around = object_of(header)
             if not names:
                 raise KvtoolError("an evaluation without samples", place=Place(path))
             for number, name in enumerate(names, 1):

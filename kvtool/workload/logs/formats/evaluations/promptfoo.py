@@ -7,13 +7,13 @@ from typing import Any
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, found_at
 from kvtool.workload.logs.records.call_fields import CACHED, FAILED, names_of, usage_in
-from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import count_of
 
 _TRIES = 2  # requests from which on the counts are a sum
 _NO_MODEL = frozenset(("echo", "file", "exec", "python", "javascript", "http", "https", "websocket"))
-"""What stands before the colon of a provider that is no API of a model."""
+"""What is before the colon of a provider that is no API of a model."""
 
 
 def read_file(record: Record) -> Reading:
@@ -25,7 +25,7 @@ def read_file(record: Record) -> Reading:
         row = record.inner("results", "results", at)
         if row is None:
             raise record.error(f"results[{at}] must be an object", "results", "results", at)
-        rows.append(_call(row, config if isinstance(config, dict) else {}))
+        rows.append(_call(row, object_of(config)))
     return rows
 
 
@@ -48,7 +48,7 @@ def _call(record: Record, config: dict[str, Any]) -> FoundCall | LeftOut:
     vendor, _, model = (named or "").partition(":")
     raw = response.get("raw")
     raw = parsed_text(raw) if isinstance(raw, str) else raw
-    body = raw if isinstance(raw, dict) else {}
+    body = object_of(raw)
     at = (*record.pointer, "response", "raw")
     prompt = fields.get("prompt")
     if prompt is None or (isinstance(prompt, dict) and prompt.get("raw") is None):

@@ -53,8 +53,7 @@ def _entry(record: Record, entry: Fields, *steps: str | int) -> Reading:
     if not posts or not isinstance(fields, dict) or not _asks(path, fields):
         return OTHER
     at = (*record.pointer, *steps)
-    answer = answer_in(_decoded(object_of(response.get("content"))))
-    answer = answer if isinstance(answer, dict) else {}
+    answer = object_of(answer_in(_decoded(object_of(response.get("content")))))
     status = response.get("status")
     if isinstance(status, int) and (status >= 400 or status == 0):
         return FAILED

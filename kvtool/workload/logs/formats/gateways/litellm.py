@@ -6,7 +6,7 @@ from typing import Any
 
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, left_out_of, names_of
-from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -75,7 +75,7 @@ def _tools(sent: dict[str, Any]) -> dict[str, Any]:
 def _object(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         value = parsed_text(value)
-    return value if isinstance(value, dict) else {}
+    return object_of(value)
 
 
 _EXAMPLE = """

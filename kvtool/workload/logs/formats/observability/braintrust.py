@@ -6,7 +6,7 @@ from kvtool.text.bounded_number import whole_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
-from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -31,9 +31,8 @@ def read(record: Record) -> FoundCall | LeftOut:
     output, told = fields.get("output"), fields.get("metadata")
     if fields.get("error") and not output:
         return LeftOut("failed")
-    told = told if isinstance(told, dict) else {}
-    metrics = fields.get("metrics")
-    metrics = metrics if isinstance(metrics, dict) else {}
+    told = object_of(told)
+    metrics = object_of(fields.get("metrics"))
     around = Around(
         session=names_of([*(told.get(name) for name in _SESSIONS), fields.get("root_span_id")]),
         tenant=names_of([told.get(name) for name in _TENANTS]),

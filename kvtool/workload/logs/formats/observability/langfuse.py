@@ -80,7 +80,7 @@ def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) 
 
 def _usage(record: Record, value: Any) -> Usage | None:
     """Return the tokens: Langfuse counts what was read from a cache or written to it beside `input` or as a part of it; the
-    total tells."""
+    total reports."""
     if isinstance(value, str):
         value = parsed_text(value)
     if not isinstance(value, dict):

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
-from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -47,7 +47,7 @@ def _call(record: Record, span: dict[str, Any], told: dict[str, Any]) -> FoundCa
     inputs = _value(attributes.get("mlflow.spanInputs"))
     asked = _object(attributes.get("mlflow.invocation_params"))
     trace = _first(span, "trace_id", "request_id") or _first(_object(span.get("context")), "trace_id")
-    output = answer if isinstance(answer, dict) else {}
+    output = object_of(answer)
     usage = usage_of(output.get("usage"), record.pointer) or usage_of(
         _value(attributes.get("mlflow.chat.tokenUsage")), record.pointer
     )
@@ -96,7 +96,7 @@ def _value(text: Any) -> Any:
 
 def _object(value: Any) -> dict[str, Any]:
     value = _value(value)
-    return value if isinstance(value, dict) else {}
+    return object_of(value)
 
 
 def fits(fields: Fields) -> bool:

@@ -103,7 +103,7 @@ def read(record: Record) -> Several:
 
 
 def read_printed(record: Record) -> Several:
-    """Return the call of a span that stands by itself."""
+    """Return the call of a span that is alone."""
     item = _read(record, printed_span(record.fields))
     return Several([] if item is None else [item])
 
@@ -264,7 +264,7 @@ def _input_value(attributes: Attributes) -> tuple[list[Message] | None, str | No
 
 
 def _dressed(item: Any) -> Any:
-    """Return an indexed message with its own lists as lists; OpenLLMetry's tool calls stand in it as they are."""
+    """Return an indexed message with its own lists as lists; OpenLLMetry's tool calls are in it as they are."""
     made = lists_in(item)
     if isinstance(made, dict) and isinstance(content := made.get("content"), str) and content.startswith("[{"):
         parsed = parsed_text(content)

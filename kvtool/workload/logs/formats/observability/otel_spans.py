@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvtool.text.bounded_number import json_number, whole_number
-from kvtool.workload.logs.records.record import seconds
+from kvtool.workload.logs.records.record import object_of, seconds
 
 _MOST_POSITION = 1_000_000  # of `name.0.role`: a bound for hostile spans
 _FAILED = (2, "2", "ERROR", "STATUS_CODE_ERROR", "Error", "error")
@@ -173,8 +173,7 @@ def printed_span(fields: Mapping[str, Any]) -> Span:
     """Return a span as the SDKs print it and as Phoenix exports it: ids in `context`, attributes as an object."""
     flat = {key.removeprefix("attributes."): value for key, value in fields.items() if key.startswith("attributes.")}
     attributes = fields.get("attributes")
-    context = fields.get("context")
-    context = context if isinstance(context, dict) else {}
+    context = object_of(fields.get("context"))
     status = fields.get("status") or {}
     code = status.get("status_code") if isinstance(status, dict) else fields.get("status_code")
     resource = fields.get("resource")
@@ -193,7 +192,7 @@ def printed_span(fields: Mapping[str, Any]) -> Span:
         ],
         failed=(code or fields.get("status_code")) in _FAILED,
         kind=str(fields.get("span_kind") or ""),
-        resource=inner if isinstance(inner, dict) else {},
+        resource=object_of(inner),
     )
 
 

@@ -10,7 +10,7 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import Around, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.joined_records import Key
-from kvtool.workload.logs.records.record import Record, seconds
+from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of
 
@@ -55,8 +55,7 @@ def read(record: Record) -> FoundCall | LeftOut:
     if fields.get("exception") and not output:
         return LeftOut("failed")
     inputs = {name: value for name, value in fields["inputs"].items() if name != "self"}
-    attributes = fields.get("attributes")
-    attributes = attributes if isinstance(attributes, dict) else {}
+    attributes = object_of(fields.get("attributes"))
     around = Around(
         session=names_of(
             [fields.get("thread_id"), attributes.get("session_id"), attributes.get("thread_id"), fields.get("trace_id")]

@@ -64,7 +64,7 @@ def items_at(text: str, at: int) -> tuple[dict[str, str], int]:
     depth, start = 0, at
     for token in _TOKEN.finditer(text, at):
         mark = token[0]
-        if mark in ("'", '"'):  # a text that does not end: nothing behind it can be told apart
+        if mark in ("'", '"'):  # a text that does not end: nothing after it can be distinguished
             return items, -1
         if mark in "([{":
             depth += 1

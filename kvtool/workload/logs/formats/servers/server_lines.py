@@ -1,4 +1,4 @@
-"""Lines of a server's log: their text and number, and when they were written, as far as that stands in front of them."""
+"""Lines of a server's log: their text and number, and when they were written, as far as that is before them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Lines of a log that something else wrote down: Docker's `json-file`, Kubernetes' CRI, a logger's time in front of JSON.
+"""Lines of a log that something else wrote down: Docker's `json-file`, Kubernetes' CRI, a logger's time before JSON.
 
-Docker cuts lines at 16 KiB and CRI marks the pieces; they are put together, and stand where the first one does. What was written is
+Docker cuts lines at 16 KiB and CRI marks the pieces; they are put together, at the place of the first one. What was written is
 a line of JSON, which some record format reads, or one of a server's log.
 """
 
@@ -162,7 +162,7 @@ def _logger(line: str) -> _Written | None:
 
 
 class _Logger:
-    """JSON behind what a logger writes in front of it."""
+    """JSON after what a logger writes before it."""
 
     def __init__(self) -> None:
         self._clock = LogClock()
@@ -181,7 +181,7 @@ def _is_of(server: Any, lines: list[str], unwrap: Unwrap, path: str) -> bool:
 
 
 def _whole_lines(reader: io.BufferedReader, unwrap: Unwrap) -> Iterator[tuple[int, int, _Written]]:
-    """Yield each line as it was before it was cut, with the number and offset of its first piece; streams are told apart."""
+    """Yield each line as it was before it was cut, with the number and offset of its first piece; streams are distinguished."""
     open_: OrderedDict[str, tuple[int, int, _Written, list[str]]] = OrderedDict()
     for line in lines_of(reader):
         written = unwrap(line.text)
