@@ -1,4 +1,4 @@
-"""What can be seen in one template or Python file, without traffic."""
+"""Findings in one template or Python file, without traffic."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _JINJA_TAG = re.compile(r"\{%[-+]?\s*\w")
 
 
 def makes_a_file(path: str, error: KvtoolError) -> bool:
-    """Whether a file with this error is such a template: its name or that of a folder holds a placeholder, or the line that
+    """Return whether a file with this error is such a template: its name or that of a folder holds a placeholder, or the line that
     cannot be read has a tag of Jinja."""
     excerpt = error.place.excerpt if error.place is not None else None
     return _PLACEHOLDER_NAME.search(path) is not None or _JINJA_TAG.search(excerpt or "") is not None
@@ -55,7 +55,7 @@ _LEAST_SETTINGS = 3
 
 
 def template_belief(one: TextInput, prompts: Iterable[Iterable[Node]]) -> Belief:
-    """Whether a template is one of a prompt: one that reads like code, markup or settings is none: most templates make files."""
+    """Rate whether a template is a prompt: one that reads like code, markup or settings is none, as most templates make files."""
     if _makes_settings(one.text):
         return Belief.NO
     if one.style == "jinja" and is_chat_template(one.text):
@@ -68,14 +68,14 @@ def template_belief(one: TextInput, prompts: Iterable[Iterable[Node]]) -> Belief
 
 
 def _makes_settings(text: str) -> bool:
-    """Whether a template makes a file of settings: half of its lines set something, in sections."""
+    """Return whether a template makes a file of settings: half of its lines set something, in sections."""
     settings, sections = len(_SETTING.findall(text)), len(_SECTION.findall(text))
     lines = sum(1 for line in text.splitlines() if line.strip() and "{%" not in line)
     return bool(sections) and settings >= _LEAST_SETTINGS and 2 * (settings + sections) >= lines
 
 
 _LEAST_BLOCKS = {"python": (3, 4, 8)}
-"""Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""
+"""Blocks of constant text that must follow to be reported; after what only its use says of; and only a name."""
 _LEAST_FOUND = 2
 """The first of these for a file that a walk found: in a folder of many, one closing sentence is not worth a finding."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
@@ -95,7 +95,7 @@ class Finder:
         self._python = PythonPrompts()
 
     def judge(self, one: TextInput) -> JudgedText:
-        """What there is to say of a file; what is wrong with it is part of that."""
+        """Return the findings of a file, or what is wrong with it."""
         try:
             result = self._judged(one)
             ignores = read_ignores(one.path, one.text) if result.known else []
@@ -165,7 +165,7 @@ class Finder:
 
 
 def _sent(one: TextInput) -> Traced:
-    """What of a template's file is sent."""
+    """Return the part of a template's file that is sent."""
     return Traced.of(one.text, Origin(one.path, text=one.text))[body_start(one.text) :]
 
 
@@ -191,7 +191,7 @@ class _Counter:
 
 
 def _counting(name: str | None, load: Tokenizers) -> Callable[[str], int]:
-    """What counts the tokens of a text: of the built-in vocabulary without its tokenizer, which takes seconds to make."""
+    """Return a counter of tokens: for the built-in vocabulary without its tokenizer, which takes seconds to make."""
     if name is None:
         return built_in_counter()
     tokenizer = load(name)
@@ -199,7 +199,7 @@ def _counting(name: str | None, load: Tokenizers) -> Callable[[str], int]:
 
 
 def asked_engine(options: RunOptions) -> EngineOptions:
-    """What flags, and below them the configuration file, say of what is read without a workload."""
+    """Return the engine options of flags, then of the configuration file, for files that are read without a workload."""
     asked = EngineOptions(
         tokenizer=options.rendering.tokenizer,
         chat_template=options.rendering.chat_template,

@@ -93,7 +93,7 @@ def lint(
 
 
 def selection(selecting: Selecting) -> Callable[[str], bool]:
-    """Which codes are wanted; KvtoolError for one that does not exist."""
+    """Return a check for the wanted codes; KvtoolError for a code that does not exist."""
     select, ignore = _codes(selecting.select, "--select"), _codes(selecting.ignore, "--ignore")
 
     def wanted(code: str) -> bool:
@@ -155,7 +155,7 @@ def _read_texts(
 
 
 def _judged(texts: Sequence[TextInput], finder: Finder, options: RunOptions, cache: LintCache) -> list[JudgedText]:
-    """What there is to say of each file, in their order: from the cache, or by as many processes as are wanted."""
+    """Judge each file, in their order: from the cache, or by as many processes as are wanted."""
     known = [cache.known(one) for one in texts]
     missing = [one for one, found in zip(texts, known, strict=True) if found is None]
     made = iter(judge_all(missing, finder.judge, options.reading.jobs))
@@ -300,7 +300,7 @@ Judge = Callable[[TextInput], JudgedText]
 
 
 def judge_all(texts: Sequence[TextInput], judge: Judge, jobs: int | None) -> list[JudgedText]:
-    """What `judge` says of each; by up to `jobs` processes, None: by two where that pays and there are two cores."""
+    """Judge files by up to `jobs` processes; None: by two where that pays and there are two cores."""
     sizes = [len(one.text) for one in texts]
     if not second_process(jobs, pays=sum(sizes) >= WORTH_IT) or len(texts) < 2:
         return [judge(one) for one in texts]

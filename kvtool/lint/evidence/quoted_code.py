@@ -25,11 +25,11 @@ CODE_LINE = re.compile(
 )
 """The beginning of a line of code."""
 _CLOSING = ("", "end")
-"""What stands behind the marks that close a block; some prompts write a word there."""
+"""What is after the marks that close a block; some prompts write a word there."""
 _TYPES = frozenset(
     ("int", "str", "float", "bool", "list", "dict", "json", "string", "number", "boolean", "array", "object")
 )
-"""What stands in braces where the form of an answer is shown."""
+"""What is in braces where the form of an answer is shown."""
 _AROUND = 100
 _EXAMPLE = re.compile(r"\bexample\b(?!s)", re.IGNORECASE)
 """The line before a block that shows something: `Example of a task:`, `### Example: a long one`."""
@@ -45,7 +45,7 @@ _SAID_WORD = re.compile(r"(?=is|are|will be|get|means|stands for|placeholder|syn
 """What `_SAID_BEHIND` begins with, the signs and the space before it aside."""
 _MOST_BETWEEN = 5
 _LONGEST = 400
-"""Characters of a placeholder, with all that may stand in its braces."""
+"""Characters of a placeholder, with all that may be in its braces."""
 _SAID_BEFORE = re.compile(
     r"\b(?:placeholders?(?:\s(?:such as|like|named|called|of the form|in the form))?|syntax|notation|literal|literally)"
     r"[\s:(]{1,3}[`\"']{0,3}\{?$"
@@ -57,7 +57,7 @@ _SCHEMA = frozenset(("defs", "ref", "schema", "id", "comment", "anchor", "vocabu
 
 
 def quoted_ranges(text: str) -> list[tuple[int, int]]:
-    """Where fenced blocks of code in a named language stand, in order; not those in which code is put, that hold nothing else."""
+    """Find fenced blocks of code in a named language, in order; not those that hold only a placeholder for code."""
     found: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
@@ -73,12 +73,12 @@ def quoted_ranges(text: str) -> list[tuple[int, int]]:
 
 
 def _is_put_in(block: str) -> bool:
-    """Whether a block is a place for code, with nothing in it but what is put there: a shown one has code around its braces."""
+    """Return whether a block contains only a placeholder for code: a shown one has code around its braces."""
     return _SLOT.search(block[:_AROUND]) is not None and not _SLOT.sub("", block[:_MOST_SHOWN]).strip()
 
 
 def _is_example(text: str, fence: int, start: int, stop: int) -> bool:
-    """Whether a block is introduced as one example, and is more than a placeholder that examples are put into."""
+    """Return whether a block is introduced as one example, and is more than a placeholder that examples are put into."""
     before = text[max(fence - _AROUND, 0) : fence].rstrip()
     if _EXAMPLE.search(before.rpartition("\n")[2]) is None:
         return False
@@ -86,7 +86,7 @@ def _is_example(text: str, fence: int, start: int, stop: int) -> bool:
 
 
 def is_quoted(text: str, start: int, stop: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    """Whether the placeholder that stands there is only shown; `ranges` are the text's `quoted_ranges`."""
+    """Return whether the placeholder that is there is only shown; `ranges` are the text's `quoted_ranges`."""
     number = bisect_right(ranges, (start, len(text))) - 1
     if text[start + 1 : stop - 1] in _TYPES:
         return True
@@ -107,7 +107,7 @@ def is_quoted(text: str, start: int, stop: int, ranges: Sequence[tuple[int, int]
 
 @lru_cache(maxsize=2)
 def _explained(text: str) -> frozenset[str]:
-    """The placeholders that stand in a text right before words that say what they are."""
+    """The placeholders that are in a text right before words that say what they are."""
     found: set[str] = set()
     for word in _SAID_WORD.finditer(text):
         for end in range(max(word.start() - _MOST_BETWEEN, 1), word.start() + 1):

@@ -1,4 +1,4 @@
-"""Placeholders that the text before them says to be data: alone behind a label, or in a block that a heading or tags mark.
+"""Meaning of a placeholder by the text before it: data after a label, today's date, the goal of an agent, a late message.
 
 A name such as `unique_cell_types` says nothing; `Below are the annotations:` on the line before says that they are given.
 """
@@ -67,9 +67,9 @@ _ENDS = re.compile(r"[ \t]*[`'\"*>\])]{0,4}[.,;]?[ \t]*(?:\n|$)|[ \t]*</")
 
 
 def with_data(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes, where a placeholder of which nothing else tells is another in each request if it stands as data does.
+    """Mark placeholders that look like data as different in each request, where nothing else is known of them.
 
-    So is what a prompt takes apart: an object of which it says several things; and a value that stands so in one place is the same
+    So is an object of which a prompt shows several attributes; and a value that is data in one place is data
     wherever else the prompt names it.
     """
     given = list(nodes)
@@ -89,7 +89,7 @@ def _records(nodes: Iterable[Node]) -> frozenset[str]:
 
 
 def label_before(text: str, at: int) -> str:
-    """What the line up to a placeholder calls it, as a name: `SOURCE CODE: {0}`; empty where it calls it nothing."""
+    """Return the label of a placeholder on its line as a name: `SOURCE CODE: {0}`; empty where there is none."""
     field = _FIELD.match(text[max(text.rfind("\n", 0, at) + 1, at - _AROUND) : at])
     return "_".join(field[1].split()) if field is not None else ""
 
@@ -134,7 +134,7 @@ _MOST_WORDS = 5
 _ENDS_THING = frozenset(
     words_of("the a an and or for with using into from by against that which whether is are in on to of as based meets")
 )
-"""Words behind the name of a thing: `this article meets the inclusion criteria` names an article."""
+"""Words after the name of a thing: `this article meets the inclusion criteria` names an article."""
 
 
 def _worked_on(text: str) -> frozenset[str]:
@@ -147,7 +147,7 @@ def _thing(words: str) -> Iterator[str]:
 
 
 def _stands_alone(before: str, after: str) -> bool:
-    """Whether a value is all of a line, or of what its label introduces."""
+    """Return whether a value is all of a line, or of what its label introduces."""
     line = before.rpartition("\n")[2]
     return _ENDS.match(after) is not None and (not line.strip(_MARKS) or _FIELD.match(line) is not None)
 
@@ -170,13 +170,13 @@ def _is_data(name: str, before: str, after: str) -> bool:
 
 
 def _names_thing(label: str) -> bool:
-    """Whether a label says what a description is one of, and that is no part of a program: `## Plot description`."""
+    """Return whether a label says what a description is one of, and that is no part of a program: `## Plot description`."""
     thing = " ".join(word for word in words_of(label[-_LABEL:]) if word != _DESCRIPTION)
     return bool(thing) and not _names_set_up(thing)
 
 
 def _names_set_up(label: str) -> bool:
-    """Whether the line before a block names what a program is set up with; other words of a sentence say nothing of it."""
+    """Return whether the line before a block names what a program is set up with; other words of a sentence say nothing of it."""
     return is_set_up(label[-_LABEL:]) or not _SET_UP.isdisjoint(words_of(label[-_LABEL:]))
 
 
@@ -201,7 +201,7 @@ _CLOCK_LABEL = re.compile(
 def with_clocks(nodes: list[Node]) -> list[Node]:
     """The nodes, where a placeholder for a date is one for a clock if the text before it says so.
 
-    Where something else is another in each request, that is told, whatever the date is.
+    Where something else is another in each request, that is reported, whatever the date is.
     """
     holes = [leaf for leaf in leaves(nodes) if isinstance(leaf, Hole)]
     return nodes if any(hole.doubt == "use" for hole in holes) else _labelled(nodes)
@@ -246,7 +246,7 @@ class WrittenIn:
     text: str
 
     def before(self, hole: Hole) -> str:
-        """What is written before a placeholder of this file; nothing for one of another file."""
+        """Return the text before a placeholder of this file; nothing for one of another file."""
         spot = hole.spot
         if spot.path != self.path:
             return ""
@@ -286,7 +286,7 @@ _FIX_TASK = re.compile(r"\b(?:fix|correct|address)(?= (?:the following|this|thes
 
 
 def without_late(nodes: list[Node]) -> list[Node]:
-    """The nodes, where in such a text what is another by its use or its name is told by nobody."""
+    """The nodes, where in such a text what is another by its use or its name is reported by nobody."""
     text = "".join(node for node in nodes if isinstance(node, str)) or "".join(
         leaf for leaf in leaves(nodes) if isinstance(leaf, str)
     )

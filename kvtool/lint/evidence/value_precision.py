@@ -1,4 +1,4 @@
-"""How far a clock is resolved, what a method leaves of what varies, and which names of parameters say enough without data flow."""
+"""Precision of clocks, effect of methods on varying values, and names that say enough without data flow."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ _KEEPS = frozenset(
 
 
 def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:
-    """What a method or an attribute leaves of what varies; None where nothing of it gets into a text."""
+    """Return the hole that a method or an attribute leaves of a varying value; None where nothing of it gets into a text."""
     if hole.kind is TIME:
         if method in _CLOCK_ATTRIBUTES:
             return replace(hole, kind=DATE, clock=True)
@@ -123,7 +123,7 @@ def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:
 
 
 def keeps(method: str) -> bool:
-    """Whether something of a value gets into what a method or an attribute of it gives."""
+    """Return whether something of a value gets into what a method or an attribute of it gives."""
     return method in _KEEPS
 
 

@@ -1,4 +1,4 @@
-"""What code says of a value without being run: calls that give something else each time, and collections without an order."""
+"""Calls that give something else each time, and collections without an order, seen without running the code."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ def named(name: str, spot: TemplatePlace) -> Hole | None:
 
 
 def named_kind(name: str) -> DifferenceKind | None:
-    """What a variable of this name holds, where that says so."""
+    """Return the kind of value that a variable of this name holds; None where the name says nothing."""
     return kind_of_name(name) if name not in _MODULES else None
 
 
 def has_no_order(name: str) -> bool:
-    """Whether what `name()` gives is gone over in an order that is not the same in each run."""
+    """Return whether what `name()` gives is gone over in an order that is not the same in each run."""
     owner, _, method = name.rpartition(".")
     return name in _UNORDERED or bool(owner and method in _UNORDERED_METHODS)
 
@@ -148,7 +148,7 @@ def of_unknown(order: Hole) -> Hole:
 
 
 def order_kind(items: str) -> DifferenceKind:
-    """What it is that stands in another order each time, by what it is called."""
+    """Return the kind of items that change their order, by their name."""
     words = items.lower()
     if "tool" in words or "function" in words:
         return DifferenceKind("tools_reordered", "tools in no fixed order", KV111.code)
@@ -158,7 +158,7 @@ def order_kind(items: str) -> DifferenceKind:
 
 
 def order_hole(order: Hole, items: str, spot: TemplatePlace) -> Hole:
-    """The hole of going over a collection without an order, told where it is gone over; its name may say what it holds."""
+    """The hole of going over a collection without an order, reported where it is gone over; its name may say what it holds."""
     kind = order.kind if order.kind.key != _ITEMS else order_kind(items)
     return replace(order, kind=kind).at(spot)
 

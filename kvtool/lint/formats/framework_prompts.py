@@ -1,4 +1,4 @@
-"""LangChain: prompts saved as JSON or YAML (`_type: prompt`), and objects as `dumps` writes them (`"lc": 1`)."""
+"""Prompts as frameworks keep them in files: a function for each format."""
 
 from __future__ import annotations
 
@@ -161,12 +161,12 @@ def _file_of(text: Scalar) -> str:
 
 
 _FIRST_TURN = ("system_template", "demonstration_template", "instance_template")
-"""What a task begins with. What later turns add stands at the end of all."""
+"""What a task begins with. What later turns add is at the end of all."""
 _SMOLAGENTS_PARTS = ("planning", "managed_agent", "final_answer")
 
 
 def read_agent_templates(file: DataFile) -> HeldPrompts | None:
-    """Of each agent the first request of a task; of smolagents each prompt."""
+    """Return the first request of a task for each agent; for smolagents each prompt."""
     found: list[Prompt] = [
         tuple(file.part(text, "jinja") for text in texts(node, *_FIRST_TURN))
         for node in nodes_below(file.root)
@@ -188,7 +188,7 @@ def read_agent_templates(file: DataFile) -> HeldPrompts | None:
 
 
 _CREWAI_AGENT = ("role", "backstory", "goal")
-"""In the order in which an agent is told who it is."""
+"""In the order in which an agent is reported who it is."""
 _CREWAI_TASK = ("description", "expected_output")
 
 
@@ -210,7 +210,7 @@ _IS_MUSTACHE = re.compile(
 
 
 def read_prompty(file: DataFile) -> HeldPrompts | None:
-    """What stands below the front matter: Jinja, unless it says otherwise."""
+    """Return the text after the front matter: Jinja, unless the front matter names another format."""
     front = front_matter(file.text)
     body = file.whole(front.end() if front is not None else 0)
     style: Style = "jinja"

@@ -67,7 +67,7 @@ def read_plain_strings(file: DataFile) -> HeldPrompts | None:
 
 
 def _are_prompt(sections: list[Scalar], key: str) -> bool:
-    """Whether the sections of a request, one of them with a placeholder, are natural language."""
+    """Return whether the sections of a request, one of them with a placeholder, are natural language."""
     return is_prompt("\n".join(one.value for one in sections), LEAST_WORDS, f"{key} prompt")
 
 
@@ -121,7 +121,7 @@ def declared_texts(node: Mapping) -> frozenset[str]:
 
 
 def _has_condition(text: str, names: set[str]) -> bool:
-    """Whether a tag of Jinja asks for one of the names."""
+    """Return whether a tag of Jinja asks for one of the names."""
     return JINJA_MARK.search(text) is not None and any(
         re.search(rf"\{{%[^%\n]{{0,80}}\b{re.escape(name)}\b", text) for name in names
     )
@@ -159,7 +159,7 @@ _PARTS_ALONE = frozenset(
 _WHOLES = frozenset(
     ("system", "system_prompt", "task", "instruction", "instructions", "generation", "context", "input", "question")
 )
-"""What the parts stand beside."""
+"""What the parts are beside."""
 _LEAST_PARTS = 2
 _MOST_DEEP = 4
 
@@ -173,7 +173,7 @@ def role_sections(node: Mapping) -> list[Scalar]:
 
 
 def _part_texts(node: Mapping) -> list[Scalar]:
-    """The parts of a request and what they stand beside, where a mapping holds several parts."""
+    """The parts of a request and what they are beside, where a mapping holds several parts."""
     found = [
         value
         for key, value in node.values.items()

@@ -36,7 +36,7 @@ Prompt = tuple[PromptText, ...]
 
 @dataclass(frozen=True, slots=True)
 class HeldPrompts:
-    """What a format found: its prompts, and files that it names, as they are written and relative to its own folder."""
+    """The prompts that a format found, and the files that it names, as written and relative to its own folder."""
 
     prompts: tuple[Prompt, ...]
     files: tuple[str, ...] = ()
@@ -69,12 +69,12 @@ class DataFile:
         return self._characters.traced(scalar)
 
     def whole(self, start: int = 0, stop: int | None = None) -> Traced:
-        """A part of the file as it stands."""
+        """A part of the file as it is."""
         return self._traced[start : len(self.text) if stop is None else stop]
 
     @cached_property
     def _traced(self) -> Traced:
-        """The file as it stands; one, so that its lines are found once."""
+        """The file as it is; one, so that its lines are found once."""
         return Traced.of(self.text, Origin(self.path, text=self.text))
 
     def part(self, scalar: Scalar, style: Style | None, *, strict: bool = True) -> PromptText:
@@ -88,7 +88,7 @@ Reader = Callable[[DataFile], HeldPrompts | None]
 
 
 def found_style(text: str) -> Style:
-    """How placeholders are written in a text of no declared style."""
+    """Return the style of placeholders in a text of no declared style."""
     if _GITHUB.search(text):
         return ""
     if JINJA_MARK.search(text):

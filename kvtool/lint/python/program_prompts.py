@@ -35,7 +35,7 @@ class ToldTexts:
         """Whether a module speaks of models; asked where nothing else says that a text is for one."""
 
     def of(self, module: Module) -> list[list[Node]]:
-        """What was found in a module, in the order in which it was."""
+        """Return the prompts found in a module, in the order in which they were found."""
         return [nodes for _, nodes in self._found.get(module, {}).values()]
 
     def add(self, module: Module, nodes: list[Node], evidence: Evidence) -> None:
@@ -64,7 +64,7 @@ class ToldTexts:
         return self._of_models[module]
 
     def add_holes(self, module: Module, holes: Iterable[Hole]) -> None:
-        """What is told wherever its text stands."""
+        """Add holes that are reported wherever their text is."""
         found = self._found.setdefault(module, {})
         for hole in holes:
             if hole.spot.path == module.path:
