@@ -7,18 +7,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from kvtool.lint.evidence.word_lists import words
 
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,9}|~{3,9})[ \t]{0,4}([A-Za-z+#-]{0,20})[^\n`]{0,80}$", re.MULTILINE)
-_LANGUAGES = _words(
-    "python py python3 ipython js javascript jsx ts typescript tsx bash sh shell zsh console powershell ps1 java kotlin scala"
-    " go golang rust rs c cpp c++ csharp cs php ruby rb perl lua swift r julia dart graphql cypher dockerfile makefile jinja"
-    " jinja2 handlebars liquid mustache vue svelte"
-)
-"""Languages of code in which braces and dollars are its own."""
+_LANGUAGES = words("quoted_code", "languages")
 CODE_LINE = re.compile(
     r"\b[rR]?[fF][\"']|^\s{0,80}\d{1,6}\|"
     r"|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]"
@@ -26,10 +18,7 @@ CODE_LINE = re.compile(
 """The beginning of a line of code."""
 _CLOSING = ("", "end")
 """What is after the marks that close a block; some prompts write a word there."""
-_TYPES = frozenset(
-    ("int", "str", "float", "bool", "list", "dict", "json", "string", "number", "boolean", "array", "object")
-)
-"""What is in braces where the form of an answer is shown."""
+_TYPES = words("quoted_code", "types")
 _AROUND = 100
 _EXAMPLE = re.compile(r"\bexample\b(?!s)", re.IGNORECASE)
 """The line before a block that shows something: `Example of a task:`, `### Example: a long one`."""
@@ -52,8 +41,7 @@ _SAID_BEFORE = re.compile(
     r"|\b(?:write|use|insert|reference|e\.g\.|such as|for example|like)[\s:(]{1,3}[`\"']{1,3}\{?$",
     re.IGNORECASE,
 )
-_SCHEMA = frozenset(("defs", "ref", "schema", "id", "comment", "anchor", "vocabulary", "dynamicRef", "dynamicAnchor"))
-"""Names that JSON Schema writes with a dollar."""
+_SCHEMA = words("quoted_code", "schema")
 
 
 def quoted_ranges(text: str) -> list[tuple[int, int]]:

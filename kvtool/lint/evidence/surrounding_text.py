@@ -13,6 +13,7 @@ from itertools import takewhile
 from kvtool.diagnose.codes.kv101 import TIME
 from kvtool.lint.evidence.placeholders import is_set_up, is_settled, words_of
 from kvtool.lint.evidence.prompt_evidence import reads_as_reply
+from kvtool.lint.evidence.word_lists import words
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, before_values, leaves, with_holes
 
 _AROUND = 240
@@ -30,36 +31,8 @@ _FIELD = re.compile(
     r"[*_`]{0,3}[:\uff1a][*_`]{0,3}[ \t]*[`'\"<\[(]{0,4}$"
 )
 """A label at the beginning of a line, and nothing between it and what follows: `Company: `."""
-_OF_A_DEPLOYMENT = frozenset(
-    ("purpose", "choices", "options", "scenario", "criteria", "criterion", "rubric", "constraints")
-)
-"""Words for what one program asks with in all of its requests, as long as it is not asked for another purpose."""
-_SET_UP = _OF_A_DEPLOYMENT | frozenset(
-    [
-        "schema",
-        "schemas",
-        "format",
-        "formats",
-        "policy",
-        "policies",
-        "persona",
-        "style",
-        "tone",
-        "example",
-        "examples",
-        "preamble",
-        "config",
-        "settings",
-        "capabilities",
-        "labels",
-        "definitions",
-        "available",
-        "allowed",
-        "supported",
-        "permitted",
-    ]
-)
-"""Words for what a program is set up with, in the line before a block."""
+_OF_A_DEPLOYMENT = words("surrounding_text", "of_a_deployment")
+_SET_UP = _OF_A_DEPLOYMENT | words("surrounding_text", "set_up")
 _DESCRIPTION = "description"
 _JUDGING = frozenset(("evaluation", "eval", "scoring", "grading", "judging"))
 """Whose steps are the same for all that is judged."""

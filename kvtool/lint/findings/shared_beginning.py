@@ -1,7 +1,7 @@
 """The end of the shared beginning of a prompt: a value after it costs nothing more.
 
 A value that differs per request ends it for good. One that differs per day, person or process, or by its name, ends it for some:
-later calls and names are reported, too, and later values that vary by their use are reported with it. An unknown value ends nothing.
+later calls and names are reported, too, and values that vary by their use with it. An unknown value ends nothing.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _own_state() -> list[tuple[str, int, int]]:
     for room in _OWN_CODE:
         for folder, _, names in os.walk(top / room):
             for name in names:
-                if name.endswith(".py"):
+                if name.endswith((".py", ".toml")):
                     status = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - of hundreds, each time
                     found.append((name, status.st_size, status.st_mtime_ns))
     return sorted(found)
