@@ -21,7 +21,7 @@ from kvtool.lint.folders.file_dependencies import Uses
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.front_matter import body_start
-from kvtool.lint.lint_inputs import DATA, TextInput
+from kvtool.lint.lint_inputs import DATA, InputKind, TextInput
 from kvtool.lint.python.built_prompts import PythonPrompts
 from kvtool.lint.python.varying_texts import judged
 from kvtool.lint.skeleton import Node, leaves
@@ -32,6 +32,7 @@ from kvtool.lint.template_files import (
     placeholder_count,
     traced_template,
 )
+from kvtool.lint.thresholds import THRESHOLDS
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -74,10 +75,6 @@ def _makes_settings(text: str) -> bool:
     return bool(sections) and settings >= _LEAST_SETTINGS and 2 * (settings + sections) >= lines
 
 
-_LEAST_BLOCKS = {"python": (3, 4, 8)}
-"""Blocks of constant text that must follow to be reported; after what only its use says of; and only a name."""
-_LEAST_FOUND = 2
-"""The first of these for a file that a walk found: in a folder of many, one closing sentence is not worth a finding."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
 
 
@@ -154,14 +151,21 @@ class Finder:
             if how is Belief.WEAK:
                 prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
         size = self._block_size
-        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
-        least = max(least, size * _LEAST_FOUND) if one.found else least
+        least, used, named = (size * blocks for blocks in _least_blocks(one.kind))
+        least = max(least, size * THRESHOLDS.walked) if one.found else least
         found = found_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
         findings = [loss.finding for loss in found]
         fills = {number: loss.fills for number, loss in enumerate(found) if loss.fills is not None}
         return JudgedText(findings, fills=fills, note=note, files=files, uses=uses, partly=partly)
+
+
+def _least_blocks(kind: InputKind) -> tuple[int, int, int]:
+    """Return the blocks of constant text after a value that is seen to vary, that varies by its use, and by its name only."""
+    if kind == "python":
+        return THRESHOLDS.code_seen, THRESHOLDS.code_used, THRESHOLDS.code_named
+    return 1, THRESHOLDS.file_used, THRESHOLDS.file_named
 
 
 def _sent(one: TextInput) -> Traced:

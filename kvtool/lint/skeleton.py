@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.difference_kind import DifferenceKind
+from kvtool.lint.thresholds import THRESHOLDS
 from kvtool.text.traced import Traced, TracedPlaces
 
 
@@ -162,14 +163,10 @@ class Behind:
     def movable(self) -> int:
         """Tokens that could be before what varies: labels between things that vary could not."""
         own = self.held - self.label
-        return self.further + (own if own >= _LEAST_STRETCH else 0)
+        return self.further + (own if own >= THRESHOLDS.text else 0)
 
 
 NOTHING = Behind(0, 0, 0, 0)
-_LEAST_STRETCH = 24
-"""Tokens of constant text between two things that vary, from which on it is more than a label."""
-_LONGEST_LABEL = 16
-"""Tokens of the line before something that varies that are taken for its label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +197,7 @@ def _walk(
     for node in reversed(nodes):
         if isinstance(node, str):
             before_hole = behind.here == 0 and behind is not NOTHING
-            behind = behind.with_text(count(node), min(count(_label(node)), _LONGEST_LABEL) if before_hole else 0)
+            behind = behind.with_text(count(node), min(count(_label(node)), THRESHOLDS.label) if before_hole else 0)
         elif isinstance(node, Hole):
             found.append((node, behind))
             behind = behind.ended()
@@ -223,7 +220,7 @@ def _one_of(ends: list[Behind]) -> Behind:
         max(end.here for end in ends),
         held,
         min(end.label for end in ends),
-        min(further + (rest if rest >= _LEAST_STRETCH else 0) for further, rest in rests),
+        min(further + (rest if rest >= THRESHOLDS.text else 0) for further, rest in rests),
     )
 
 

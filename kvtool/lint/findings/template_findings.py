@@ -14,6 +14,7 @@ from kvtool.lint.evidence.values_on_own_lines import asked_about
 from kvtool.lint.evidence.volatile_calls import HOST, JSON_KEYS
 from kvtool.lint.findings.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
 from kvtool.lint.skeleton import Behind, Filled, Found, Hole, Node, TemplatePlace, holes, leaves
+from kvtool.lint.thresholds import THRESHOLDS
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
 from kvtool.text.line_index import LineIndex
@@ -22,18 +23,6 @@ BY_NAME = 0.5
 """The confidence of what only a name, or a use, says."""
 OPEN = 0.2
 """The confidence of what nothing says: it may be the same in all requests."""
-_OPEN_BLOCKS = 16
-"""Blocks of constant text that must follow in one stretch for that to be reported."""
-_USE_BLOCKS = 8
-"""Blocks of constant text that could be before what varies by its use, for a warning."""
-_LEAST_BEFORE = 8
-"""Tokens of constant text before a value, up to which a prompt begins with it."""
-_LEAST_KNOWN = 64
-"""Tokens that could be before what surely varies, from which on nothing is reported of what may vary."""
-_LEAST_BETWEEN = 24
-"""Tokens of constant text between two values, from which on they are not given side by side."""
-_EVIDENT_HALVES = 7
-"""Half blocks of constant text that must always be after what is another in each request; 5 of 8 parts must be movable."""
 _MOST_NAMES = 4
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 _BY_USE = "another text in each request, by its use"
@@ -135,7 +124,7 @@ def _of_prompt(
             founds[ending], others=tuple(reversed(others.values())), before=_may_vary_before(founds[ending].hole, every)
         )
     first = {(found.hole.spot, doubtful) for found in founds for doubtful in (False, True)}
-    if ending is not None and founds[ending].behind.movable >= _LEAST_KNOWN:
+    if ending is not None and founds[ending].behind.movable >= THRESHOLDS.known:
         passed = {_lost(found.hole) for found in founds if found.hole.doubt == "open"}
         later |= passed
         first -= passed
@@ -160,7 +149,7 @@ def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[
     After a text of its own the sure one is reported where it is, if it is reported there.
     """
     last = next((number for number, found in enumerate(founds) if found.hole.doubt == "use"), None)
-    if last is None or founds[last].behind.movable < _LEAST_KNOWN:
+    if last is None or founds[last].behind.movable < THRESHOLDS.known:
         return founds
     first = next(
         (
@@ -175,7 +164,7 @@ def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[
         return founds
     between = founds[first].behind.tokens - founds[last].behind.tokens
     answered = is_answered(founds[first].hole.what, founds[last].hole.what)
-    if between >= _LEAST_BETWEEN and enough(founds[last]) and not answered:
+    if between >= THRESHOLDS.between and enough(founds[last]) and not answered:
         return founds
     told = replace(founds[first], hole=replace(founds[first].hole, doubt="use"), others=(founds[last],))
     return [*founds[:first], told, *founds[last + 1 :]]
@@ -208,8 +197,8 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
         at_once = (
             behind.here if hole.capped else behind.run
         )  # code puts together what a template file holds in one piece
-        return behind.run >= _OPEN_BLOCKS * block_size and 2 * at_once >= _OPEN_BLOCKS * block_size
-    if _goes_on(found) and behind.movable < _OPEN_BLOCKS * block_size:
+        return behind.run >= THRESHOLDS.unknown * block_size and 2 * at_once >= THRESHOLDS.unknown * block_size
+    if _goes_on(found) and behind.movable < THRESHOLDS.unknown * block_size:
         return False
     if any(_enough(other, least, used, named, block_size) for other in _costly(found)):
         return True
@@ -228,13 +217,16 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
 
 def _is_evident(behind: Behind, block_size: int) -> bool:
     """Return whether enough text is always there, and enough of it more than labels, for what surely is another in each request."""
-    return 2 * behind.sure >= _EVIDENT_HALVES * block_size and 16 * behind.movable >= 5 * _EVIDENT_HALVES * block_size
+    return (
+        2 * behind.sure >= THRESHOLDS.evident_halves * block_size
+        and 16 * behind.movable >= 5 * THRESHOLDS.evident_halves * block_size
+    )
 
 
 def _goes_on(found: Found) -> bool:
     """Return whether a prompt begins with another whole prompt: what is added to one that was sent loses nothing of it."""
     before = found.prompt - found.behind.tokens
-    return found.hole.doubt == "use" and before <= _LEAST_BEFORE and says_whole_prompt(found.hole.what)
+    return found.hole.doubt == "use" and before <= THRESHOLDS.whole_prompt and says_whole_prompt(found.hole.what)
 
 
 def _open_finding(path: str, founds: list[Found], block_size: int, lines: LineIndex) -> Finding:
@@ -343,7 +335,7 @@ def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Sever
     if hole.minor or hole.doubt == "open":
         return "info"
     sure = _is_sure(hole)
-    if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < _USE_BLOCKS * block_size:
+    if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < THRESHOLDS.warned * block_size:
         return "info"
     tokens = behind.sure if hole.order else behind.tokens
     severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
