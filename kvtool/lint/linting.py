@@ -26,7 +26,7 @@ from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignore_comments import Ignore
 from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult
-from kvtool.lint.findings.merged_findings import told_at_templates
+from kvtool.lint.findings.merged_findings import merge_at_templates
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
 from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
@@ -78,7 +78,7 @@ def lint(
 
     selected = [finding for finding in result.findings if wanted(finding.code)]
     left, unused = apply_ignores(selected, ignores, checked=checked)
-    merged = told_at_templates(
+    merged = merge_at_templates(
         without_unused(left, inputs.texts), result.fills, {realpath(path): path for path in static}
     )
     kept, _ = apply_ignores(merged, ignores)  # what is told at its template now may be ignored there

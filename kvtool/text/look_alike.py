@@ -137,7 +137,7 @@ def skeleton(text: str) -> str:
 _INVISIBLE = re.compile(f"[{FORMAT}{JOINERS}]")
 
 
-def one_look(text: str) -> str:
+def visual_form(text: str) -> str:
     """The text without what readers do not see: forms of letters, quotes and dashes, invisible characters, kinds of space."""
     if not text.isascii():
         text = ascii_signs(skeleton(_INVISIBLE.sub("", text)))

@@ -14,7 +14,7 @@ _MOST_CALLS = 3
 """Calls that a finding names."""
 
 
-def told_at_templates(
+def merge_at_templates(
     findings: Iterable[Finding], fills: Mapping[tuple[object, ...], Filled], paths: Mapping[str, str]
 ) -> list[Finding]:
     """Merge the findings of a template and of the calls that fill it from other files into one, at the template.

@@ -19,11 +19,11 @@ _SOMETIMES = 1
 
 
 @dataclass
-class MetHoles:
+class HolesBefore:
     """The values met on the way from the start of a prompt to a place in it."""
 
     most: int = 0
-    before: MetHoles | None = None
+    before: HolesBefore | None = None
     """What was met before the choice that this is one branch of."""
     seen: set[tuple[str, str]] = field(default_factory=set)
 
@@ -40,16 +40,16 @@ class MetHoles:
         return bool(hole.doubt) and self.most >= _SOMETIMES
 
     def _has(self, name: tuple[str, str]) -> bool:
-        met: MetHoles | None = self
+        met: HolesBefore | None = self
         while met is not None and name not in met.seen:
             met = met.before
         return met is not None
 
-    def branch(self) -> MetHoles:
+    def branch(self) -> HolesBefore:
         """To go on with into a branch."""
-        return MetHoles(self.most, self)
+        return HolesBefore(self.most, self)
 
-    def join(self, others: Iterable[MetHoles]) -> None:
+    def join(self, others: Iterable[HolesBefore]) -> None:
         """Go on after a choice: what one of its branches holds may have been met."""
         for other in others:
             self.most = max(self.most, other.most)
@@ -78,9 +78,9 @@ def _name(hole: Hole) -> tuple[str, str]:
     return hole.kind.key, str(hole.made) if hole.certain and hole.made is not None else hole.what
 
 
-def with_hidden(nodes: Iterable[Node], met: MetHoles | None = None) -> list[Node]:
+def with_hidden(nodes: Iterable[Node], met: HolesBefore | None = None) -> list[Node]:
     """The nodes, where what costs nothing more than what is before it is marked as hidden."""
-    met = MetHoles() if met is None else met
+    met = HolesBefore() if met is None else met
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Hole):

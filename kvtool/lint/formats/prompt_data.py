@@ -35,7 +35,7 @@ Prompt = tuple[PromptText, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPrompts:
+class FilePrompts:
     """The prompts that a format found, and the files that it names, as written and relative to its own folder."""
 
     prompts: tuple[Prompt, ...]
@@ -84,7 +84,7 @@ class DataFile:
         return PromptText(self.traced(scalar), style, strict)
 
 
-Reader = Callable[[DataFile], HeldPrompts | None]
+Reader = Callable[[DataFile], FilePrompts | None]
 
 
 def found_style(text: str) -> Style:
@@ -142,13 +142,13 @@ def nodes_below(root: YamlNode) -> Iterator[YamlNode]:
 _ROLES = frozenset(("system", "developer", "user", "human", "assistant", "ai", "model", "tool"))
 
 
-def read_messages(file: DataFile) -> HeldPrompts | None:
+def read_messages(file: DataFile) -> FilePrompts | None:
     """A file that is one chat, or has one under `messages`; None where no message has a placeholder: then it is one of a log."""
     messages = items(file.root) or items(at(file.root, "messages"))
     found = chat(file, messages)
     if not found or not any(part.style for part in found):
         return None
-    return HeldPrompts((found,))
+    return FilePrompts((found,))
 
 
 def chat(file: DataFile, messages: list[YamlNode]) -> Prompt:

@@ -20,7 +20,7 @@ from kvtool.lint.formats.framework_prompts import (
 )
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.plain_prompts import read_plain_strings, read_toml_prompts
-from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText, Reader, read_messages
+from kvtool.lint.formats.prompt_data import DataFile, FilePrompts, Prompt, PromptText, Reader, read_messages
 from kvtool.lint.skeleton import MARKED, Node
 from kvtool.lint.template_files import jinja_template, traced_template
 
@@ -169,7 +169,7 @@ def read_prompts(path: str, text: str) -> ReadPrompts | None:
     file = DataFile(path, text)
     for each in FORMATS:
         if file.suffix in each.suffixes and each.evidence.search(text):
-            found: HeldPrompts | None = each.read(file)
+            found: FilePrompts | None = each.read(file)
             if found is not None:
                 return ReadPrompts(each.name, found.prompts, found.files)
     return None

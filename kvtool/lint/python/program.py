@@ -12,7 +12,7 @@ from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
 from kvtool.lint.python.package import ClassCode, FunctionCode, Module, PythonFiles
-from kvtool.lint.python.program_prompts import ToldTexts, apart, elements_told
+from kvtool.lint.python.program_prompts import ModulePrompts, apart, report_elements
 from kvtool.lint.python.text_values import (
     Callee,
     Instance,
@@ -30,7 +30,15 @@ from kvtool.lint.python.text_values import (
     text_of,
     varies,
 )
-from kvtool.lint.python.varying_texts import OF_TOOLS, asked_for, filler, is_tool, leading, told_once, written_length
+from kvtool.lint.python.varying_texts import (
+    OF_TOOLS,
+    asked_for,
+    filler,
+    is_tool,
+    leading,
+    reported_once,
+    written_length,
+)
 from kvtool.lint.python.work_budget import TooMuchWorkError, allow, spend, work_left
 from kvtool.lint.skeleton import Hole, Node, TemplatePlace
 
@@ -74,7 +82,7 @@ class Program:
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[FunctionCode] = set()
-        self._found = ToldTexts()
+        self._found = ModulePrompts()
 
     def prompts(self, module: Module) -> list[list[Node]]:
         """Everything that a module builds that may be a prompt, with something in it that varies."""
@@ -87,7 +95,7 @@ class Program:
             functions += cls.methods.values()
         for function in functions:
             self.summary(function)
-        return told_once(self._found.of(module), self.declared)
+        return reported_once(self._found.of(module), self.declared)
 
     # Names
 
@@ -339,7 +347,7 @@ class Program:
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
-            value = elements_told(scope, value, evidence)
+            value = report_elements(scope, value, evidence)
         if evidence is Evidence.ASKED:
             value = asked_for(value)
         if evidence >= Evidence.SENT:

@@ -26,7 +26,7 @@ _READ = 20_000
 """Characters of which is asked how they read; each is a step."""
 
 
-class ToldTexts:
+class ModulePrompts:
     """Prompts by module, as nodes that say how sure each thing that varies is."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def apart(scope: Names, value: Value, evidence: Evidence) -> Value:
     return tuple(whole)
 
 
-def elements_told(scope: Names, value: Value, evidence: Evidence) -> Value:
+def report_elements(scope: Names, value: Value, evidence: Evidence) -> Value:
     """Hand on the elements of collections each by itself, and give what is left."""
     for piece in value:
         if isinstance(piece, Items):

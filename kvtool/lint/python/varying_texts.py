@@ -173,7 +173,7 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path
     return with_holes(nodes, told)
 
 
-def told_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[list[Node]]:
+def reported_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[list[Node]]:
     """Without what is reported where a parameter is declared, if it is reported where a text holds it, too."""
     placed = {(one.kind.key, one.what) for nodes in prompts for one in _holes(nodes) if one.spot not in declared}
     result: list[list[Node]] = []
