@@ -1,4 +1,4 @@
-"""What can be seen in one template or Python file, without traffic."""
+"""Findings in one template or Python file, without traffic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from kvtool.lint.folders.file_dependencies import Uses
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.front_matter import body_start
-from kvtool.lint.lint_inputs import DATA, TextInput
+from kvtool.lint.lint_inputs import DATA, InputKind, TextInput
+from kvtool.lint.lint_thresholds import THRESHOLDS
 from kvtool.lint.python.built_prompts import PythonPrompts
 from kvtool.lint.python.varying_texts import judged
 from kvtool.lint.skeleton import Node, leaves
@@ -43,7 +44,7 @@ _JINJA_TAG = re.compile(r"\{%[-+]?\s*\w")
 
 
 def makes_a_file(path: str, error: KvtoolError) -> bool:
-    """Whether a file with this error is such a template: its name or that of a folder holds a placeholder, or the line that
+    """Return whether a file with this error is such a template: its name or that of a folder holds a placeholder, or the line that
     cannot be read has a tag of Jinja."""
     excerpt = error.place.excerpt if error.place is not None else None
     return _PLACEHOLDER_NAME.search(path) is not None or _JINJA_TAG.search(excerpt or "") is not None
@@ -55,7 +56,7 @@ _LEAST_SETTINGS = 3
 
 
 def template_belief(one: TextInput, prompts: Iterable[Iterable[Node]]) -> Belief:
-    """Whether a template is one of a prompt: one that reads like code, markup or settings is none: most templates make files."""
+    """Rate whether a template is a prompt: one that reads like code, markup or settings is none, as most templates make files."""
     if _makes_settings(one.text):
         return Belief.NO
     if one.style == "jinja" and is_chat_template(one.text):
@@ -68,16 +69,12 @@ def template_belief(one: TextInput, prompts: Iterable[Iterable[Node]]) -> Belief
 
 
 def _makes_settings(text: str) -> bool:
-    """Whether a template makes a file of settings: half of its lines set something, in sections."""
+    """Return whether a template makes a file of settings: half of its lines set something, in sections."""
     settings, sections = len(_SETTING.findall(text)), len(_SECTION.findall(text))
     lines = sum(1 for line in text.splitlines() if line.strip() and "{%" not in line)
     return bool(sections) and settings >= _LEAST_SETTINGS and 2 * (settings + sections) >= lines
 
 
-_LEAST_BLOCKS = {"python": (3, 4, 8)}
-"""Blocks of constant text that must follow to be told; behind what only its use tells of; and only a name."""
-_LEAST_FOUND = 2
-"""The first of these for a file that a walk found: in a folder of many, one closing sentence is not worth a finding."""
 _NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
 
 
@@ -95,7 +92,7 @@ class Finder:
         self._python = PythonPrompts()
 
     def judge(self, one: TextInput) -> JudgedText:
-        """What there is to say of a file; what is wrong with it is part of that."""
+        """Return the findings of a file, or what is wrong with it."""
         try:
             result = self._judged(one)
             ignores = read_ignores(one.path, one.text) if result.known else []
@@ -154,8 +151,8 @@ class Finder:
             if how is Belief.WEAK:
                 prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
         size = self._block_size
-        least, used, named = (size * blocks for blocks in _LEAST_BLOCKS.get(one.kind, (1, 6, 4)))
-        least = max(least, size * _LEAST_FOUND) if one.found else least
+        least, used, named = (size * blocks for blocks in _least_blocks(one.kind))
+        least = max(least, size * THRESHOLDS.walked) if one.found else least
         found = found_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
@@ -164,8 +161,15 @@ class Finder:
         return JudgedText(findings, fills=fills, note=note, files=files, uses=uses, partly=partly)
 
 
+def _least_blocks(kind: InputKind) -> tuple[int, int, int]:
+    """Return the blocks of constant text after a value that is seen to vary, that varies by its use, and by its name only."""
+    if kind == "python":
+        return THRESHOLDS.code_seen, THRESHOLDS.code_used, THRESHOLDS.code_named
+    return 1, THRESHOLDS.file_used, THRESHOLDS.file_named
+
+
 def _sent(one: TextInput) -> Traced:
-    """What of a template's file is sent."""
+    """Return the part of a template's file that is sent."""
     return Traced.of(one.text, Origin(one.path, text=one.text))[body_start(one.text) :]
 
 
@@ -191,7 +195,7 @@ class _Counter:
 
 
 def _counting(name: str | None, load: Tokenizers) -> Callable[[str], int]:
-    """What counts the tokens of a text: of the built-in vocabulary without its tokenizer, which takes seconds to make."""
+    """Return a counter of tokens: for the built-in vocabulary without its tokenizer, which takes seconds to make."""
     if name is None:
         return built_in_counter()
     tokenizer = load(name)
@@ -199,7 +203,7 @@ def _counting(name: str | None, load: Tokenizers) -> Callable[[str], int]:
 
 
 def asked_engine(options: RunOptions) -> EngineOptions:
-    """What flags, and below them the configuration file, say of what is read without a workload."""
+    """Return the engine options of flags, then of the configuration file, for files that are read without a workload."""
     asked = EngineOptions(
         tokenizer=options.rendering.tokenizer,
         chat_template=options.rendering.chat_template,

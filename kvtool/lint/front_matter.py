@@ -1,4 +1,4 @@
-"""Front matter: YAML between two lines of dashes at the beginning of a text, which tells a program something, not a model."""
+"""Front matter: YAML between two lines of dashes at the beginning of a text, which says a program something, not a model."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def front_matter(text: str) -> re.Match[str] | None:
 
 
 def body_start(text: str) -> int:
-    """Where what is sent begins."""
+    """Return the offset after the front matter."""
     found = front_matter(text)
     return 0 if found is None else found.end()

@@ -1,8 +1,8 @@
-"""Which inputs of `kvtool lint` are traffic, to be run, and which are templates, to be read.
+"""Sorting of the inputs of `kvtool lint`: traffic is run, templates are read.
 
 A workload (.yaml with `groups:`) is run by itself; logs, traces and prompts are run together. Jinja and Mustache files, XML,
 Python files, text files with Jinja in them, and files in which frameworks keep prompts (`lint.formats.prompt_formats`) are
-templates. A text file (.txt, .md) that stands alone is a template where it has `{name}` or `$name` placeholders; of several,
+templates. A text file (.txt, .md) that is alone is a template where it has `{name}` or `$name` placeholders; of several,
 such files are prompts that were sent, as braces and dollars are common in those.
 """
 
@@ -40,7 +40,7 @@ _VERSION = re.compile(r"^version[ \t]*:", re.MULTILINE)
 _GO_MARK = re.compile(r"\{\{-?\s{0,8}(?:\.(?:[A-Za-z_]|\s{0,8}\}\})|\$|[#^/&][A-Za-z])")
 """What no Jinja has: `{{ .Name }}`, `{{$name}}`, `{{#if name}}`."""
 _TEX = re.compile(r"\\[A-Za-z]{1,20}\*?(?:\[[^\]\n]{0,60}\])?\Z")
-"""What stands before braces of TeX: `\begin{{document}}` is written for `str.format`."""
+"""What is before braces of TeX: `\begin{{document}}` is written for `str.format`."""
 _MANY_NAMES = 3
 """Different names in single braces, with which a text is one for `format`, however many double ones it shows."""
 _TEX_WIDTH = 90
@@ -64,7 +64,7 @@ class TextInput:
 
     @property
     def is_template(self) -> bool:
-        """Whether all of the file is one prompt, so that its lines can be moved."""
+        """Return whether all of the file is one prompt, so that its lines can be moved."""
         return self.kind != "python" and self.style not in (DATA, "mustache")
 
 
@@ -83,7 +83,7 @@ class Inputs:
 
 
 def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
-    """What to do with each input; files that cannot be read as what they are become problems of the result.
+    """Sort inputs by what to do with them; files that cannot be read become problems of the result.
 
     `alone` are texts each of which is a template by itself, whatever others there are.
     """
@@ -149,7 +149,7 @@ def _data(path: str, suffix: str, *, named: bool) -> TextInput | None:
 
 
 def without_documents(paths: Sequence[str]) -> list[str]:
-    """The inputs but for text files that are no Jinja template: a README is no prompt. What cannot be read is told later."""
+    """The inputs but for text files that are no Jinja template: a README is no prompt. What cannot be read is reported later."""
     return [path for path in paths if Path(path).suffix.lower() not in PLAIN_SUFFIXES or _is_jinja(path)]
 
 
@@ -191,7 +191,7 @@ def _read(path: str, suffix: str) -> TextInput:
 
 
 def _by_format(text: str) -> bool:
-    """Whether a text has more placeholders in single braces than double ones, which `str.format` makes single, or many of them."""
+    """Return whether a text is for `str.format`: more placeholders in single braces than in double ones, or many of them."""
     from kvtool.lint.skeleton import JINJA_MARK, placeholders
 
     marks = list(JINJA_MARK.finditer(text))
@@ -203,12 +203,12 @@ def _by_format(text: str) -> bool:
 
 
 def _is_tex(text: str, at: int) -> bool:
-    """Whether a brace opens an argument of TeX."""
+    """Return whether a brace opens an argument of TeX."""
     return _TEX.search(text, max(at - _TEX_WIDTH, 0), at) is not None
 
 
 def _is_blank(path: str) -> bool:
-    """Whether a file is there and holds white space at most."""
+    """Return whether a file is there and holds white space at most."""
     try:
         with Path(path).open("rb") as file:
             start = file.read(_BLANK_BYTES)

@@ -26,7 +26,7 @@ from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignore_comments import Ignore
 from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult
-from kvtool.lint.findings.merged_findings import told_at_templates
+from kvtool.lint.findings.merged_findings import merge_at_templates
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
 from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
@@ -78,7 +78,7 @@ def lint(
 
     selected = [finding for finding in result.findings if wanted(finding.code)]
     left, unused = apply_ignores(selected, ignores, checked=checked)
-    merged = told_at_templates(
+    merged = merge_at_templates(
         without_unused(left, inputs.texts), result.fills, {realpath(path): path for path in static}
     )
     kept, _ = apply_ignores(merged, ignores)  # what is told at its template now may be ignored there
@@ -93,7 +93,7 @@ def lint(
 
 
 def selection(selecting: Selecting) -> Callable[[str], bool]:
-    """Which codes are wanted; KvtoolError for one that does not exist."""
+    """Return a check for the wanted codes; KvtoolError for a code that does not exist."""
     select, ignore = _codes(selecting.select, "--select"), _codes(selecting.ignore, "--ignore")
 
     def wanted(code: str) -> bool:
@@ -155,7 +155,7 @@ def _read_texts(
 
 
 def _judged(texts: Sequence[TextInput], finder: Finder, options: RunOptions, cache: LintCache) -> list[JudgedText]:
-    """What there is to say of each file, in their order: from the cache, or by as many processes as are wanted."""
+    """Judge each file, in their order: from the cache, or by as many processes as are wanted."""
     known = [cache.known(one) for one in texts]
     missing = [one for one, found in zip(texts, known, strict=True) if found is None]
     made = iter(judge_all(missing, finder.judge, options.reading.jobs))
@@ -300,7 +300,7 @@ Judge = Callable[[TextInput], JudgedText]
 
 
 def judge_all(texts: Sequence[TextInput], judge: Judge, jobs: int | None) -> list[JudgedText]:
-    """What `judge` says of each; by up to `jobs` processes, None: by two where that pays and there are two cores."""
+    """Judge files by up to `jobs` processes; None: by two where that pays and there are two cores."""
     sizes = [len(one.text) for one in texts]
     if not second_process(jobs, pays=sum(sizes) >= WORTH_IT) or len(texts) < 2:
         return [judge(one) for one in texts]

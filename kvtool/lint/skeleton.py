@@ -1,4 +1,4 @@
-"""A prompt template as what can be told of it without running it: constant text, and what varies between."""
+"""A prompt template as what can be reported of it without running it: constant text, and what varies between."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.lint.lint_thresholds import THRESHOLDS
 from kvtool.text.traced import Traced, TracedPlaces
 
 
@@ -25,7 +26,7 @@ class TemplatePlace:
 class Filled:
     """The placeholder of another file's template that a value is put into, and the lines of that template.
 
-    `bare`: only a value that is seen to vary, and has no text of its own around it, is told there.
+    `bare`: only a value that is seen to vary, and has no text of its own around it, is reported there.
     """
 
     spot: TemplatePlace
@@ -44,9 +45,9 @@ class Hole:
 
     `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
     same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
-    warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: where its value comes into being, if
-    that is not where it is told. `hidden`: it is not told: it costs nothing more, or another file tells it. `given`: callers of the
-    function that puts it in give it. `fills`: the placeholder that it is put into, where that stands in another file.
+    warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: the place where its value is made, if
+    it is reported elsewhere. `hidden`: not reported, as it costs nothing more, or another file reports it. `given`: callers of the
+    function that puts it in give it. `fills`: the placeholder of another file that it is put into.
     """
 
     spot: TemplatePlace
@@ -66,7 +67,7 @@ class Hole:
     fills: Filled | None = None
 
     def at(self, spot: TemplatePlace) -> Hole:
-        """The same value, told at another place."""
+        """The same value, reported at another place."""
         return replace(self, spot=spot, made=self.made or self.spot)
 
 
@@ -79,7 +80,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A text that stands there any number of times."""
+    """A text that is there any number of times."""
 
     body: tuple[Node, ...]
 
@@ -129,7 +130,7 @@ class Behind:
     """Tokens of constant text that follow a hole; `sure` is the part of them that is always there.
 
     `run` is the longest stretch of them that nothing varies in, `here` the one that follows at once; `label` of its tokens
-    introduce what varies behind it, and `held` of them are always there. `further` are the tokens of all other stretches that are
+    introduce what varies after it, and `held` of them are always there. `further` are the tokens of all other stretches that are
     always there and more than labels.
     """
 
@@ -142,7 +143,7 @@ class Behind:
     further: int = 0
 
     def with_text(self, tokens: int, label: int) -> Behind:
-        """Behind a place with so many tokens more before it; `label` of them introduce what follows at once."""
+        """After a place with so many tokens more before it; `label` of them introduce what follows at once."""
         here = self.here + tokens
         return replace(
             self,
@@ -155,28 +156,24 @@ class Behind:
         )
 
     def ended(self) -> Behind:
-        """Before something that varies, where the stretch behind it ends."""
+        """Before something that varies, where the stretch after it ends."""
         return replace(self, here=0, held=0, label=0, further=self.movable)
 
     @property
     def movable(self) -> int:
-        """Tokens that could stand before what varies: labels between things that vary could not."""
+        """Tokens that could be before what varies: labels between things that vary could not."""
         own = self.held - self.label
-        return self.further + (own if own >= _LEAST_STRETCH else 0)
+        return self.further + (own if own >= THRESHOLDS.text else 0)
 
 
 NOTHING = Behind(0, 0, 0, 0)
-_LEAST_STRETCH = 24
-"""Tokens of constant text between two things that vary, from which on it is more than a label."""
-_LONGEST_LABEL = 16
-"""Tokens of the line before something that varies that are taken for its label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something that varies in a prompt, the constant text behind it, and the tokens of all constant text of the prompt.
+    """Something that varies in a prompt, the constant text after it, and the tokens of all constant text of the prompt.
 
-    `others` are what varies behind it and is not told by itself; `before` names what stands before it and may vary, too.
+    `others` are what varies after it and is not reported by itself; `before` names what is before it and may vary, too.
     """
 
     hole: Hole
@@ -187,7 +184,7 @@ class Found:
 
 
 def holes(nodes: Iterable[Node], count: Callable[[str], int]) -> list[Found]:
-    """What varies, in the order of the template, with the constant text that follows it (a repeated text counts once)."""
+    """Find the varying values, in the order of the template, with the constant text that follows (a repeated text counts once)."""
     found: list[tuple[Hole, Behind]] = []
     whole = _walk(tuple(nodes), NOTHING, count, found)
     return [Found(hole, behind, whole.tokens) for hole, behind in reversed(found)]
@@ -200,7 +197,7 @@ def _walk(
     for node in reversed(nodes):
         if isinstance(node, str):
             before_hole = behind.here == 0 and behind is not NOTHING
-            behind = behind.with_text(count(node), min(count(_label(node)), _LONGEST_LABEL) if before_hole else 0)
+            behind = behind.with_text(count(node), min(count(_label(node)), THRESHOLDS.label) if before_hole else 0)
         elif isinstance(node, Hole):
             found.append((node, behind))
             behind = behind.ended()
@@ -213,7 +210,7 @@ def _walk(
 
 
 def _one_of(ends: list[Behind]) -> Behind:
-    """Behind a place where one of several texts follows: what follows in each of them."""
+    """After a place where one of several texts follows: what follows in each of them."""
     held = min(end.held for end in ends)
     rests = [(end.further, end.held - held) for end in ends]
     return Behind(
@@ -223,7 +220,7 @@ def _one_of(ends: list[Behind]) -> Behind:
         max(end.here for end in ends),
         held,
         min(end.label for end in ends),
-        min(further + (rest if rest >= _LEAST_STRETCH else 0) for further, rest in rests),
+        min(further + (rest if rest >= THRESHOLDS.text else 0) for further, rest in rests),
     )
 
 
@@ -252,7 +249,7 @@ JINJA_MARK = re.compile(r"\{\{-?\s{0,8}[A-Za-z_(]|\{[%#]")
 
 
 def style_of(text: str) -> str:
-    """How placeholders are written in a text: `jinja`, `format`, `marks`, `dollar`, or `` where it has none."""
+    """Return the style of placeholders in a text: `jinja`, `format`, `marks`, `dollar`, or `` where it has none."""
     if JINJA_MARK.search(text):
         return "jinja"
     if _FORMAT.search(text) or _NUMBERED.search(text):
@@ -294,7 +291,7 @@ def text_nodes(text: str, style: str, hole: Callable[[int, int, str], Node | Non
 
 
 class TemplatePlaces:
-    """The places of a template's parts; all of it stands in a file."""
+    """The places of a template's parts; all of it is in a file."""
 
     def __init__(self, text: Traced) -> None:
         self._places = TracedPlaces(text)

@@ -87,12 +87,12 @@ def marked_template(text: Traced, marks: Sequence[str]) -> list[Node]:
 
 
 def _mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
-    """What finds these marks; those in capitals only as whole words."""
+    """Return a pattern that finds these marks; those in capitals only as whole words."""
     return re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in sorted(marks, key=len, reverse=True)))
 
 
 def _mark_name(mark: str) -> str:
-    """What a mark names."""
+    """Return the name in a mark."""
     return re.sub(r"\W+", "_", mark).strip("_")
 
 
@@ -101,7 +101,7 @@ def placeholder_count(text: str, style: str) -> int:
 
 
 def jinja_template(source: Traced, known: Collection[str] = ()) -> list[Node]:
-    """A Jinja template as nodes; KvtoolError, with the place, where its syntax is wrong. `source` knows where it stands.
+    """A Jinja template as nodes; KvtoolError, with the place, where its syntax is wrong. `source` knows where it is.
 
     Of names in `known` is known what they get: there is a hole for each, whatever it is called.
     """
@@ -125,7 +125,7 @@ def _nodes(environment: ParsedEnvironment, known: Collection[str], *, chat: bool
 
 
 def is_chat_template(text: str) -> bool:
-    """Whether a Jinja template renders a conversation: it asks for `messages` and for what chat templates are given."""
+    """Return whether a Jinja template renders a conversation: it asks for `messages` and for what chat templates are given."""
     return _CHAT.search(text) is not None and _CHAT_ONLY.search(text) is not None
 
 
@@ -185,7 +185,7 @@ class _Reader:
             yield from self.body(body)
 
     def _assign(self, statement: nodes.Assign | nodes.AssignBlock) -> None:
-        """What varies in one assignment of a name varies in all; a name that only gets constants is constant."""
+        """Read an assignment: a name varies if one of its assignments does; one that only gets constants is constant."""
         if not isinstance(statement.target, nodes.Name):
             return
         self._set.add(statement.target.name)
@@ -218,7 +218,7 @@ class _Reader:
         return None
 
     def _loop(self, statement: nodes.For) -> Iterator[Node]:
-        """Its text any number of times; behind it what it goes over, which decides how often."""
+        """Its text any number of times; after it what it goes over, which decides how often."""
         spot = self._tags.spot(statement.lineno, "for")
         names = [name.name for name in statement.target.find_all(nodes.Name)]
         names += [statement.target.name] if isinstance(statement.target, nodes.Name) else []
@@ -329,7 +329,7 @@ class _Reader:
 
 
 class _Tags:
-    """Where the tags of a template begin; each is asked for once, in the order of the template."""
+    """Places of the tags of a template; each is asked for once, in the order of the template."""
 
     def __init__(self, source: Traced) -> None:
         self._places = TemplatePlaces(source)

@@ -38,7 +38,7 @@ class Traffic:
 
     @property
     def problems(self) -> list[KvtoolError]:
-        """What is wrong with files of the run."""
+        """The problems of the run's files."""
         return list(self.unread.values())
 
 

@@ -1,4 +1,4 @@
-"""Where two token sequences say the same after they first differ.
+"""Alignment of two token sequences after their first difference.
 
 Common ends are cut off by numpy; the middle is aligned line by line, then token by token inside what lines left over. Each level is
 a longest common subsequence where the product of the lengths is bounded. Beyond that, tokens go by chunks that the content itself
@@ -40,7 +40,7 @@ class EqualRun(NamedTuple):
 def align(a: Ids, b: Ids, *, newline: LineEnds | None = None, min_run: int = 4) -> list[EqualRun]:
     """The equal runs of `a [n]` and `b [m]`, in increasing order in both and not overlapping.
 
-    `newline` tells which ids end a line: a mask over the vocabulary (fastest) or a set of ids. Runs shorter than `min_run` are
+    `newline` says which ids end a line: a mask over the vocabulary (fastest) or a set of ids. Runs shorter than `min_run` are
     coincidence and are dropped, except the common prefix, which is what a cache shares.
     """
     prefix = common_prefix(a, b)
@@ -80,7 +80,7 @@ def align_items(a: list[int], b: list[int]) -> list[EqualRun]:
 
 
 def common_prefix(a: Ids, b: Ids) -> int:
-    """How many leading items are equal."""
+    """Count the leading items that are equal."""
     n = min(len(a), len(b))
     if not n or a[0] != b[0]:
         return 0
@@ -151,7 +151,7 @@ def _between(
 
 
 def _may_share(a: Ids, b: Ids, run: int) -> bool:
-    """Whether `run` tokens in a row may stand in both; told of short stretches only, by what any such row has half of."""
+    """Return whether `run` tokens in a row may be in both; reported of short stretches only, by what any such row has half of."""
     if min(len(a), len(b)) < run:
         return False
     half = (run + 1) // 2
@@ -162,7 +162,7 @@ def _may_share(a: Ids, b: Ids, run: int) -> bool:
 
 
 def line_cuts(ids: Ids, newline: LineEnds) -> npt.NDArray[np.intp]:
-    """Where lines begin and end: `[0, …, len(ids)]`."""
+    """Return the offsets at which lines begin and end: `[0, …, len(ids)]`."""
     if isinstance(newline, np.ndarray):
         ends = newline.take(ids, mode="clip")
         ends &= ids < len(newline)
@@ -205,7 +205,7 @@ def chunk_cuts(ids: Ids) -> npt.NDArray[np.intp]:
 
 
 def chunk_ends(ids: Ids) -> npt.NDArray[np.bool_]:
-    """Behind which tokens `chunk_cuts` cuts."""
+    """After which tokens `chunk_cuts` cuts."""
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed[1:] ^= mixed[:-1] >> np.uint64(7)
     ends: npt.NDArray[np.bool_] = (mixed >> np.uint64(40)) & np.uint64(15) == 0

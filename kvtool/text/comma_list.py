@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def comma_list(text: str | None) -> list[str]:
-    """What stands between commas, without space around it; what is empty is passed over."""
+    """Split a text at commas, without space around the parts; empty parts are skipped."""
     return [part for each in (text or "").split(",") if (part := each.strip())]

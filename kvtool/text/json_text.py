@@ -1,4 +1,4 @@
-"""JSON inside text: where it stands, and its members put in order without another change of a character."""
+"""JSON inside text: where it is, and its members put in order without another change of a character."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ItemKey = Callable[[str], str | None]
 
 
 class JsonAt(NamedTuple):
-    """A JSON object or array that stands at `[start, stop)` of a text."""
+    """A JSON object or array that is at `[start, stop)` of a text."""
 
     start: int
     stop: int
@@ -38,7 +38,7 @@ class _TooDeepError(Exception):
 
 
 def may_hold_json(text: str) -> bool:
-    """Whether `json_in` may find anything in a text, or in a part of it."""
+    """Return whether `json_in` may find anything in a text, or in a part of it."""
     return ("{" in text or "[" in text) and _START.search(text) is not None
 
 
@@ -80,7 +80,7 @@ def _decoded(decoder: json.JSONDecoder, text: str, start: int) -> tuple[object, 
 def sorted_json(text: str, *, keys: bool = True, item_key: ItemKey | None = None) -> str:
     """The text with the members of each JSON object in the order of their keys; the same object where they are.
 
-    What stands between two members stays in its place, so that layout, numbers and escapes are as they were. `item_key` sorts
+    What is between two members stays in its place, so that layout, numbers and escapes are as they were. `item_key` sorts
     the items of arrays as well where it has a key for each of them.
     """
     ranges: Ranges = []
@@ -162,7 +162,7 @@ _SHORT = 500
 
 
 def data_in(text: str) -> list[Span]:
-    """Where values of data stand, the outermost only, in order."""
+    """Find the values of data, the outermost only, in order."""
     spans = [(found.start, found.stop) for found in json_in(_as_json(text))]
     if front := _front_matter(text):
         spans = [front, *(span for span in spans if span[0] >= front[1])]

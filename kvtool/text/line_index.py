@@ -1,4 +1,4 @@
-"""Where the lines of a text begin: found once, for all places that are asked for."""
+"""Index of the lines of a text: found once, for all places that are asked for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LineIndex:
         return line, offset - self._starts[line - 1] + 1
 
     def start(self, line: int) -> int:
-        """Where a line begins; of those past the last one, the end of the text."""
+        """Return the offset of a line; after the last one, the end of the text."""
         return self._starts[line - 1] if line <= len(self._starts) else len(self.text)
 
     def content(self, line: int) -> str:

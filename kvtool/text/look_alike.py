@@ -61,7 +61,7 @@ def as_latin(text: str) -> str:
 
 
 def in_one_script(text: str) -> list[tuple[int, int, str]]:
-    """What to replace, as `(start, stop, text)` in order, so that no word mixes scripts.
+    """Return replacements `(start, stop, text)` in order, after which no word mixes scripts.
 
     The letters that look like none of another script say which one a word is of, else those of its line do.
     """
@@ -81,7 +81,7 @@ def in_one_script(text: str) -> list[tuple[int, int, str]]:
 
 
 def _may_mix(word: str) -> bool:
-    """Whether letters of a word may be taken for those of another script: it has a twin of a Latin one, or Latin beside others."""
+    """Return whether letters of a word may be taken for those of another script: twins of Latin ones, or Latin beside others."""
     if word.isascii():
         return False
     return _HAS_TWIN.search(word) is not None or (
@@ -103,7 +103,7 @@ def _in_one_script(word: str, *, latin: bool) -> str:
 
 
 def compatible(text: str) -> str:
-    """The text with full-width letters, ligatures and the like as the letters that they stand for."""
+    """The text with full-width letters, ligatures and the like as the letters that they mean."""
     return text if text.isascii() else _COMPATIBLE.sub(_plain_letter, text)
 
 
@@ -115,12 +115,12 @@ def _plain_letter(found: re.Match[str]) -> str:
 
 
 def compatible_letters(text: str) -> list[tuple[int, int, str]]:
-    """What `compatible` replaces, as `(start, stop, text)`."""
+    """Return the replacements of `compatible`, as `(start, stop, text)`."""
     return [(found.start(), found.end(), _plain_letter(found)) for found in _COMPATIBLE.finditer(text)]
 
 
 def signs_in_ascii(text: str) -> list[tuple[int, int, str]]:
-    """What `ascii_signs` replaces, as `(start, stop, text)`."""
+    """Return the replacements of `ascii_signs`, as `(start, stop, text)`."""
     return [(found.start(), found.end(), _SIGNS[ord(found[0])]) for found in _SIGN.finditer(text)]
 
 
@@ -137,7 +137,7 @@ def skeleton(text: str) -> str:
 _INVISIBLE = re.compile(f"[{FORMAT}{JOINERS}]")
 
 
-def one_look(text: str) -> str:
+def visual_form(text: str) -> str:
     """The text without what readers do not see: forms of letters, quotes and dashes, invisible characters, kinds of space."""
     if not text.isascii():
         text = ascii_signs(skeleton(_INVISIBLE.sub("", text)))

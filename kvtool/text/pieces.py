@@ -1,4 +1,4 @@
-"""Where the pieces of a text stand in what it became a part of."""
+"""Places of the pieces of a text in a larger text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MISSES = 8
 
 
 def found_in_order(pieces: Iterable[str], text: str) -> Iterator[tuple[int, int] | None]:
-    """Where each piece stands in a rendered prompt, behind those before it; None for what the template left out or changed.
+    """Find each piece in a rendered prompt, after those before it; None for one that the template left out or changed.
 
     Space around a piece does not count, as templates may strip it; a piece of nothing else has no place.
     """

@@ -1,4 +1,4 @@
-"""What must not leave with a quoted line: keys, passwords, addresses, numbers of cards and phones, replaced by what they are.
+"""Redaction of quoted lines: keys, passwords, addresses, numbers of cards and phones are replaced by the name of what they are.
 
 It errs on the safe side: of two ways to read a text, the one in which it holds a secret. Everything runs in linear time.
 """
@@ -37,13 +37,13 @@ _ASSIGNMENT = re.compile(
 _VALUE = re.compile(r"\S+")
 _REST = re.compile(r"[^\r\n]+")
 _PROSE = re.compile(r"[^\W\d_]{1,15}+[,;]?[ \t]+[^\W\d_]")
-"""A word and another one: what stands behind a colon in a sentence."""
+"""A word and another one: what is after a colon in a sentence."""
 _STAND_IN = re.compile(
     r"(?:\{\{|\{%|\$\{|\$\().*|\{[A-Za-z_][\w.!:]{0,60}\}|\$[A-Z_]{1,60}|%\([\w.]{1,60}\)s|%s|<[A-Za-z][\w-]{0,60}>"
     r"|\*{3,}|x{3,}|\.{3,}|-{3,}|…|(?i:none|null|nil|true|false|required|optional|str|string)|\[redacted.*",
     re.DOTALL,
 )
-"""What stands for a value: a placeholder, nothing, a type, or what was blacked out already."""
+"""What means a value: a placeholder, nothing, a type, or what was blacked out already."""
 _BLANK = re.compile(r"<[A-Za-z][\w -]{0,60}>(?!\S{4})")
 """`<your token>`, of several words."""
 _LONGEST_STAND_IN = 400
@@ -76,7 +76,7 @@ def _mark(span: _Span) -> str:
 
 
 def _moved(index: int, spans: list[_Span], after: int) -> int:
-    """Where a character is once the spans are replaced; one within a span is where its mark begins or (`after`) ends."""
+    """Return the place of a character once the spans are replaced; one within a span is where its mark begins or (`after`) ends."""
     shift = 0
     for span in spans:
         if index <= span.start:
@@ -128,7 +128,7 @@ def _pem(text: str) -> Iterator[_Span]:
 
 
 def _assigned(text: str) -> Iterator[_Span]:
-    """What is said to be a password or a key: the quoted text behind the name, or the word."""
+    """Find a value that is said to be a password or a key: the quoted text after the name, or the word."""
     at = 0
     while (name := _ASSIGNMENT.search(text, at)) is not None:
         at = start = name.end()
@@ -143,7 +143,7 @@ def _assigned(text: str) -> Iterator[_Span]:
 
 
 def _is_secret(name: re.Match[str], text: str, start: int, stop: int) -> bool:
-    """Whether the value of a name that tells of secrets is one, and neither a placeholder nor the next word of a sentence."""
+    """Return whether the value of a name that says of secrets is one, and neither a placeholder nor the next word of a sentence."""
     if _BLANK.match(text, start) or (stop - start <= _LONGEST_STAND_IN and _STAND_IN.fullmatch(text, start, stop)):
         return False
     password = name["phrase"] or name["password"]

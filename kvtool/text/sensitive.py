@@ -57,7 +57,7 @@ _CARD = re.compile(
     re.ASCII,
 )
 _ANY_CARD = re.compile(r"(?<!\d)[2-6]\d{3}(?:\d{9,15}+|([ -])(?:\d{4}\1\d{4}\1\d{4}|\d{6}\1\d{5}))(?!\d)", re.ASCII)
-"""Whatever stands around it."""
+"""Whatever is around it."""
 _ISSUED = re.compile(r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|6(?:011|5\d\d)\d{12}", re.ASCII)
 """Lengths and first digits of the large issuers."""
 _IBAN = re.compile(r"[A-Z](?<!\w[A-Z])[A-Z]\d{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?!\w)", re.ASCII)
@@ -66,7 +66,7 @@ _SSN = re.compile(r"[0-8](?<![\w.-][0-8])\d\d(?<!000)(?<!666)-(?!00)\d{2}-(?!000
 
 
 def find_sensitive(text: str, start: int = 0, *, every: bool = False) -> Iterator[tuple[str, int, int]]:
-    """What `text` has from character `start` on that looks sensitive: a name for it, and its range.
+    """Find parts of `text` from character `start` on that look sensitive: a name for each, and its range.
 
     `every` is for what is to be blacked out: with addresses that belong to nobody, and with rare keys.
     """
@@ -87,7 +87,7 @@ def find_sensitive(text: str, start: int = 0, *, every: bool = False) -> Iterato
 
 
 def may_be_sensitive(text: str, start: int = 0) -> bool:
-    """Whether anything from character `start` on looks like what `find_sensitive` finds, before checks of digits and names.
+    """Return whether anything from character `start` on looks like what `find_sensitive` finds, before checks of digits and names.
 
     Where it says no, `find_sensitive` finds nothing from there on, nor from any later character.
     """
@@ -114,7 +114,7 @@ def _every_email(text: str, start: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _is_card(text: str) -> bool:
-    """Whether the digits may be those of a card: begun like one, as long as one, and with the check digit of ISO/IEC 7812-1."""
+    """Return whether digits may be those of a card: its beginning, its length, and the check digit of ISO/IEC 7812-1."""
     number = text.replace(" ", "").replace("-", "")
     if not _ISSUED.fullmatch(number):
         return False
@@ -124,7 +124,7 @@ def _is_card(text: str) -> bool:
 
 
 def _checks_out(text: str) -> bool:
-    """Whether an account number passes the check of ISO 13616: modulo 97 it is 1."""
+    """Return whether an account number passes the check of ISO 13616: modulo 97 it is 1."""
     packed = text.replace(" ", "")
     if not 15 <= len(packed) <= 34:
         return False

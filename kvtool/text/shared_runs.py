@@ -1,4 +1,4 @@
-"""Whether two token sequences have a run of tokens in common at all: told by hashes, in a hundredth of the time of an alignment."""
+"""A check by hashes that two token sequences have a run of tokens in common, in a hundredth of the time of an alignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FEW = 256
 
 
 def may_share_run(a: Ids, b: Ids, length: int) -> bool:
-    """Whether some `length` tokens in a row of `a [n]` stand in a row in `b [m]`, too. `length` is a power of two.
+    """Return whether some `length` tokens in a row of `a [n]` are in a row in `b [m]`, too. `length` is a power of two.
 
     Where it says no, there are none; a yes is wrong as rarely as two numbers of 64 bits agree by chance. Both have items of one
     size.
@@ -37,7 +37,7 @@ def may_share_run(a: Ids, b: Ids, length: int) -> bool:
 
 
 def _probed(a: Ids, b: Ids, length: int) -> bool | None:
-    """Whether a few runs of `a` stand in `b`: prompts that share text mostly share that in the middle.
+    """Return whether a few runs of `a` are in `b`: prompts that share text mostly share that in the middle.
 
     Of short sequences all runs are looked for; of others None where none of the few is found.
     """

@@ -21,14 +21,14 @@ _FIRST_LINE = 1
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a stretch of text was written.
+    """The place where a part of a text was written.
 
     `line` and `column` (1-based) are those of its first character; `indent` is the column at which its following lines begin (an
-    indented YAML block scalar). `verbatim` says that the text stands in the file as it is; else (a rendered variable, a JSON
+    indented YAML block scalar). `verbatim` says that the text is in the file as it is; else (a rendered variable, a JSON
     string with escapes) every character answers with the first one's position. `pointer` leads to the value inside a JSON
     document. `part` names the message, segment or template it belongs to, `variable` the template variable that produced it,
     `stable` what the author declared of it, `width` the length of its template expression, and `text` is the whole text that
-    `Mark.offset` counts in. `one_of_many`: other requests have another file in its place, so its path tells no place of a prompt.
+    `Mark.offset` counts in. `one_of_many`: other requests have another file in its place, so its path says no place of a prompt.
     """
 
     path: str
@@ -47,7 +47,7 @@ class Origin:
 
     @property
     def shared(self) -> bool:
-        """Whether requests are rendered from this very text, so that a line of its file is a place in all of them."""
+        """Return whether requests are rendered from this very text, so that a line of its file is a place in all of them."""
         return self.verbatim and not self.pointer and not self.one_of_many
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -69,7 +69,7 @@ class Origin:
 
 
 class Mark(NamedTuple):
-    """`length` characters that stand at `offset` in the text of `origin`; None is text whose origin was lost or never known."""
+    """`length` characters that are at `offset` in the text of `origin`; None is text whose origin was lost or never known."""
 
     length: int
     origin: Origin | None
@@ -224,11 +224,11 @@ class Traced(str):
         return self._changed(str.title(self))
 
     def _changed(self, text: str) -> Traced:
-        """A text whose characters stand for ours one by one; where their number has changed the origins are lost."""
+        """A text whose characters mean ours one by one; where their number has changed the origins are lost."""
         return Traced(text, self.marks if len(text) == len(self) else (Mark(len(text), None, 0),))
 
     def _found(self, pieces: list[str]) -> list[str]:
-        """The pieces of a split, each with its marks: they stand in the text in this order."""
+        """The pieces of a split, each with its marks: they are in the text in this order."""
         ranges: list[tuple[int, int]] = []
         at = 0
         for piece in pieces:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kvtool.accounting.ledger.alignment import MIN_RUN, Gap, Seen
 from kvtool.text.align import align_items, common_prefix
-from kvtool.text.look_alike import one_look
+from kvtool.text.look_alike import visual_form
 from kvtool.text.tokens.prompt import Prompt
 
 _FEWEST = 32
@@ -93,7 +93,7 @@ def _inside(gap: Gap, prompt: Prompt, theirs: Prompt, known: int) -> list[Gap]:
     found: list[Gap] = []
     mine, others = list(_lines(prompt, begin, gap.stop)), list(_lines(theirs, gap.donor_start, end))
     numbers: dict[str, int] = {}
-    looks = [[numbers.setdefault(one_look(line.text), len(numbers)) for line in lines] for lines in (mine, others)]
+    looks = [[numbers.setdefault(visual_form(line.text), len(numbers)) for line in lines] for lines in (mine, others)]
     for i, j, length in align_items(*looks):
         if not length or len(found) == _MOST_STRETCHES:
             continue
@@ -115,7 +115,7 @@ def _may_look_alike(prompt: Prompt, token: int, theirs: Prompt, donor_token: int
 @lru_cache(maxsize=2048)
 def _look(begin: str) -> str:
     """Return the plain form of a line's beginning, as far as every form contains it."""
-    return one_look(begin)[:_SEEN]
+    return visual_form(begin)[:_SEEN]
 
 
 def _next(prompt: Prompt, token: int, most: int) -> list[str]:

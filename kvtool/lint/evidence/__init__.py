@@ -1,1 +1,1 @@
-"""What a text and the code around it say of a prompt and its placeholders."""
+"""Evidence that a text is a prompt, and that its placeholders vary: words, calls and the text around."""

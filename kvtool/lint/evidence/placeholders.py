@@ -1,4 +1,4 @@
-"""What the placeholder of a template holds, by its name and its use: a clock, an id, what is asked, or what nothing tells."""
+"""The meaning of a placeholder by its name: a clock, an id, a question, or unknown."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.lint.evidence.value_precision import id_of, sure_kind
 from kvtool.lint.evidence.volatile_calls import named, named_kind
+from kvtool.lint.evidence.word_lists import words
 from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
 
 
@@ -25,88 +26,33 @@ def _words(text: str) -> frozenset[str]:
 _WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")
 _LONGEST_NAME = 200
 _OWN = re.compile(r"^`?self\.")
-_WHOSE = _words(
-    "language lang locale country currency region plan organization org member version platform os shell repo repository timezone"
-    " tz tree path paths"
-)
-"""Nouns that a code is named for, and that are the same in all requests of many a program: nothing tells of them in a template."""
-_ASKED = _words(
-    "task question questions query queries input inputs request prompt message messages msg history context chat conversation"
-    " transcript dialogue dialog document documents doc docs passage passages text texts article articles content contents ticket"
-    " tickets email emails issue problem statement snippet snippets code diff patch observation observations result results"
-    " scratchpad memory memories summary summaries claim answer answers response responses candidate sentence sentences paragraph"
-    " paragraphs review reviews post comment comments tweet chunk chunks goal topic topics utterance source sources evidence"
-    " completion output outputs feedback thought thoughts trajectory log logs data payload body url urls title"
-    " objective objectives fact episode episodes edge edges requirement requirements draft drafts report reports"
-    " findings citation citations excerpt excerpts quote quotes note notes story essay resume transcription subtask subtasks"
-    " abstract abstracts candidates solution solutions idea ideas argument arguments opinion alert incident"
-    " scenario scenarios situation claims tasks requests transcripts dialogues dialogs trajectories hypotheses premises intent"
-    " intention theorem proof puzzle stories essays resumes captions subtitles lyrics poem headline incidents alerts"
-    " calls plan plans knowledge nodes facts entity entities record records item items row rows premise hypothesis reference"
-    " references sql analysis analyses"
-)
-"""What a prompt is made for: it is another in each request."""
-_CODED = _words(
-    "language lang locale country region currency status state error exit return reason zip postal area airport unit"
-)
-"""Nouns whose code is a short name: `language_code`."""
+_WHOSE = words("placeholders", "whose")
+_ASKED = words("placeholders", "asked")
+_CODED = words("placeholders", "coded")
 _SHOWN = _words("example examples")
 """Words that a name begins with of what a program shows in all of its requests: `example_queries`."""
-_LATE = _words("error errors exception exceptions traceback stderr stacktrace failure failures warning warnings retry")
-"""What is reported back in a conversation that goes on: little is shared behind it."""
-_DESCRIBED = _words(
-    "problem task question issue ticket incident bug job document article product image section scene event step"
-)
-"""Nouns whose description is asked about, too."""
+_LATE = words("placeholders", "late")
+_DESCRIBED = words("placeholders", "described")
 _DOCUMENTATION = _words("doc docs documentation")
-_DOCUMENTED = _words(
-    "command commands tool tools api apis function functions method methods class classes module modules library package"
-    " framework action actions"
-)
-"""Parts of a program, whose documentation is the same in all of its requests: `command_docs`."""
-_ONE_AFTER_ANOTHER = _words("previous prev prior past last latest earlier existing current")
-"""Words that a name begins with of which there is another one each time: `past_triples`."""
+_DOCUMENTED = words("placeholders", "documented")
+_ONE_AFTER_ANOTHER = words("placeholders", "one_after_another")
 _NONE = _words("no not none empty missing default")
-"""Words that a constant begins with that stands for an answer."""
-_SET_UP = _words(
-    "instruction instructions schema schemas format formats rules guidelines policy policies persona role roles role_description"
-    " style tone tool tools function functions example examples preamble header footer separator prefix suffix config settings"
-    " capabilities categories labels definitions token"
-)
-"""What a program is set up with, whatever stands before it in the name: `format_instructions`, `output_schema`."""
+"""Words that a constant begins with that means an answer."""
+_SET_UP = words("placeholders", "set_up")
 _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
 """What is made of the program alone: it is the same in all of its requests."""
-_SAYS_NOTHING = _words("str string text value values list block section formatted json xml md markdown raw the")
-_DONE = _words("written given received retrieved generated provided extracted preview")
-"""Words that say no more of a thing than how it came: `code_written`."""
-_PARTS = _words("agent role persona personality suffix prefix template schema")
-"""Words of names for parts of a prompt that a program puts together itself."""
-_OF_A_PROGRAM = _words(
-    "type types kind kinds mode modes backend dialect delimiter delimiters language languages locale location locations top k"
-    " length size count counts per threshold names descs domain skill skills self cls config cfg settings options opts kwargs"
-    " available allowed supported permitted signal reminder marker"
-)
-"""Words for what is the same in all requests of a deployment, wherever they stand in a name."""
-_OF_CODE = _PARTS | _words(
-    "agents swarm team teams crew worker workers peer leader member tool tools function functions attr attribute signature method"
-    " classification classifications space spaces"
-    " class cls func name names id ids description descriptions desc rating seconds timeout deadline interval catalog"
-    " semantic json xml yaml fields field parameter parameters params option options args kwargs header footer separator tag tags"
-    " instruction instructions rules guidelines categories labels owner repo"
-)
-"""Words for parts of a program in names of what it puts into a prompt."""
-_SAYS_WHAT_OF = _words(
-    "name names id ids description descriptions desc type value values json xml yaml str string text key keys"
-)
-"""Words that say what is told of a thing, whatever it is."""
-_CONVERSATIONS = _words("history context conversation chat transcript dialogue memory thread turns")
-"""What requests go on with: messages that are added to it stand late. `messages` may hold no more than a system prompt."""
+_SAYS_NOTHING = words("placeholders", "says_nothing")
+_DONE = words("placeholders", "done")
+_PARTS = words("placeholders", "parts")
+_OF_A_PROGRAM = words("placeholders", "of_a_program")
+_OF_CODE = _PARTS | words("placeholders", "of_code")
+_SAYS_WHAT_OF = words("placeholders", "says_what_of")
+_CONVERSATIONS = words("placeholders", "conversations")
 _GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
 """What a conversation adds to, whosever it is."""
 _SETTINGS = _words("config configuration cfg conf settings options opts")
 """Names of objects that hold what a program is set up with, whatever each part of them is."""
-_LIMITS = _words("max min num number limit limits cap maximum minimum budget version")
-"""Words of names for numbers that a program is set up with, at their beginning or end."""
+_LIMITS = words("placeholders", "limits")
 _ASKS_WHETHER = _words("is has was are should can needs")
 """Words that a name begins with that holds yes or no."""
 _BY_PEOPLE = _words("user human original initial image given")
@@ -114,7 +60,7 @@ _BY_PEOPLE = _words("user human original initial image given")
 _WHOLE = _words("prompt prompts messages")
 _DONE_ON_REQUEST = "instruction"
 """A name for a rule of a program, and for what somebody asked whose answer is judged."""
-_ANSWERED = _words("output outputs response responses answer answers completion completions prediction reply")
+_ANSWERED = words("placeholders", "answered")
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 
@@ -155,7 +101,7 @@ def asked(name: str, spot: TemplatePlace) -> Hole | None:
 
 @lru_cache(maxsize=4096)
 def is_settled(name: str) -> bool:
-    """Whether a name says that its value is the same in all requests of a deployment, or stands late in a conversation."""
+    """Return whether a name says that its value is the same in all requests of a deployment, or is late in a conversation."""
     if name == _DONE_ON_REQUEST:
         return False
     words = words_of(name)
@@ -175,13 +121,13 @@ def _is_limit(words: list[str]) -> bool:
 
 
 def _is_setting(name: str) -> bool:
-    """Whether it is a part of an object that is named for settings: `config.tenant_label`, `self.settings.region`."""
+    """Return whether it is a part of an object that is named for settings: `config.tenant_label`, `self.settings.region`."""
     owners = name.rpartition(".")[0].split(".")
     return any(words_of(owner)[-1:] and words_of(owner)[-1] in _SETTINGS for owner in owners)
 
 
 def _is_documentation(words: list[str]) -> bool:
-    """Whether it is what is written of a part of a program."""
+    """Return whether it is what is written of a part of a program."""
     while len(words) > 2 and words[-1] in _SAYS_NOTHING:
         words = words[:-1]
     return len(words) > 1 and words[-1] in _DOCUMENTATION and words[-2] in _DOCUMENTED
@@ -195,7 +141,7 @@ def section(name: str, spot: TemplatePlace) -> Hole | None:
 
 
 def doubt_of(name: str) -> Doubt:
-    """Whether what a name holds is another in each request by its use, or nothing tells; for names that name no kind."""
+    """Return whether what a name holds is another in each request by its use, or nothing says; for names that name no kind."""
     words = words_of(name)
     if "for" in words[1:]:
         words = words[: words.index("for", 1)]  # `text_input_for_titles`: what it is for says nothing of it
@@ -220,18 +166,18 @@ def doubt_of(name: str) -> Doubt:
 
 
 def _is_one_after_another(words: list[str]) -> bool:
-    """Whether a name says that there was another one before, and is none of a part of a program."""
+    """Return whether a name says that there was another one before, and is none of a part of a program."""
     parts = _OF_A_PROGRAM | _SET_UP | _OF_CODE
     return len(words) > 1 and words[0] in _ONE_AFTER_ANOTHER and parts.isdisjoint(words[1:])
 
 
 def _is_to_be(words: list[str]) -> bool:
-    """Whether a name says what is to be done with a thing that is asked about: `text_to_process`, `documents_to_rank`."""
+    """Return whether a name says what is to be done with a thing that is asked about: `text_to_process`, `documents_to_rank`."""
     return "to" in words[1:-1] and words[words.index("to", 1) - 1] in _ASKED
 
 
 def says_whole_prompt(name: str) -> bool:
-    """Whether a name is one for all of a prompt, to which something is added: `base_prompt`, `prompt_text`, `messages`."""
+    """Return whether a name is one for all of a prompt, to which something is added: `base_prompt`, `prompt_text`, `messages`."""
     words = words_of(name)
     while len(words) > 1 and words[-1] in _SAYS_NOTHING:
         words.pop()
@@ -239,27 +185,27 @@ def says_whole_prompt(name: str) -> bool:
 
 
 def is_set_up(name: str) -> bool:
-    """Whether a name holds a word for a part of a program, which code mostly sets up once: `agent_name`, `tool_descriptions`."""
+    """Return whether a name contains a word for a part of a program, mostly set up once: `agent_name`, `tool_descriptions`."""
     return not _OF_CODE.isdisjoint(words_of(name))
 
 
 def names_a_conversation(name: str) -> bool:
-    """Whether a name is one for the messages that were exchanged so far."""
+    """Return whether a name is one for the messages that were exchanged so far."""
     return not _CONVERSATIONS.isdisjoint([word for word in words_of(name) if word not in _WHOLE][-1:])
 
 
 def may_be_asked(name: str) -> bool:
-    """Whether a value may be what somebody asked, though it may be a rule of a program, too: an `instruction`."""
+    """Return whether a value may be what somebody asked, though it may be a rule of a program, too: an `instruction`."""
     return name.strip("`") == _DONE_ON_REQUEST
 
 
 def is_answered(name: str, behind: str) -> bool:
-    """Whether a value is what somebody asked, where an answer is given behind it."""
+    """Return whether a value is what somebody asked, where an answer is given after it."""
     return may_be_asked(name) and not _ANSWERED.isdisjoint(words_of(behind))
 
 
 def names_a_part(name: str) -> bool:
-    """Whether a name is one of a part of a program: an `agent_name`, or a bare `name`; not a `journal_name`."""
+    """Return whether a name is one of a part of a program: an `agent_name`, or a bare `name`; not a `journal_name`."""
     words = [word for word in words_of(name) if word not in _SAYS_WHAT_OF]
     return not words or not _OF_CODE.isdisjoint(words)
 

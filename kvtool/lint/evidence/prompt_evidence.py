@@ -1,4 +1,4 @@
-"""What says that a text is a prompt: where it goes, what it is called, and how it reads."""
+"""Evidence that a text is a prompt: where the code sends it, its name, and its wording."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import re
 from enum import IntEnum
 from functools import lru_cache
 
+from kvtool.lint.evidence.word_lists import words
+
 _MOST_TEXT = 20_000
 
 
 class Evidence(IntEnum):
-    """What the code says of a text; what the text says of itself comes on top (`belief`)."""
+    """Evidence in the code that a text is a prompt; the wording of the text comes on top (`belief`)."""
 
     NOTHING = 0
     FILE = 1
-    """It stands in a file that is named for prompts."""
+    """It is in a file that is named for prompts."""
     NAME = 2
     """A variable, a function or a keyword is named for prompts."""
     SENT = 3
@@ -24,7 +26,7 @@ class Evidence(IntEnum):
 
 
 class Belief(IntEnum):
-    """How sure it is that a text is a prompt: nothing is told, told as information, or told by what it costs."""
+    """Certainty that a text is a prompt: report nothing, report as information, or report by its cost."""
 
     NO = 0
     WEAK = 1
@@ -61,7 +63,7 @@ _FILE = re.compile(r"(?:^|[/_\\.-])(?:prompts?|instructions?|system_messages?|sy
 
 @lru_cache(maxsize=4096)
 def name_says_prompt(name: str) -> bool:
-    """Whether a name (`self.system_prompt`, `BASE_INSTRUCTIONS`, `build_prompt`) is one for the text of prompts."""
+    """Return whether a name (`self.system_prompt`, `BASE_INSTRUCTIONS`, `build_prompt`) is one for the text of prompts."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     if not _PROMPT.search(last) or _NO_TEXT.search(last):
         return False
@@ -70,20 +72,20 @@ def name_says_prompt(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def name_says_system(name: str) -> bool:
-    """Whether a name is one for what stands in front of a whole conversation: `system_prompt`, `instructions`."""
+    """Return whether a name is one for what is before a whole conversation: `system_prompt`, `instructions`."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     return _SYSTEM.search(last) is not None and _NO_TEXT.search(last) is None
 
 
 @lru_cache(maxsize=4096)
 def name_says_example(name: str) -> bool:
-    """Whether a name is one for what a prompt shows: an `example`, a `demo_input`, not a function that makes one."""
+    """Return whether a name is one for what a prompt shows: an `example`, a `demo_input`, not a function that makes one."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     return _EXAMPLE.search(last) is not None
 
 
 def call_says_example(name: str) -> bool:
-    """Whether a call makes an example or a test case: a class is called so."""
+    """Return whether a call makes an example or a test case: a class is called so."""
     last = name.rpartition(".")[2]
     return last[:1].isupper() and name_says_example(last)
 
@@ -97,18 +99,18 @@ _OF_MODELS = re.compile(
 
 
 def speaks_of_models(code: str) -> bool:
-    """Whether a module names anything that asks a model; most programs that only write sentences do not."""
+    """Return whether a module names anything that asks a model; most programs that only write sentences do not."""
     return _OF_MODELS.search(code) is not None
 
 
 def name_says_template(name: str) -> bool:
-    """Whether a name is one for a text that is filled later: `DEFAULT_QUERY_TMPL`, `self.reply_template`."""
+    """Return whether a name is one for a text that is filled later: `DEFAULT_QUERY_TMPL`, `self.reply_template`."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     return _TEMPLATE.search(last) is not None and _NO_MODEL.search(last) is None
 
 
 def file_says_prompt(path: str) -> bool:
-    """Whether a file is named for prompts: `prompts.py`, `agent/prompts/planner.py`."""
+    """Return whether a file is named for prompts: `prompts.py`, `agent/prompts/planner.py`."""
     parts = path.replace("\\", "/").lower().split("/")[-3:]
     return _FILE.search("/".join(parts).removesuffix(".py")) is not None
 
@@ -121,7 +123,7 @@ _GIVES_PROMPT = re.compile(
 
 
 def decorator_says_prompt(name: str) -> bool:
-    """Whether a decorator makes a model be asked with what a function returns: `@mcp.prompt()`, `@ell.simple(…)`."""
+    """Return whether a decorator makes a model be asked with what a function returns: `@mcp.prompt()`, `@ell.simple(…)`."""
     return _GIVES_PROMPT.search(name) is not None
 
 
@@ -152,26 +154,7 @@ _AGENT = re.compile(
 )
 _ASKS_WITH = re.compile(r"(?:^|\.)_{0,2}a?(?:generate|complete|completion|chat|ask|query|predict|infer)(?:_\w{1,40})?$")
 """A call that asks a model with what it makes of a template, by its name alone."""
-_SENT_WORDS = frozenset(
-    [
-        "system_prompt",
-        "instructions",
-        "system_message",
-        "system_instruction",
-        "system",
-        "instruction",
-        "backstory",
-        "developer_prompt",
-        "persona",
-        "system_content",
-        "sys_prompt",
-        "systemPrompt",
-        "preamble",
-        "messages",
-        "message_list",
-        "task_prompt",
-    ]
-)
+_SENT_WORDS = words("prompt_evidence", "sent_words")
 _QUIET = re.compile(
     r"(?:^|\.)(?:print|pprint|rprint|secho|echo|debug|info|warning|warn|error|exception|critical|log|trace|success|fatal"
     r"|add_argument|ArgumentParser|add_parser|Option|Argument|open|write|writelines|writerow|writerows|write_text|write_bytes|rich_print|cprint|print_exc|input|prompt_user"
@@ -183,7 +166,7 @@ _QUIET = re.compile(
 
 @lru_cache(maxsize=8192)
 def call_sends(name: str) -> Evidence:
-    """What a call says of its text, by its dotted name: one of an SDK or a framework asks a model, or makes a prompt."""
+    """Return the evidence that a call gives by its dotted name: one of an SDK or a framework asks a model, or makes a prompt."""
     if _SDK.search(name) is not None or _OWN_ASKING.search(name) is not None:
         return Evidence.ASKED
     return Evidence.SENT if _MAKER.search(name) is not None else Evidence.NOTHING
@@ -198,7 +181,7 @@ def message_role(name: str) -> str:
 
 @lru_cache(maxsize=8192)
 def is_quiet(name: str) -> bool:
-    """Whether what a call gets is for people, files or other programs: logs, the terminal, errors, SQL."""
+    """Return whether what a call gets is for people, files or other programs: logs, the terminal, errors, SQL."""
     if re.search(
         r"(?:^|[._])(?:logger|log|logging|console|warnings|rich|click|typer|cursor|conn|page|driver|cdp)(?:\.|$)", name
     ):
@@ -207,7 +190,7 @@ def is_quiet(name: str) -> bool:
 
 
 def keyword_says(call: str, keyword: str) -> Evidence:
-    """What the name of a keyword argument says of its text, in a call of this name."""
+    """Return the evidence that a keyword argument gives by its name, in a call of this name."""
     if keyword in _SENT_WORDS:
         return Evidence.SENT if keyword != "system" or call_sends(call) or _AGENT.search(call) else Evidence.NAME
     if keyword in ("goal", "description", "role", "expected_output", "task") and _AGENT.search(call):
@@ -296,9 +279,9 @@ _FIRST_WORDS = 160
 
 @lru_cache(maxsize=2048)
 def reads_as_reply(text: str, first: int = _FIRST_WORDS) -> bool:
-    """Whether a text answers what a model wrote before: it stands late in a conversation, or in the second of two tries.
+    """Return whether a text answers what a model wrote before: it is late in a conversation, or in the second of two tries.
 
-    `first` is the number of its characters before the first value: behind that, what is above may be the value.
+    `first` is the number of its characters before the first value: after that, what is above may be the value.
     """
     if _IS.search(text[:_BEGINNING]) is not None or _TOLD_TASK.search(text[:_FIRST_WORDS]) is not None:
         return False
@@ -309,7 +292,7 @@ def reads_as_reply(text: str, first: int = _FIRST_WORDS) -> bool:
 
 @lru_cache(maxsize=2048)
 def reads_as(text: str) -> int:
-    """How a text reads: -1 code or markup, 0 unclear, 1 sentences, 2 it asks for something, 3 it says who the reader is."""
+    """Rate the wording of a text: -1 code or markup, 0 unclear, 1 sentences, 2 a request, 3 it says who the reader is."""
     text = text[:_MOST_TEXT]
     sentences = sum(1 for _ in _SENTENCE.finditer(text)) + len(_MEANT.findall(text)) // 12
     asks = len({found[0].lower() for found in _ASKS.finditer(text)})
@@ -333,7 +316,7 @@ def reads_as(text: str) -> int:
 
 
 def belief(evidence: Evidence, text: str) -> Belief:
-    """Whether a text is a prompt, by what the code says of it and how it reads."""
+    """Decide whether a text is a prompt, by the evidence in the code and by its wording."""
     if _STATEMENT.match(text):
         return Belief.NO
     reads = reads_as(text)

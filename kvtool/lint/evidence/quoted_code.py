@@ -7,29 +7,18 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from kvtool.lint.evidence.word_lists import words
 
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,9}|~{3,9})[ \t]{0,4}([A-Za-z+#-]{0,20})[^\n`]{0,80}$", re.MULTILINE)
-_LANGUAGES = _words(
-    "python py python3 ipython js javascript jsx ts typescript tsx bash sh shell zsh console powershell ps1 java kotlin scala"
-    " go golang rust rs c cpp c++ csharp cs php ruby rb perl lua swift r julia dart graphql cypher dockerfile makefile jinja"
-    " jinja2 handlebars liquid mustache vue svelte"
-)
-"""Languages of code in which braces and dollars are its own."""
+_LANGUAGES = words("quoted_code", "languages")
 CODE_LINE = re.compile(
     r"\b[rR]?[fF][\"']|^\s{0,80}\d{1,6}\|"
     r"|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]"
 )
 """The beginning of a line of code."""
 _CLOSING = ("", "end")
-"""What stands behind the marks that close a block; some prompts write a word there."""
-_TYPES = frozenset(
-    ("int", "str", "float", "bool", "list", "dict", "json", "string", "number", "boolean", "array", "object")
-)
-"""What stands in braces where the form of an answer is shown."""
+"""What is after the marks that close a block; some prompts write a word there."""
+_TYPES = words("quoted_code", "types")
 _AROUND = 100
 _EXAMPLE = re.compile(r"\bexample\b(?!s)", re.IGNORECASE)
 """The line before a block that shows something: `Example of a task:`, `### Example: a long one`."""
@@ -45,19 +34,18 @@ _SAID_WORD = re.compile(r"(?=is|are|will be|get|means|stands for|placeholder|syn
 """What `_SAID_BEHIND` begins with, the signs and the space before it aside."""
 _MOST_BETWEEN = 5
 _LONGEST = 400
-"""Characters of a placeholder, with all that may stand in its braces."""
+"""Characters of a placeholder, with all that may be in its braces."""
 _SAID_BEFORE = re.compile(
     r"\b(?:placeholders?(?:\s(?:such as|like|named|called|of the form|in the form))?|syntax|notation|literal|literally)"
     r"[\s:(]{1,3}[`\"']{0,3}\{?$"
     r"|\b(?:write|use|insert|reference|e\.g\.|such as|for example|like)[\s:(]{1,3}[`\"']{1,3}\{?$",
     re.IGNORECASE,
 )
-_SCHEMA = frozenset(("defs", "ref", "schema", "id", "comment", "anchor", "vocabulary", "dynamicRef", "dynamicAnchor"))
-"""Names that JSON Schema writes with a dollar."""
+_SCHEMA = words("quoted_code", "schema")
 
 
 def quoted_ranges(text: str) -> list[tuple[int, int]]:
-    """Where fenced blocks of code in a named language stand, in order; not those in which code is put, that hold nothing else."""
+    """Find fenced blocks of code in a named language, in order; not those that hold only a placeholder for code."""
     found: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
@@ -73,12 +61,12 @@ def quoted_ranges(text: str) -> list[tuple[int, int]]:
 
 
 def _is_put_in(block: str) -> bool:
-    """Whether a block is a place for code, with nothing in it but what is put there: a shown one has code around its braces."""
+    """Return whether a block contains only a placeholder for code: a shown one has code around its braces."""
     return _SLOT.search(block[:_AROUND]) is not None and not _SLOT.sub("", block[:_MOST_SHOWN]).strip()
 
 
 def _is_example(text: str, fence: int, start: int, stop: int) -> bool:
-    """Whether a block is introduced as one example, and is more than a placeholder that examples are put into."""
+    """Return whether a block is introduced as one example, and is more than a placeholder that examples are put into."""
     before = text[max(fence - _AROUND, 0) : fence].rstrip()
     if _EXAMPLE.search(before.rpartition("\n")[2]) is None:
         return False
@@ -86,7 +74,7 @@ def _is_example(text: str, fence: int, start: int, stop: int) -> bool:
 
 
 def is_quoted(text: str, start: int, stop: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    """Whether the placeholder that stands there is only shown; `ranges` are the text's `quoted_ranges`."""
+    """Return whether the placeholder that is there is only shown; `ranges` are the text's `quoted_ranges`."""
     number = bisect_right(ranges, (start, len(text))) - 1
     if text[start + 1 : stop - 1] in _TYPES:
         return True
@@ -107,7 +95,7 @@ def is_quoted(text: str, start: int, stop: int, ranges: Sequence[tuple[int, int]
 
 @lru_cache(maxsize=2)
 def _explained(text: str) -> frozenset[str]:
-    """The placeholders that stand in a text right before words that say what they are."""
+    """The placeholders that are in a text right before words that say what they are."""
     found: set[str] = set()
     for word in _SAID_WORD.finditer(text):
         for end in range(max(word.start() - _MOST_BETWEEN, 1), word.start() + 1):

@@ -1,4 +1,4 @@
-"""Placeholders that the text before them says to be data: alone behind a label, or in a block that a heading or tags mark.
+"""Meaning of a placeholder by the text before it: data after a label, today's date, the goal of an agent, a late message.
 
 A name such as `unique_cell_types` says nothing; `Below are the annotations:` on the line before says that they are given.
 """
@@ -13,6 +13,7 @@ from itertools import takewhile
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.lint.evidence.placeholders import is_set_up, is_settled, words_of
 from kvtool.lint.evidence.prompt_evidence import reads_as_reply
+from kvtool.lint.evidence.word_lists import words
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, before_values, leaves, with_holes
 
 _AROUND = 240
@@ -30,36 +31,8 @@ _FIELD = re.compile(
     r"[*_`]{0,3}[:\uff1a][*_`]{0,3}[ \t]*[`'\"<\[(]{0,4}$"
 )
 """A label at the beginning of a line, and nothing between it and what follows: `Company: `."""
-_OF_A_DEPLOYMENT = frozenset(
-    ("purpose", "choices", "options", "scenario", "criteria", "criterion", "rubric", "constraints")
-)
-"""Words for what one program asks with in all of its requests, as long as it is not asked for another purpose."""
-_SET_UP = _OF_A_DEPLOYMENT | frozenset(
-    [
-        "schema",
-        "schemas",
-        "format",
-        "formats",
-        "policy",
-        "policies",
-        "persona",
-        "style",
-        "tone",
-        "example",
-        "examples",
-        "preamble",
-        "config",
-        "settings",
-        "capabilities",
-        "labels",
-        "definitions",
-        "available",
-        "allowed",
-        "supported",
-        "permitted",
-    ]
-)
-"""Words for what a program is set up with, in the line before a block."""
+_OF_A_DEPLOYMENT = words("surrounding_text", "of_a_deployment")
+_SET_UP = _OF_A_DEPLOYMENT | words("surrounding_text", "set_up")
 _DESCRIPTION = "description"
 _JUDGING = frozenset(("evaluation", "eval", "scoring", "grading", "judging"))
 """Whose steps are the same for all that is judged."""
@@ -67,9 +40,9 @@ _ENDS = re.compile(r"[ \t]*[`'\"*>\])]{0,4}[.,;]?[ \t]*(?:\n|$)|[ \t]*</")
 
 
 def with_data(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes, where a placeholder of which nothing else tells is another in each request if it stands as data does.
+    """Mark placeholders that look like data as different in each request, where nothing else is known of them.
 
-    So is what a prompt takes apart: an object of which it says several things; and a value that stands so in one place is the same
+    So is an object of which a prompt shows several attributes; and a value that is data in one place is data
     wherever else the prompt names it.
     """
     given = list(nodes)
@@ -89,7 +62,7 @@ def _records(nodes: Iterable[Node]) -> frozenset[str]:
 
 
 def label_before(text: str, at: int) -> str:
-    """What the line up to a placeholder calls it, as a name: `SOURCE CODE: {0}`; empty where it calls it nothing."""
+    """Return the label of a placeholder on its line as a name: `SOURCE CODE: {0}`; empty where there is none."""
     field = _FIELD.match(text[max(text.rfind("\n", 0, at) + 1, at - _AROUND) : at])
     return "_".join(field[1].split()) if field is not None else ""
 
@@ -134,7 +107,7 @@ _MOST_WORDS = 5
 _ENDS_THING = frozenset(
     words_of("the a an and or for with using into from by against that which whether is are in on to of as based meets")
 )
-"""Words behind the name of a thing: `this article meets the inclusion criteria` names an article."""
+"""Words after the name of a thing: `this article meets the inclusion criteria` names an article."""
 
 
 def _worked_on(text: str) -> frozenset[str]:
@@ -147,7 +120,7 @@ def _thing(words: str) -> Iterator[str]:
 
 
 def _stands_alone(before: str, after: str) -> bool:
-    """Whether a value is all of a line, or of what its label introduces."""
+    """Return whether a value is all of a line, or of what its label introduces."""
     line = before.rpartition("\n")[2]
     return _ENDS.match(after) is not None and (not line.strip(_MARKS) or _FIELD.match(line) is not None)
 
@@ -170,13 +143,13 @@ def _is_data(name: str, before: str, after: str) -> bool:
 
 
 def _names_thing(label: str) -> bool:
-    """Whether a label says what a description is one of, and that is no part of a program: `## Plot description`."""
+    """Return whether a label says what a description is one of, and that is no part of a program: `## Plot description`."""
     thing = " ".join(word for word in words_of(label[-_LABEL:]) if word != _DESCRIPTION)
     return bool(thing) and not _names_set_up(thing)
 
 
 def _names_set_up(label: str) -> bool:
-    """Whether the line before a block names what a program is set up with; other words of a sentence say nothing of it."""
+    """Return whether the line before a block names what a program is set up with; other words of a sentence say nothing of it."""
     return is_set_up(label[-_LABEL:]) or not _SET_UP.isdisjoint(words_of(label[-_LABEL:]))
 
 
@@ -201,7 +174,7 @@ _CLOCK_LABEL = re.compile(
 def with_clocks(nodes: list[Node]) -> list[Node]:
     """The nodes, where a placeholder for a date is one for a clock if the text before it says so.
 
-    Where something else is another in each request, that is told, whatever the date is.
+    Where something else is another in each request, that is reported, whatever the date is.
     """
     holes = [leaf for leaf in leaves(nodes) if isinstance(leaf, Hole)]
     return nodes if any(hole.doubt == "use" for hole in holes) else _labelled(nodes)
@@ -246,7 +219,7 @@ class WrittenIn:
     text: str
 
     def before(self, hole: Hole) -> str:
-        """What is written before a placeholder of this file; nothing for one of another file."""
+        """Return the text before a placeholder of this file; nothing for one of another file."""
         spot = hole.spot
         if spot.path != self.path:
             return ""
@@ -286,7 +259,7 @@ _FIX_TASK = re.compile(r"\b(?:fix|correct|address)(?= (?:the following|this|thes
 
 
 def without_late(nodes: list[Node]) -> list[Node]:
-    """The nodes, where in such a text what is another by its use or its name is told by nobody."""
+    """The nodes, where in such a text what is another by its use or its name is reported by nobody."""
     text = "".join(node for node in nodes if isinstance(node, str)) or "".join(
         leaf for leaf in leaves(nodes) if isinstance(leaf, str)
     )

@@ -1,4 +1,4 @@
-"""Text files that no name says to be prompts, and that are prompts by what stands in them: chat marks, or who the reader is."""
+"""Text files that no name says to be prompts, and that are prompts by what is in them: chat marks, or who the reader is."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _ROLE = re.compile(r"[_.-](?:system|user)(?:[_.-](?:message|msg|content))?$", re
 
 
 def is_named_prompt(path: str) -> bool:
-    """Whether a text, or a folder that it is in, is named for a prompt."""
+    """Return whether a text, or a folder that it is in, is named for a prompt."""
     stem = PurePath(path).stem.lower()
     return _PROMPT_NAME.search(path) is not None or _SYSTEM_NAME.fullmatch(stem) is not None
 
 
 def tells_itself(path: str, text: str) -> bool:
-    """Whether a text file that code reads is read for itself, too, where a folder is linted: so its placeholders are told there."""
+    """Return whether a text file that code reads is linted by itself, too: its placeholders are reported there."""
     name = PurePath(path).name
     if PurePath(path).suffix.lower() not in UNNAMED_SUFFIXES:
         return True
@@ -61,7 +61,7 @@ def tells_itself(path: str, text: str) -> bool:
 
 
 def is_unnamed_prompt(name: str, text: str) -> bool:
-    """Whether a file that no name says to be a prompt is one. A document shows code, and says who its reader is at once."""
+    """Return whether a file that no name says to be a prompt is one. A document shows code, and says who its reader is at once."""
     stem, dot, suffix = name.rpartition(".")
     if f"{dot}{suffix}".lower() != _DOCUMENT_SUFFIX:
         return is_prompt_text(text, of_a_role=_ROLE.search(stem) is not None)
@@ -70,7 +70,7 @@ def is_unnamed_prompt(name: str, text: str) -> bool:
 
 
 def is_prompt_text(text: str, *, of_a_role: bool = False) -> bool:
-    """Whether a text has a placeholder for what is asked, and marks of a chat, or says who the reader is and what to do.
+    """Return whether a text has a placeholder for what is asked, and marks of a chat, or says who the reader is and what to do.
 
     `of_a_role`: its name is one of a message; then it has only to ask for something.
     """

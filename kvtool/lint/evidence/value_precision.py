@@ -1,4 +1,4 @@
-"""How far a clock is resolved, what a method leaves of what varies, and which names of parameters say enough without data flow."""
+"""Precision of clocks, effect of methods on varying values, and names that say enough without data flow."""
 
 from __future__ import annotations
 
@@ -13,105 +13,17 @@ from kvtool.diagnose.codes.values.kv104 import USER
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.lint.evidence.volatile_calls import RANDOM
+from kvtool.lint.evidence.word_lists import words
 from kvtool.lint.skeleton import Hole
 
 DATE = DifferenceKind("date", "date, new once a day", TIME.code)
 _FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQ]|HH|mm:|:ss")
-_CLOCK_ATTRIBUTES = frozenset(("year", "month", "day", "weekday", "isoweekday", "date", "isocalendar", "toordinal"))
-_KEEPS = frozenset(
-    [
-        "isoformat",
-        "strftime",
-        "ctime",
-        "astimezone",
-        "replace",
-        "timestamp",
-        "timetuple",
-        "utctimetuple",
-        "time",
-        "hex",
-        "int",
-        "bytes",
-        "urn",
-        "lower",
-        "upper",
-        "title",
-        "strip",
-        "lstrip",
-        "rstrip",
-        "split",
-        "rsplit",
-        "splitlines",
-        "format",
-        "format_map",
-        "encode",
-        "decode",
-        "as_posix",
-        "resolve",
-        "absolute",
-        "joinpath",
-        "expanduser",
-        "parent",
-        "name",
-        "stem",
-        "total_seconds",
-        "capitalize",
-        "center",
-        "ljust",
-        "rjust",
-        "zfill",
-        "removeprefix",
-        "removesuffix",
-        "partition",
-        "rpartition",
-        "hour",
-        "minute",
-        "second",
-        "microsecond",
-        "system",
-        "node",
-        "release",
-        "machine",
-        "version",
-        "get",
-        "fields",
-        "to_iso8601_string",
-        "humanize",
-        "year",
-        "month",
-        "day",
-        "weekday",
-        "isoweekday",
-        "date",
-        "isocalendar",
-        "toordinal",
-        "hexdigest",
-        "digest",
-        "timezone",
-        "tz_localize",
-        "tz_convert",
-        "floor",
-        "ceil",
-        "drive",
-        "root",
-        "parts",
-        "as_uri",
-        "now",
-        "today",
-        "utcnow",
-        "days",
-        "seconds",
-        "lang",
-        "user",
-        "login",
-        "tzname",
-        "utcoffset",
-    ]
-)
+_CLOCK_ATTRIBUTES = words("value_precision", "clock_attributes")
+_KEEPS = words("value_precision", "keeps")
 
 
 def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:
-    """What a method or an attribute leaves of what varies; None where nothing of it gets into a text."""
+    """Return the hole that a method or an attribute leaves of a varying value; None where nothing of it gets into a text."""
     if hole.kind is TIME:
         if method in _CLOCK_ATTRIBUTES:
             return replace(hole, kind=DATE, clock=True)
@@ -123,7 +35,7 @@ def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:
 
 
 def keeps(method: str) -> bool:
-    """Whether something of a value gets into what a method or an attribute of it gives."""
+    """Return whether something of a value gets into what a method or an attribute of it gives."""
     return method in _KEEPS
 
 

@@ -1,4 +1,4 @@
-"""Which values a prompt is written around: those on lines of their own, in rows of a list, or in the sentence that it begins with.
+"""Values that a prompt is written around: on lines of their own, in rows of a list, or in its first sentence.
 
 A value within a line of the rules (`increase it up to {max_points}`) is mostly one of the settings that the rules are written for.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat
 
 _BEGINS = re.compile(r"(?:\A|\n)[ \t]*(?:[\"'`]{3}|[>|])?[ \t]*\Z")
-"""What stands before a value that begins a line: nothing, or what opens a quote."""
+"""What is before a value that begins a line: nothing, or what opens a quote."""
 _ENDS = re.compile(r"[ \t]*(?:[\"'`]{3}[.,]?)?[ \t]*(?:\n|\Z)")
 _TAG = re.compile(r"<[A-Za-z][\w-]{0,60}>\s*\Z")
 _SETS_UP = re.compile(r"\b(?:you are|you're|act as|your (?:role|name)|imagine|as an?)\b", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""What code says of a value without being run: calls that give something else each time, and collections without an order."""
+"""Calls that give something else each time, and collections without an order, seen without running the code."""
 
 from __future__ import annotations
 
@@ -19,33 +19,21 @@ from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, KV106
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
+from kvtool.lint.evidence.word_lists import words
 from kvtool.lint.skeleton import Hole, TemplatePlace
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 RANDOM = DifferenceKind("random", "random value", KV102.code)
 HOST = DifferenceKind("environment", "environment of the process", KV106.code)
 TEMPLATE_CLOCK = DifferenceKind("time", "date that a chat template writes", KV131.code)
 JSON_KEYS = DifferenceKind("json_keys", "JSON keys in the order they were added", KV112.code)
 
-_CLOCKS = _words(
-    "now utcnow today time time_ns ctime asctime localtime gmtime strftime strftime_now perf_counter perf_counter_ns monotonic"
-    " monotonic_ns"
-)
-_CLOCK_OWNERS = frozenset(
-    ("datetime", "date", "time", "dt", "timezone", "pendulum", "arrow", "pd", "Timestamp", "DateTime")
-)
-_IDS = _words("uuid1 uuid4 uuid6 uuid7 uuid8 token_hex token_urlsafe token_bytes urandom ulid ksuid nanoid")
-_RANDOM = _words("random randint randrange choice choices sample shuffle uniform getrandbits randbelow randbytes")
+_CLOCKS = words("volatile_calls", "clocks")
+_CLOCK_OWNERS = words("volatile_calls", "clock_owners")
+_IDS = words("volatile_calls", "ids")
+_RANDOM = words("volatile_calls", "random")
 _RANDOM_OWNERS = frozenset(("random", "secrets", "rng", "np.random", "numpy.random"))
-_HOST = _words("getcwd getcwdb getlogin getuser gethostname node uname getpid getppid cwd home expanduser")
-_PLATFORM = _words(
-    "platform system release version machine processor architecture mac_ver win32_ver libc_ver python_version"
-)
-"""What is the same for all requests of a machine."""
+_HOST = words("volatile_calls", "host")
+_PLATFORM = words("volatile_calls", "platform")
 _HOST_OWNERS = frozenset(("os", "getpass", "socket", "platform", "Path", "pathlib.Path", "os.path"))
 _BARE_CLOCKS = frozenset(("now", "utcnow", "today", "strftime_now"))
 _BARE_HOST = frozenset(("getcwd", "getuser", "gethostname", "getlogin"))
@@ -89,7 +77,7 @@ def environment(name: str, spot: TemplatePlace) -> Hole | None:
     return None
 
 
-_OF_A_PERSON = _words("HOME USER USERNAME LOGNAME PWD OLDPWD HOSTNAME COMPUTERNAME USERPROFILE TMPDIR SHELL LANG TZ")
+_OF_A_PERSON = words("volatile_calls", "of_a_person")
 
 
 def process_variable(name: str, spot: TemplatePlace) -> Hole | None:
@@ -121,12 +109,12 @@ def named(name: str, spot: TemplatePlace) -> Hole | None:
 
 
 def named_kind(name: str) -> DifferenceKind | None:
-    """What a variable of this name holds, where that says so."""
+    """Return the kind of value that a variable of this name holds; None where the name says nothing."""
     return kind_of_name(name) if name not in _MODULES else None
 
 
 def has_no_order(name: str) -> bool:
-    """Whether what `name()` gives is gone over in an order that is not the same in each run."""
+    """Return whether what `name()` gives is gone over in an order that is not the same in each run."""
     owner, _, method = name.rpartition(".")
     return name in _UNORDERED or bool(owner and method in _UNORDERED_METHODS)
 
@@ -148,7 +136,7 @@ def of_unknown(order: Hole) -> Hole:
 
 
 def order_kind(items: str) -> DifferenceKind:
-    """What it is that stands in another order each time, by what it is called."""
+    """Return the kind of items that change their order, by their name."""
     words = items.lower()
     if "tool" in words or "function" in words:
         return DifferenceKind("tools_reordered", "tools in no fixed order", KV111.code)
@@ -158,7 +146,7 @@ def order_kind(items: str) -> DifferenceKind:
 
 
 def order_hole(order: Hole, items: str, spot: TemplatePlace) -> Hole:
-    """The hole of going over a collection without an order, told where it is gone over; its name may say what it holds."""
+    """The hole of going over a collection without an order, reported where it is gone over; its name may say what it holds."""
     kind = order.kind if order.kind.key != _ITEMS else order_kind(items)
     return replace(order, kind=kind).at(spot)
 

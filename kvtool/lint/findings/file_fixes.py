@@ -116,7 +116,7 @@ def _workloads(inputs: Inputs) -> list[str]:
 
 
 def _fix_template(one: TextInput, find: Finder, wanted: Callable[[str], bool], fixes: Fixes) -> None:
-    """Move the lines of a template's findings to its end, where fewer tokens stand behind what varies then."""
+    """Move the lines of a template's findings to its end, where fewer tokens are after what varies then."""
     findings = [finding for finding in find(one) if wanted(finding.code)]
     kept, _ = apply_ignores(findings, read_ignores(one.path, one.text))
     found = [finding for finding in movable(one.text, kept, jinja=one.style == "jinja") if finding.fix_key]

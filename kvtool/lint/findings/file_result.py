@@ -1,4 +1,4 @@
-"""What reading one file gave, and the form in which processes and the cache pass it on."""
+"""The result of reading one file, and the form in which processes and the cache pass it on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kvtool.results.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class JudgedText:
-    """`note` says why there is nothing to see; `error` what is wrong with the file, of which nothing else is told then.
+    """`note` says why there is nothing to see; `error` what is wrong with the file, of which nothing else is reported then.
 
     `files` are those that it names, relative to its own folder; `uses` what files depend on, this one and others, as far as no
-    result before told it; `known` is False for a file that holds nothing that lint reads; `partly` says that `note` tells what of
-    the file was not judged.
+    earlier result named it; `known` is False for a file with nothing that lint reads; `partly`: `note` names the part of the
+    file that was not judged.
     """
 
     findings: list[Finding] = field(default_factory=list)

@@ -38,7 +38,7 @@ class Ignore:
 
 
 def parse_ignore(path: str, text: str, start: int, stop: int, *, line: int, line_start: int) -> Ignore | None:
-    """The comment whose words stand in `text[start:stop]`, on `line`, which begins at `line_start`; None where it is not ours."""
+    """The comment whose words are in `text[start:stop]`, on `line`, which begins at `line_start`; None where it is not ours."""
     found = _WORDS.search(text, start, stop)
     if found is None:
         return None
@@ -76,7 +76,7 @@ def _codes(found: re.Match[str]) -> tuple[tuple[str, ...], str]:
 
 
 def between(text: str, begin: str, end: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Start of each `begin` in `text[start:stop]` and start of the `end` behind it, in linear time."""
+    """Start of each `begin` in `text[start:stop]` and start of the `end` after it, in linear time."""
     while (at := text.find(begin, start, stop)) >= 0:
         close = text.find(end, at + len(begin), stop)
         if close < 0:
@@ -93,7 +93,7 @@ class IgnoredLines(LineIndex):
         self._next: dict[int, int] = {}
 
     def covered(self, start: int, close: int, comments: frozenset[int]) -> int:
-        """The line that a comment is about: its own, or the next with more than comments where it stands alone.
+        """The line that a comment is about: its own, or the next with more than comments where it is alone.
 
         It begins at `start` and its end mark at `close`; `comments` are the lines on which comments begin.
         """

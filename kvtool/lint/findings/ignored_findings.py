@@ -64,7 +64,7 @@ def read_ignores(path: str, text: str, *, allow_outside: bool = False) -> list[I
 
 
 def _line_ignores(path: str, text: str) -> list[Ignore]:
-    """Comments from `//` to the end of their line; one that stands alone is about the next line with more than comments."""
+    """Comments from `//` to the end of their line; one that is alone is about the next line with more than comments."""
     lines = IgnoredLines(text)
     found: list[Ignore] = []
     for start, end in reversed(list(between(text, "//", "\n", 0, len(text)))):
@@ -163,7 +163,7 @@ class _FoundPlaces:
 
 
 def ignore_findings(ignores: Iterable[Ignore], unused: Iterable[Ignore]) -> list[Finding]:
-    """What is wrong with comments: those that cannot be understood (KV002) and those that ignored nothing (KV001)."""
+    """Report wrong comments: those that cannot be understood (KV002) and those that ignored nothing (KV001)."""
     findings = [_finding(one, KV002.code, one.problem, HOW) for one in ignores if one.problem]
     for one in unused:
         message = f"unused ignore: {', '.join(one.codes)} {'was' if len(one.codes) == 1 else 'were'} not found here"
@@ -204,7 +204,7 @@ def python_ignores(path: str, text: str) -> list[Ignore]:
 
 
 def _statements(path: str, text: str) -> Iterator[tuple[int, int, list[tuple[int, int, str]]]]:
-    """First and last line of each logical line, with the comments before and in it; 0, 0 for those behind the last one."""
+    """First and last line of each logical line, with the comments before and in it; 0, 0 for those after the last one."""
     comments: list[tuple[int, int, str]] = []
     first = 0
     skipped = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER)
@@ -251,7 +251,7 @@ def yaml_ignores(path: str, text: str, *, allow_outside: bool) -> list[Ignore]:
 
 
 class _Places:
-    """What begins on which line of a YAML file."""
+    """The keys and items that begin on each line of a YAML file."""
 
     def __init__(self, path: str, text: str, root: RootFolder) -> None:
         top = parse_yaml_data(text, path)
@@ -274,7 +274,7 @@ class _Places:
         self._groups = {scalar.line: scalar.value for scalar in _group_names(top)}
 
     def inside_text(self, offset: int) -> bool:
-        """Whether a character belongs to a value: there a `#` begins no comment."""
+        """Return whether a character belongs to a value: there a `#` begins no comment."""
         at = bisect_right(self._starts, offset)
         return at > 0 and offset < self.spans[at - 1][1]
 

@@ -1,4 +1,4 @@
-"""Units of a template that stand alone, so that what varies in them can be moved to its end (tier P2).
+"""Units of a template that are alone, so that what varies in them can be moved to its end (tier P2).
 
 Where a template ends with values under labels, such as the message of a customer, its end is before them: what follows a label
 would be read as a part of that value.
@@ -28,7 +28,7 @@ _CUES = (":", ">", "]")
 _WHOLE = re.compile(r"\bmessages\b|\{%-?\s{0,8}(?:extends|block|macro)\b")
 """A chat template, or one that others build on: its end is not the end of a text."""
 _LABEL = re.compile(r"(?:\S[^\n]{0,120}[:\uff1a]|#{1,6}[ \t][^\n]{1,120}|\*\*[^\n]{1,120}\*\*|<[\w -]{1,60}>)[ \t]*")
-"""All of a line that introduces the value below it or behind it."""
+"""All of a line that introduces the value below it or after it."""
 _QUOTES = " \t\"'`"
 _CLOSED = re.compile(r"[ \t\"'`]*(?:\r?\n[ \t\"'`]*)*(?:</[\w -]{1,60}>[ \t]*)?\s*\Z")
 """What may follow the value that a text ends with."""
@@ -45,7 +45,7 @@ def movable(text: str, findings: Sequence[Finding], *, jinja: bool) -> list[Find
 
 
 def _moves(finding: Finding) -> bool:
-    """Whether it is a value, of which something tells that it varies."""
+    """Return whether it is a value, of which something says that it varies."""
     return varies(finding.code) == "value" and finding.confidence >= BY_NAME
 
 

@@ -1,4 +1,4 @@
-"""What a lint run found, and the document of it."""
+"""The result of a lint run, and its document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One loss told once across files: what a template's own file says of it, and what the calls say that fill it elsewhere."""
+"""One loss reported once across files: what a template's own file says of it, and what the calls say that fill it elsewhere."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MOST_CALLS = 3
 """Calls that a finding names."""
 
 
-def told_at_templates(
+def merge_at_templates(
     findings: Iterable[Finding], fills: Mapping[tuple[object, ...], Filled], paths: Mapping[str, str]
 ) -> list[Finding]:
-    """The findings, where those of a template and of the calls that fill it from other files are one, in the template.
+    """Merge the findings of a template and of the calls that fill it from other files into one, at the template.
 
     `fills` are the placeholders that findings put something into, by the identity of the finding; `paths` the linted files by
-    their real paths. What one call is seen to put in, a clock for one, stays at it: several calls that fill one template are told
-    there, and what is another text in each request by its use.
+    their real paths. A clock that one call puts in is reported at that call. Several calls that fill one template are reported
+    at the template, and so is a text that differs per request by its use.
     """
     given = list(findings)
     groups: dict[tuple[str, int, int], list[tuple[Finding, Filled]]] = {}
@@ -54,7 +54,7 @@ def _moved(one: Finding, path: str, filled: Filled) -> Finding:
 
 
 def _one_of(own: list[Finding], put: list[Finding]) -> tuple[Finding, list[Finding]]:
-    """What is told of a template, at the first place that is sure to vary, and those of its own findings that this says, too."""
+    """Merge the findings of a template into one, at the first place that surely varies; return it and those that it replaces."""
     every = [*own, *put]
     sure = [one for one in every if one.confidence > OPEN] or every
     first = min(map(_place, sure))

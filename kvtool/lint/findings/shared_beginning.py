@@ -1,7 +1,7 @@
-"""Where the shared beginning of a prompt ends: what varies behind that place costs nothing more.
+"""The end of the shared beginning of a prompt: a value after it costs nothing more.
 
-What is another in each request ends it for good. What is another for each day, person or process, or is so by its name, ends it for
-some: what a call or a name says behind it is told, too, and what only its use says is told with it. What nothing says ends nothing.
+A value that differs per request ends it for good. One that differs per day, person or process, or by its name, ends it for some:
+later calls and names are reported, too, and values that vary by their use with it. An unknown value ends nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _SOMETIMES = 1
 
 
 @dataclass
-class MetHoles:
-    """What was met on the way from the start of a prompt to a place in it."""
+class HolesBefore:
+    """The values met on the way from the start of a prompt to a place in it."""
 
     most: int = 0
-    before: MetHoles | None = None
+    before: HolesBefore | None = None
     """What was met before the choice that this is one branch of."""
     seen: set[tuple[str, str]] = field(default_factory=set)
 
@@ -32,7 +32,7 @@ class MetHoles:
         self.seen.add(_name(hole))
 
     def covers(self, hole: Hole) -> bool:
-        """Whether a hole costs nothing more behind what was met."""
+        """Return whether a hole costs nothing more after what was met."""
         if hole.leads or hole.elsewhere:
             return False
         if self.most == EACH_REQUEST or self._has(_name(hole)):
@@ -40,24 +40,24 @@ class MetHoles:
         return bool(hole.doubt) and self.most >= _SOMETIMES
 
     def _has(self, name: tuple[str, str]) -> bool:
-        met: MetHoles | None = self
+        met: HolesBefore | None = self
         while met is not None and name not in met.seen:
             met = met.before
         return met is not None
 
-    def branch(self) -> MetHoles:
+    def branch(self) -> HolesBefore:
         """To go on with into a branch."""
-        return MetHoles(self.most, self)
+        return HolesBefore(self.most, self)
 
-    def join(self, others: Iterable[MetHoles]) -> None:
-        """Go on behind a choice: what one of its branches holds may have been met."""
+    def join(self, others: Iterable[HolesBefore]) -> None:
+        """Go on after a choice: what one of its branches holds may have been met."""
         for other in others:
             self.most = max(self.most, other.most)
             self.seen |= other.seen
 
 
 def often(hole: Hole) -> int:
-    """How surely and how often something is another."""
+    """Rate how surely and how often a value differs."""
     if hole.doubt:
         return EACH_REQUEST if hole.doubt == "use" else 0
     if not hole.certain:
@@ -70,7 +70,7 @@ def often(hole: Hole) -> int:
 
 
 def _name(hole: Hole) -> tuple[str, str]:
-    """What a hole is the same as behind another one: the same value, every date, what names say to be of one kind, all sets."""
+    """Return the key under which later holes are the same loss: the same value, every date, one kind by its name, all sets."""
     if hole.kind is DATE or not (hole.certain or hole.doubt):
         return hole.kind.key, ""
     if hole.order:
@@ -78,9 +78,9 @@ def _name(hole: Hole) -> tuple[str, str]:
     return hole.kind.key, str(hole.made) if hole.certain and hole.made is not None else hole.what
 
 
-def with_hidden(nodes: Iterable[Node], met: MetHoles | None = None) -> list[Node]:
-    """The nodes, where what costs nothing more than what stands before it is marked as hidden."""
-    met = MetHoles() if met is None else met
+def with_hidden(nodes: Iterable[Node], met: HolesBefore | None = None) -> list[Node]:
+    """The nodes, where what costs nothing more than what is before it is marked as hidden."""
+    met = HolesBefore() if met is None else met
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Hole):
@@ -100,14 +100,14 @@ def with_hidden(nodes: Iterable[Node], met: MetHoles | None = None) -> list[Node
 
 
 class SharedLosses:
-    """Which places tell one loss: those of one value that stand in one prompt, whatever other prompts the value goes into."""
+    """Groups of places that are one loss: those of one value in one prompt, whatever other prompts the value goes into."""
 
     def __init__(self) -> None:
         self._same: dict[tuple[object, TemplatePlace], TemplatePlace] = {}
         """Of a value and a place, another place of the same loss, or the place itself."""
 
     def add(self, nodes: Iterable[Node]) -> None:
-        """A prompt: all places of a value in it are one loss; those in two branches are not, unless others stand around them."""
+        """A prompt: all places of a value in it are one loss; those in two branches are not, unless others are around them."""
         self._walk(nodes, {})
 
     def _walk(self, nodes: Iterable[Node], last: dict[object, tuple[TemplatePlace, ...]]) -> None:
@@ -130,7 +130,7 @@ class SharedLosses:
                 last[value] = (spot,)
 
     def key(self, hole: Hole) -> tuple[object, ...]:
-        """What is one loss, wherever it is told: one value in one prompt; in a line, the same words."""
+        """Return the identity of a loss, wherever it is reported: one value in one prompt; in a line, the same words."""
         value = _value(hole)
         if value is not None:
             return value, self._first(value, hole.spot)
@@ -143,7 +143,7 @@ class SharedLosses:
 
 
 def _value(hole: Hole) -> tuple[object, ...] | None:
-    """What is one value, wherever it is put; None for what is not seen to be made."""
+    """Return the identity of a value, wherever it is put; None where the code that makes it is not seen."""
     if not hole.certain or hole.doubt or hole.made is None:
         return None
     return hole.kind.code, hole.what, hole.made

@@ -1,4 +1,4 @@
-"""Findings in templates, where no traffic tells what varies: severity from the constant text that stands behind it."""
+"""Findings in templates, where no traffic says what varies: severity from the constant text that is after it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kvtool.lint.evidence.value_precision import sure_kind
 from kvtool.lint.evidence.values_on_own_lines import asked_about
 from kvtool.lint.evidence.volatile_calls import HOST, JSON_KEYS
 from kvtool.lint.findings.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
+from kvtool.lint.lint_thresholds import THRESHOLDS
 from kvtool.lint.skeleton import Behind, Filled, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
@@ -22,18 +23,6 @@ BY_NAME = 0.5
 """The confidence of what only a name, or a use, says."""
 OPEN = 0.2
 """The confidence of what nothing says: it may be the same in all requests."""
-_OPEN_BLOCKS = 16
-"""Blocks of constant text that must follow in one stretch for that to be told."""
-_USE_BLOCKS = 8
-"""Blocks of constant text that could stand before what varies by its use, for a warning."""
-_LEAST_BEFORE = 8
-"""Tokens of constant text before a value, up to which a prompt begins with it."""
-_LEAST_KNOWN = 64
-"""Tokens that could stand before what surely varies, from which on nothing is told of what may vary."""
-_LEAST_BETWEEN = 24
-"""Tokens of constant text between two values, from which on they are not given side by side."""
-_EVIDENT_HALVES = 7
-"""Half blocks of constant text that must always stand behind what is another in each request; 5 of 8 parts must be movable."""
 _MOST_NAMES = 4
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 _BY_USE = "another text in each request, by its use"
@@ -60,10 +49,10 @@ def found_losses(
     used: int = 0,
     named: int = 0,
 ) -> list[FoundLoss]:
-    """What the prompts of one file lose, by place; a place that several prompts use counts where it is worst.
+    """Find the losses of the prompts of one file, by place; a place in several prompts counts where it is worst.
 
-    `count` gives the tokens of a text; with fewer than `least` tokens of constant text behind it, nothing is told; `used` and
-    `named` are the same for what is known by its use and by its name only. A loss is told once: what stands behind a value that
+    `count` gives the tokens of a text; with fewer than `least` tokens of constant text after it, nothing is reported; `used` and
+    `named` are the same for what is known by its use and by its name only. A loss is reported once: what is after a value that
     ends the shared beginning of a prompt costs nothing more, in no other prompt that is a part of that one either. One value that
     goes into two prompts is two losses.
     """
@@ -102,14 +91,14 @@ def found_losses(
 
 
 def _lost(hole: Hole) -> tuple[TemplatePlace, bool]:
-    """A place, and whether nothing tells that it costs something."""
+    """A place, and whether nothing says that it costs something."""
     return hole.spot, hole.doubt == "open"
 
 
 def _of_prompt(
     nodes: Iterable[Node], count: Callable[[str], int], enough: Callable[[Found], bool]
 ) -> tuple[list[Found], set[tuple[TemplatePlace, bool]]]:
-    """What a prompt loses, and the places in it where nothing more is lost: behind, or in doubt where another one is sure."""
+    """Find the losses of a prompt, and the places in it that lose nothing more: later ones, or doubtful ones after a sure one."""
     given = list(nodes)
     marked = with_hidden(given)
     every = holes(marked, count)
@@ -135,7 +124,7 @@ def _of_prompt(
             founds[ending], others=tuple(reversed(others.values())), before=_may_vary_before(founds[ending].hole, every)
         )
     first = {(found.hole.spot, doubtful) for found in founds for doubtful in (False, True)}
-    if ending is not None and founds[ending].behind.movable >= _LEAST_KNOWN:
+    if ending is not None and founds[ending].behind.movable >= THRESHOLDS.known:
         passed = {_lost(found.hole) for found in founds if found.hole.doubt == "open"}
         later |= passed
         first -= passed
@@ -143,7 +132,7 @@ def _of_prompt(
 
 
 def _may_vary_before(hole: Hole, every: Sequence[Found]) -> tuple[str, ...]:
-    """What stands in front of something in its prompt and may be another each time, for all that its name says."""
+    """Return the names before a value in its prompt that may vary, too."""
     names: dict[str, None] = {}
     for found in every:
         one = found.hole
@@ -157,10 +146,10 @@ def _may_vary_before(hole: Hole, every: Sequence[Found]) -> tuple[str, ...]:
 def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[Found]:
     """The same, where a value right before one that is another in each request is given with it: so it is another each time, too.
 
-    Behind a text of its own the sure one is told where it stands, if it is told there.
+    After a text of its own the sure one is reported where it is, if it is reported there.
     """
     last = next((number for number, found in enumerate(founds) if found.hole.doubt == "use"), None)
-    if last is None or founds[last].behind.movable < _LEAST_KNOWN:
+    if last is None or founds[last].behind.movable < THRESHOLDS.known:
         return founds
     first = next(
         (
@@ -175,7 +164,7 @@ def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[
         return founds
     between = founds[first].behind.tokens - founds[last].behind.tokens
     answered = is_answered(founds[first].hole.what, founds[last].hole.what)
-    if between >= _LEAST_BETWEEN and enough(founds[last]) and not answered:
+    if between >= THRESHOLDS.between and enough(founds[last]) and not answered:
         return founds
     told = replace(founds[first], hole=replace(founds[first].hole, doubt="use"), others=(founds[last],))
     return [*founds[:first], told, *founds[last + 1 :]]
@@ -198,7 +187,7 @@ def _place(hole: Hole) -> tuple[int, int, str]:
 
 
 def _enough(found: Found, least: int, used: int, named: int, block_size: int) -> bool:
-    """Whether enough constant text stands behind it, or behind what it is told with, to be told."""
+    """Return whether enough constant text is after it, or after what it is reported with, to be reported."""
     hole, behind = found.hole, found.behind
     if hole.leads or hole.elsewhere:
         return True
@@ -208,8 +197,8 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
         at_once = (
             behind.here if hole.capped else behind.run
         )  # code puts together what a template file holds in one piece
-        return behind.run >= _OPEN_BLOCKS * block_size and 2 * at_once >= _OPEN_BLOCKS * block_size
-    if _goes_on(found) and behind.movable < _OPEN_BLOCKS * block_size:
+        return behind.run >= THRESHOLDS.unknown * block_size and 2 * at_once >= THRESHOLDS.unknown * block_size
+    if _goes_on(found) and behind.movable < THRESHOLDS.unknown * block_size:
         return False
     if any(_enough(other, least, used, named, block_size) for other in _costly(found)):
         return True
@@ -227,18 +216,21 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
 
 
 def _is_evident(behind: Behind, block_size: int) -> bool:
-    """Whether enough text is always there, and enough of it more than labels, for what surely is another in each request."""
-    return 2 * behind.sure >= _EVIDENT_HALVES * block_size and 16 * behind.movable >= 5 * _EVIDENT_HALVES * block_size
+    """Return whether enough text is always there, and enough of it more than labels, for what surely is another in each request."""
+    return (
+        2 * behind.sure >= THRESHOLDS.evident_halves * block_size
+        and 16 * behind.movable >= 5 * THRESHOLDS.evident_halves * block_size
+    )
 
 
 def _goes_on(found: Found) -> bool:
-    """Whether a prompt begins with another whole prompt: what is added to one that was sent loses nothing of it."""
+    """Return whether a prompt begins with another whole prompt: what is added to one that was sent loses nothing of it."""
     before = found.prompt - found.behind.tokens
-    return found.hole.doubt == "use" and before <= _LEAST_BEFORE and says_whole_prompt(found.hole.what)
+    return found.hole.doubt == "use" and before <= THRESHOLDS.whole_prompt and says_whole_prompt(found.hole.what)
 
 
 def _open_finding(path: str, founds: list[Found], block_size: int, lines: LineIndex) -> Finding:
-    """One for all placeholders of a prompt of which nothing tells whether they vary, at the first of them."""
+    """One for all placeholders of a prompt of which nothing says whether they vary, at the first of them."""
     most = max(founds, key=lambda found: found.behind.tokens)
     names = list(dict.fromkeys(found.hole.what for found in founds))
     listed, one = _listed(names), len(names) == 1
@@ -326,24 +318,24 @@ def _excerpt(lines: LineIndex, spot: TemplatePlace) -> tuple[str, int]:
 
 
 def _worst(found: Found, block_size: int) -> Severity:
-    """The severity of what is told, and of what is told with it."""
+    """The severity of what is reported, and of what is reported with it."""
     told = (found, *_costly(found))
     return max((_severity(one.hole, one.behind, one.prompt, block_size) for one in told), key=_SEVERITIES.index)
 
 
 def _costly(found: Found) -> tuple[Found, ...]:
-    """What is told with it and costs more than it does itself: behind what is another in each request, nothing does."""
+    """Return the findings merged into one that cost more than it does: after a value that differs per request, none does."""
     if often(found.hole) == EACH_REQUEST:
         return ()
     return tuple(other for other in found.others if other.hole.doubt != "open")
 
 
 def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Severity:
-    """By the constant text behind it, out of all of the prompt's (`diagnose.severity`); an error only of what surely varies."""
+    """By the constant text after it, out of all of the prompt's (`diagnose.severity`); an error only of what surely varies."""
     if hole.minor or hole.doubt == "open":
         return "info"
     sure = _is_sure(hole)
-    if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < _USE_BLOCKS * block_size:
+    if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < THRESHOLDS.warned * block_size:
         return "info"
     tokens = behind.sure if hole.order else behind.tokens
     severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
@@ -351,7 +343,7 @@ def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Sever
 
 
 def _is_sure(hole: Hole) -> bool:
-    """Whether it is seen, or its whole name says, that something varies: a `current_time`, not a `user_plan`."""
+    """Return whether it is seen, or its whole name says, that something varies: a `current_time`, not a `user_plan`."""
     if hole.certain or hole.doubt or hole.capped or hole.kind is COUNTER:
         return hole.certain
     return sure_kind(hole.what.strip("`")) is hole.kind

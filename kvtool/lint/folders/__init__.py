@@ -1,1 +1,1 @@
-"""Which files of a folder are read, which are used, and what was read of them before."""
+"""Files of a folder: those that are read, those that code uses, and a cache of their results."""

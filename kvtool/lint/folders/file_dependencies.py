@@ -1,4 +1,4 @@
-"""What files depend on: the paths that were looked at for each, and through the files among them those that these depend on."""
+"""Dependencies between files: the paths that were looked at for each file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UsedFiles:
         return _closed(changed, users)
 
     def reached(self, paths: Iterable[str]) -> dict[str, list[str]]:
-        """What these files use, and what those use that they depend on."""
+        """Return the paths that these files use, directly or through others."""
         return {path: sorted(self._uses[path]) for path in sorted(_closed(paths, self._uses)) if self._uses.get(path)}
 
 

@@ -45,7 +45,7 @@ _NOT_PROMPTS = re.compile(r"readme|license|changelog|contributing|requirements",
 
 @dataclass(frozen=True, slots=True)
 class WalkRules:
-    """What of a folder is read: `exclude` leaves out, `include` reads texts whatever they are called."""
+    """Patterns for the files of a folder: `exclude` leaves out, `include` reads texts whatever they are called."""
 
     include: tuple[PatternsAt, ...] = ()
     exclude: tuple[PatternsAt, ...] = ()
@@ -76,7 +76,7 @@ class Project:
 
 
 def project_files(folder: str, rules: WalkRules = WalkRules()) -> Project:
-    """What lint reads of a folder. Folders that cannot be entered are problems; everything else in them is found all the same."""
+    """Find the files of a folder that lint reads. Folders that cannot be entered are problems; all others are read all the same."""
     project = Project()
     start = os.path.abspath(folder)  # noqa: PTH100 - Path would keep `..`
     defaults = PatternsAt.of(start, DEFAULT_EXCLUDES)
@@ -149,9 +149,9 @@ def _may_be_read(name: str) -> bool:
 
 
 def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
-    """What a file is, by its name; a text is a prompt where it, or a folder that it is in, is named so. None for all others.
+    """Return the kind of a file, by its name; a text is a prompt where it, or a folder that it is in, is named so. None for others.
 
-    A text that is not named so may be one by what stands in it.
+    A text that is not named so may be one by what is in it.
     """
     stem, suffix = os.path.splitext(name.lower())  # noqa: PTH122 - a name, not a path
     if suffix in FORMAT_SUFFIXES:

@@ -1,4 +1,4 @@
-"""What reading files gave the last time, for those that did not change: one file for each folder and set of options.
+"""Results of earlier runs, for files that did not change: one file for each folder and set of options.
 
 It lies in the user's cache folder (`$XDG_CACHE_HOME/kvtool/lint`, else `~/.cache`), not in the project: a linter writes nothing
 there. An entry holds for the content of its file and of those that its result depends on, the options and this very program. It
@@ -37,7 +37,7 @@ Entry = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a cache file holds: results by the paths of their files, and of the files that they depend on hashes and uses."""
+    """The content of a cache file: results by path, and the hashes and uses of the files that they depend on."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class _Kept:
 
 
 class LintCache:
-    """The results of one folder; to be asked for each file, told what was new, and closed."""
+    """The results of one folder; to be asked for each file, reported what was new, and closed."""
 
     def __init__(self, folder: Path | None, options: Sequence[object]) -> None:
         """`folder` is where caches lie, None: nowhere. `options` are all that decides a result beside the files."""
@@ -117,7 +117,7 @@ class LintCache:
 
 
 def cache_folder() -> Path | None:
-    """Where caches of lint lie; None where the system says nothing of it."""
+    """Return the folder of lint's caches; None where the system names none."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if not named.startswith("/"):
         home = os.environ.get("HOME", "")
@@ -128,7 +128,7 @@ def cache_folder() -> Path | None:
 
 
 def file_hash(path: str) -> str:
-    """Of a file's content; empty where it is none, or cannot be read."""
+    """Return the hash of a file's content; empty where it is no file, or cannot be read."""
     try:
         return _hash(Path(path).read_bytes())
     except (OSError, ValueError):
@@ -146,14 +146,14 @@ def _own_state() -> list[tuple[str, int, int]]:
     for room in _OWN_CODE:
         for folder, _, names in os.walk(top / room):
             for name in names:
-                if name.endswith(".py"):
+                if name.endswith((".py", ".toml")):
                     status = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - of hundreds, each time
                     found.append((name, status.st_size, status.st_mtime_ns))
     return sorted(found)
 
 
 def _read(path: Path) -> _Kept:
-    """What a cache holds that is this user's; nothing where it is damaged."""
+    """Read a cache of this user; nothing where it is damaged."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_size > _MOST_OF_ONE:

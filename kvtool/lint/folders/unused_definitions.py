@@ -35,7 +35,7 @@ class Defined:
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """What a file defines that may be unused, and the lines of its imports."""
+    """Definitions of a file that may be unused, and the lines of its imports."""
 
     defined: tuple[Defined, ...] = ()
     imports: frozenset[int] = frozenset()
@@ -45,7 +45,7 @@ class _Module:
 
 
 class Definitions:
-    """What the files of a project define, and which of it is used; to be asked about files among `texts`."""
+    """Definitions in the files of a project, and which of them are used; to be asked about files among `texts`."""
 
     def __init__(self, texts: Sequence[TextInput]) -> None:
         self._texts = texts
@@ -54,7 +54,7 @@ class Definitions:
         self._unused: dict[tuple[str, Defined], bool] = {}
 
     def is_unused(self, source: TextInput, line: int) -> bool:
-        """Whether what stands in a line is part of something that no file uses."""
+        """Return whether what is in a line is part of something that no file uses."""
         found = self._module(source).around(line)
         if found is None:
             return False
@@ -64,7 +64,7 @@ class Definitions:
         return self._unused[key]
 
     def _is_reached(self, one: Defined, source: TextInput) -> bool:
-        """Whether anything that is used leads to it: those that only use each other are used by nobody."""
+        """Return whether anything that is used leads to it: those that only use each other are used by nobody."""
         waiting, seen = [(one, source)], {(source.path, one)}
         while waiting:
             here, where = waiting.pop()
@@ -79,7 +79,7 @@ class Definitions:
         return False
 
     def _mentions(self, one: Defined, source: TextInput) -> Iterator[tuple[TextInput, Defined | None]]:
-        """The files that name it, and what unsure thing its name stands in there; None: in nothing that may be unused.
+        """The files that name it, and what unsure thing its name is in there; None: in nothing that may be unused.
 
         A name in a comment, or in a test, is none. Where a file imports it and names it too, the import says nothing more.
         """
@@ -104,7 +104,7 @@ class Definitions:
                 yield self._line(text, found.start())
 
     def _is_taken(self, one: Defined, source: TextInput) -> bool:
-        """Whether a file takes what it does not name out of the module."""
+        """Return whether a file takes what it does not name out of the module."""
         lines = source.text.splitlines(keepends=True)
         rest = "".join([*lines[: one.first - 1], *lines[one.last :]])
         if "globals()" in rest or "__name__]" in rest or (_is_private(one.name) and _BY_NAME.search(rest)):
@@ -174,7 +174,7 @@ class Definitions:
                 yield Defined(one.lineno, one.end_lineno or one.lineno, one.name)
 
     def _is_own(self, name: str, deep: int = _MOST_BASES) -> bool:
-        """Whether a class inherits from classes of these files only."""
+        """Return whether a class inherits from classes of these files only."""
         if name in _OF_NOBODY:
             return True
         written = re.compile(rf"^class {re.escape(name)}\b(?:\(([^()]*)\))?", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What nothing in a project refers to: a text that no code of it uses is sent by nobody, and costs nothing."""
+"""Texts that nothing in a project refers to: nobody sends them, so they cost nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def without_unused(findings: Iterable[Finding], texts: Sequence[TextInput]) -> l
     """The findings but those in what no linted file names, where a project is linted whole: functions and constants of Python
     files, methods that only their own class could call, text files, and folders named for what nobody uses any more.
 
-    A file alone, the files of one folder, and a part of a package leave open who uses them: all of theirs are told.
+    A file alone, the files of one folder, and a part of a package leave open who uses them: all of theirs are reported.
     """
     given = list(findings)
     python = {one.path: one for one in texts if one.kind == "python"}
@@ -52,7 +52,7 @@ def _top(paths: Iterable[str]) -> int:
 
 
 def _is_laid_aside(path: str, top: int, texts: Sequence[TextInput], known: dict[tuple[str, str], bool]) -> bool:
-    """Whether a file lies in a folder that is named so, and nothing outside of that names the folder; of migrations, the file."""
+    """Return whether a file is in a folder for old texts, and nothing outside names the folder; of migrations, the file."""
     if (folder := _ABANDONED.search(path, top)) is not None:
         name = folder[1]
     elif (folder := _PAST.search(path, top)) is not None:
@@ -66,7 +66,7 @@ def _is_laid_aside(path: str, top: int, texts: Sequence[TextInput], known: dict[
 
 
 def _names_folder(name: str, folder: str, texts: Sequence[TextInput]) -> bool:
-    """Whether a file outside of a folder imports it or from it, or holds a path of it."""
+    """Return whether a file outside of a folder imports it or from it, or holds a path of it."""
     word = re.escape(name)
     taken = re.compile(
         rf"\b{word}(?:\.\w|[/\\\\]|\s+import\b)|\bfrom\s+\.[\w.]{{0,200}}\s+import\b[^\n]{{0,200}}\b{word}\b"
@@ -77,7 +77,7 @@ def _names_folder(name: str, folder: str, texts: Sequence[TextInput]) -> bool:
 
 
 def _is_whole(paths: Sequence[str]) -> bool:
-    """Whether files are all of a project: they lie in several folders, and their top folder is no part of a package."""
+    """Return whether files are all of a project: they lie in several folders, and their top folder is no part of a package."""
     folders = {os.path.dirname(os.path.realpath(path)) for path in paths}  # noqa: PTH120 - of thousands, each time
     if len(folders) < 2:
         return False
@@ -118,7 +118,7 @@ class TextFiles:
         return found
 
     def is_unused(self, one: TextInput) -> bool:
-        """Whether nothing names a text file, though what else lies in its folder is named."""
+        """Return whether nothing names a text file, though what else lies in its folder is named."""
         if not is_text_file(one) or self._is_named(one.path):
             return False
         others = [path for path in self._folders[str(PurePath(one.path).parent)] if path != one.path]
@@ -131,7 +131,7 @@ class TextFiles:
         return self._named[path]
 
     def _is_put_together(self, path: str) -> bool:
-        """Whether code writes the beginning or the end of the name beside something that it puts in."""
+        """Return whether code writes the beginning or the end of the name beside something that it puts in."""
         name = PurePath(path).name
         if self._takes_any(PurePath(path).suffix):
             return True
@@ -145,7 +145,7 @@ class TextFiles:
         return False
 
     def _takes_any(self, suffix: str) -> bool:
-        """Whether code makes a whole name of a file with this suffix: `f"{language}.md"`, `name + ".md"`, `glob("*.md")`."""
+        """Return whether code makes a whole name of a file with this suffix: `f"{language}.md"`, `name + ".md"`, `glob("*.md")`."""
         if suffix not in self._suffixes:
             end = re.escape(suffix)
             put_in = r"\{[^{}\n]{1,80}\}"
@@ -155,7 +155,7 @@ class TextFiles:
 
 
 def is_text_file(one: TextInput) -> bool:
-    """Whether it is a text or a template by itself."""
+    """Return whether it is a text or a template by itself."""
     return one.kind != "python" and one.style != DATA and one.found
 
 

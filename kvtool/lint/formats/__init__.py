@@ -1,1 +1,1 @@
-"""Prompts as frameworks keep them in files: one module a format, `prompt_formats` lists them all."""
+"""Prompts as frameworks keep them in files; `prompt_formats` lists the formats."""

@@ -1,4 +1,4 @@
-"""LangChain: prompts saved as JSON or YAML (`_type: prompt`), and objects as `dumps` writes them (`"lc": 1`)."""
+"""Prompts as frameworks keep them in files: a function for each format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kvtool.lint.formats.prompt_data import (
     DataFile,
-    HeldPrompts,
+    FilePrompts,
     Prompt,
     PromptText,
     Style,
@@ -27,21 +27,21 @@ _LANGCHAIN_STYLES: dict[str, Style] = {"": "format", "f-string": "format", "jinj
 _DEEPEST_MESSAGE = 8
 
 
-def read_langchain(file: DataFile) -> HeldPrompts | None:
+def read_langchain(file: DataFile) -> FilePrompts | None:
     """A saved prompt: `_type`, or names of its variables beside its template; or a serialized one."""
     root = file.mapping
     if root is None:
         return None
     if "lc" in root.values and "kwargs" in root.values:
         found = _langchain_texts(file, root, 0)
-        return HeldPrompts((found,)) if found else None
+        return FilePrompts((found,)) if found else None
     names = items(at(root, "input_variables"))
     declared = "input_variables" in root.values and all(isinstance(name, Scalar) for name in names)
     if word_at(root, "_type") not in ("prompt", "few_shot", "chat") and not declared:
         return None
     if not texts(root, "template", "prefix", "suffix") and "messages" not in root.values:
         return None
-    return HeldPrompts((_langchain_texts(file, root, 0),))
+    return FilePrompts((_langchain_texts(file, root, 0),))
 
 
 def _langchain_texts(file: DataFile, node: YamlNode | None, depth: int) -> Prompt:
@@ -61,7 +61,7 @@ def _langchain_texts(file: DataFile, node: YamlNode | None, depth: int) -> Promp
     return (*own, *parts, *(file.part(scalar, style) for scalar in texts(node, "suffix")))
 
 
-def read_llama_index(file: DataFile) -> HeldPrompts | None:
+def read_llama_index(file: DataFile) -> FilePrompts | None:
     """Every template of the file that names its variables."""
     found: list[Prompt] = []
     for node in nodes_below(file.root):
@@ -75,10 +75,10 @@ def read_llama_index(file: DataFile) -> HeldPrompts | None:
                 ]
             if parts:
                 found.append(tuple(file.part(part, "format") for part in parts))
-    return HeldPrompts(tuple(found)) if found else None
+    return FilePrompts(tuple(found)) if found else None
 
 
-def read_dspy(file: DataFile) -> HeldPrompts | None:
+def read_dspy(file: DataFile) -> FilePrompts | None:
     """The predictors of a program, each with its signature and demos."""
     found: list[Prompt] = []
     for node in nodes_below(file.root):
@@ -93,7 +93,7 @@ def read_dspy(file: DataFile) -> HeldPrompts | None:
         ]
         texts = [instructions, *(demo for demo in demos if isinstance(demo, Scalar) and demo.kind == "str")]
         found.append(tuple(file.part(text, "") for text in texts))
-    return HeldPrompts(tuple(found)) if found else None
+    return FilePrompts(tuple(found)) if found else None
 
 
 def _keys(node: object) -> list[str]:
@@ -109,7 +109,7 @@ _KERNEL_STYLES: dict[str, Style] = {
 }
 
 
-def read_semantic_kernel(file: DataFile) -> HeldPrompts | None:
+def read_semantic_kernel(file: DataFile) -> FilePrompts | None:
     """A prompt function: a template beside its format, its settings or its typed variables."""
     root = file.mapping
     template = text_at(root, "template")
@@ -120,7 +120,7 @@ def read_semantic_kernel(file: DataFile) -> HeldPrompts | None:
     if not (typed or named or "execution_settings" in root.values) or "_type" in root.values:
         return None
     style = _KERNEL_STYLES.get(word_at(root, "template_format"), "mustache")
-    return HeldPrompts(((file.part(template, style, strict=False),),))
+    return FilePrompts(((file.part(template, style, strict=False),),))
 
 
 _FILE_URL = "file://"
@@ -128,7 +128,7 @@ _FILE_SUFFIXES = (".txt", ".md", ".j2", ".jinja", ".jinja2", ".json", ".yaml", "
 _PROMPTFOO_KEYS = frozenset(("providers", "targets", "tests", "defaultTest", "scenarios"))
 
 
-def read_promptfoo(file: DataFile) -> HeldPrompts | None:
+def read_promptfoo(file: DataFile) -> FilePrompts | None:
     """The prompts of a configuration, and the files that it names."""
     root = file.mapping
     if root is None or "prompts" not in root.values or not _PROMPTFOO_KEYS & set(root.values):
@@ -144,7 +144,7 @@ def read_promptfoo(file: DataFile) -> HeldPrompts | None:
             elif text.kind == "str" and (isinstance(item, Scalar) or text is at(item, "raw")):
                 prompts.append((file.part(text, "jinja"),))
         prompts += [found for found in [chat(file, _messages(item))] if found]
-    return HeldPrompts(tuple(prompts), tuple(files))
+    return FilePrompts(tuple(prompts), tuple(files))
 
 
 def _messages(item: YamlNode) -> list[YamlNode]:
@@ -161,12 +161,12 @@ def _file_of(text: Scalar) -> str:
 
 
 _FIRST_TURN = ("system_template", "demonstration_template", "instance_template")
-"""What a task begins with. What later turns add stands at the end of all."""
+"""What a task begins with. What later turns add is at the end of all."""
 _SMOLAGENTS_PARTS = ("planning", "managed_agent", "final_answer")
 
 
-def read_agent_templates(file: DataFile) -> HeldPrompts | None:
-    """Of each agent the first request of a task; of smolagents each prompt."""
+def read_agent_templates(file: DataFile) -> FilePrompts | None:
+    """Return the first request of a task for each agent; for smolagents each prompt."""
     found: list[Prompt] = [
         tuple(file.part(text, "jinja") for text in texts(node, *_FIRST_TURN))
         for node in nodes_below(file.root)
@@ -184,15 +184,15 @@ def read_agent_templates(file: DataFile) -> HeldPrompts | None:
             for text in part.values.values() if isinstance(part, Mapping) else ():
                 if isinstance(text, Scalar) and text.kind == "str":
                     found.append((file.part(text, "jinja"),))
-    return HeldPrompts(tuple(found)) if found else None
+    return FilePrompts(tuple(found)) if found else None
 
 
 _CREWAI_AGENT = ("role", "backstory", "goal")
-"""In the order in which an agent is told who it is."""
+"""In the order in which an agent is reported who it is."""
 _CREWAI_TASK = ("description", "expected_output")
 
 
-def read_crewai(file: DataFile) -> HeldPrompts | None:
+def read_crewai(file: DataFile) -> FilePrompts | None:
     """The agents or tasks of a file, each a prompt."""
     root = file.mapping
     found: list[Prompt] = []
@@ -201,7 +201,7 @@ def read_crewai(file: DataFile) -> HeldPrompts | None:
             parts = texts(node, *keys)
             if isinstance(node, Mapping) and len(parts) == len(keys):
                 found.append(tuple(file.part(part, "format") for part in parts))
-    return HeldPrompts(tuple(found)) if found else None
+    return FilePrompts(tuple(found)) if found else None
 
 
 _IS_MUSTACHE = re.compile(
@@ -209,8 +209,8 @@ _IS_MUSTACHE = re.compile(
 )
 
 
-def read_prompty(file: DataFile) -> HeldPrompts | None:
-    """What stands below the front matter: Jinja, unless it says otherwise."""
+def read_prompty(file: DataFile) -> FilePrompts | None:
+    """Return the text after the front matter: Jinja, unless the front matter names another format."""
     front = front_matter(file.text)
     body = file.whole(front.end() if front is not None else 0)
     style: Style = "jinja"
@@ -218,13 +218,13 @@ def read_prompty(file: DataFile) -> HeldPrompts | None:
         style = "mustache" if front is not None else found_style(body)
     if front is not None and _IS_MUSTACHE.search(front[1]):
         style = "mustache"
-    return HeldPrompts(((PromptText(body, style, strict=file.suffix == ".prompty"),),))
+    return FilePrompts(((PromptText(body, style, strict=file.suffix == ".prompty"),),))
 
 
 _BAML_PROMPT = re.compile(r"\bprompt\s{1,80}(#{1,8})\"|\bprompt\s{1,80}\"(?=[^\"\n])")
 
 
-def read_baml(file: DataFile) -> HeldPrompts | None:
+def read_baml(file: DataFile) -> FilePrompts | None:
     """Each prompt of the file."""
     whole = file.whole()
     found: list[Prompt] = []
@@ -235,4 +235,4 @@ def read_baml(file: DataFile) -> HeldPrompts | None:
             break
         found.append((PromptText(whole[opening.end() : end], "jinja", strict=False),))
         at = end + 1
-    return HeldPrompts(tuple(found))
+    return FilePrompts(tuple(found))

@@ -19,7 +19,7 @@ _DEEPEST = 40
 
 
 def mustache_nodes(text: Traced, known: Collection[str] = ()) -> list[Node]:
-    """A text with such placeholders as nodes. What stands in a section is there, or it is not.
+    """A text with such placeholders as nodes. What is in a section is there, or it is not.
 
     Of names in `known` is known what they get: there is a hole for each, whatever it is called.
     """

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText, chat, found_style
+from kvtool.lint.formats.prompt_data import DataFile, FilePrompts, Prompt, PromptText, chat, found_style
 from kvtool.lint.skeleton import JINJA_MARK
 from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 
@@ -28,7 +28,7 @@ LEAST_WORDS = 30
 _SURE_WORDS = 60
 
 
-def read_plain_strings(file: DataFile) -> HeldPrompts | None:
+def read_plain_strings(file: DataFile) -> FilePrompts | None:
     """Each such text whose key or file is named so, whose variables are declared, or that is long enough to be nothing else."""
     found: list[Prompt] = []
     named = PROMPT_WORD.search(file.path) is not None
@@ -63,11 +63,11 @@ def read_plain_strings(file: DataFile) -> HeldPrompts | None:
             words = LEAST_WORDS if named or below or PROMPT_WORD.search(key) else _SURE_WORDS
             if key.lower() not in _SCRIPT_KEYS and is_prompt(node.value, words, key):
                 found.append((file.part(node, None),))
-    return HeldPrompts(tuple(found)) if found else None
+    return FilePrompts(tuple(found)) if found else None
 
 
 def _are_prompt(sections: list[Scalar], key: str) -> bool:
-    """Whether the sections of a request, one of them with a placeholder, are natural language."""
+    """Return whether the sections of a request, one of them with a placeholder, are natural language."""
     return is_prompt("\n".join(one.value for one in sections), LEAST_WORDS, f"{key} prompt")
 
 
@@ -121,7 +121,7 @@ def declared_texts(node: Mapping) -> frozenset[str]:
 
 
 def _has_condition(text: str, names: set[str]) -> bool:
-    """Whether a tag of Jinja asks for one of the names."""
+    """Return whether a tag of Jinja asks for one of the names."""
     return JINJA_MARK.search(text) is not None and any(
         re.search(rf"\{{%[^%\n]{{0,80}}\b{re.escape(name)}\b", text) for name in names
     )
@@ -159,7 +159,7 @@ _PARTS_ALONE = frozenset(
 _WHOLES = frozenset(
     ("system", "system_prompt", "task", "instruction", "instructions", "generation", "context", "input", "question")
 )
-"""What the parts stand beside."""
+"""What the parts are beside."""
 _LEAST_PARTS = 2
 _MOST_DEEP = 4
 
@@ -173,7 +173,7 @@ def role_sections(node: Mapping) -> list[Scalar]:
 
 
 def _part_texts(node: Mapping) -> list[Scalar]:
-    """The parts of a request and what they stand beside, where a mapping holds several parts."""
+    """The parts of a request and what they are beside, where a mapping holds several parts."""
     found = [
         value
         for key, value in node.values.items()
@@ -204,7 +204,7 @@ _TABLE = re.compile(r"^[ \t]{0,20}\[{1,2}([^\]\n]{1,200})\]", re.MULTILINE)
 _STRING = re.compile(r"^[ \t]{0,20}\"?([A-Za-z][\w-]{0,80})\"?[ \t]{0,20}=[ \t]{0,20}(\"\"\"|''')", re.MULTILINE)
 
 
-def read_toml_prompts(file: DataFile) -> HeldPrompts | None:
+def read_toml_prompts(file: DataFile) -> FilePrompts | None:
     """A prompt for each table that has such strings; None where none of them holds a placeholder, or the file is no TOML."""
     import tomllib
 
@@ -237,4 +237,4 @@ def read_toml_prompts(file: DataFile) -> HeldPrompts | None:
         if any(text.style for text in texts.values())
     ]
     prompts += others
-    return HeldPrompts(tuple(prompts)) if prompts else None
+    return FilePrompts(tuple(prompts)) if prompts else None

@@ -35,8 +35,8 @@ Prompt = tuple[PromptText, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPrompts:
-    """What a format found: its prompts, and files that it names, as they are written and relative to its own folder."""
+class FilePrompts:
+    """The prompts that a format found, and the files that it names, as written and relative to its own folder."""
 
     prompts: tuple[Prompt, ...]
     files: tuple[str, ...] = ()
@@ -69,12 +69,12 @@ class DataFile:
         return self._characters.traced(scalar)
 
     def whole(self, start: int = 0, stop: int | None = None) -> Traced:
-        """A part of the file as it stands."""
+        """A part of the file as it is."""
         return self._traced[start : len(self.text) if stop is None else stop]
 
     @cached_property
     def _traced(self) -> Traced:
-        """The file as it stands; one, so that its lines are found once."""
+        """The file as it is; one, so that its lines are found once."""
         return Traced.of(self.text, Origin(self.path, text=self.text))
 
     def part(self, scalar: Scalar, style: Style | None, *, strict: bool = True) -> PromptText:
@@ -84,11 +84,11 @@ class DataFile:
         return PromptText(self.traced(scalar), style, strict)
 
 
-Reader = Callable[[DataFile], HeldPrompts | None]
+Reader = Callable[[DataFile], FilePrompts | None]
 
 
 def found_style(text: str) -> Style:
-    """How placeholders are written in a text of no declared style."""
+    """Return the style of placeholders in a text of no declared style."""
     if _GITHUB.search(text):
         return ""
     if JINJA_MARK.search(text):
@@ -142,13 +142,13 @@ def nodes_below(root: YamlNode) -> Iterator[YamlNode]:
 _ROLES = frozenset(("system", "developer", "user", "human", "assistant", "ai", "model", "tool"))
 
 
-def read_messages(file: DataFile) -> HeldPrompts | None:
+def read_messages(file: DataFile) -> FilePrompts | None:
     """A file that is one chat, or has one under `messages`; None where no message has a placeholder: then it is one of a log."""
     messages = items(file.root) or items(at(file.root, "messages"))
     found = chat(file, messages)
     if not found or not any(part.style for part in found):
         return None
-    return HeldPrompts((found,))
+    return FilePrompts((found,))
 
 
 def chat(file: DataFile, messages: list[YamlNode]) -> Prompt:

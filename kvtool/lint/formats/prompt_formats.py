@@ -20,7 +20,7 @@ from kvtool.lint.formats.framework_prompts import (
 )
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.plain_prompts import read_plain_strings, read_toml_prompts
-from kvtool.lint.formats.prompt_data import DataFile, HeldPrompts, Prompt, PromptText, Reader, read_messages
+from kvtool.lint.formats.prompt_data import DataFile, FilePrompts, Prompt, PromptText, Reader, read_messages
 from kvtool.lint.skeleton import MARKED, Node
 from kvtool.lint.template_files import jinja_template, traced_template
 
@@ -40,7 +40,7 @@ class PromptFormat:
 
     @property
     def language(self) -> str:
-        """What the example is written in, for a page that shows it. There `yaml` is a workload."""
+        """The language of the example, for a page that shows it. There `yaml` is a workload."""
         return "json" if self.example.startswith("{") else "text"
 
 
@@ -150,7 +150,7 @@ _VERB = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ReadPrompts:
-    """What a file is, the prompts in it, and the files that it names."""
+    """The format of a file, the prompts in it, and the files that it names."""
 
     format: str
     prompts: tuple[Prompt, ...]
@@ -158,7 +158,7 @@ class ReadPrompts:
 
 
 def may_hold_prompts(path_suffix: str, text: str, *, named: bool = False) -> bool:
-    """Whether a text shows anything of a format of this suffix; it is not parsed for it. `named`: for prompts, by its path."""
+    """Return whether an unparsed text shows a format of this suffix. `named`: its path says that it is a prompt."""
     if path_suffix in _DATA and not (_PLACEHOLDER.search(text) and (named or _VERB.search(text))):
         return False
     return any(path_suffix in each.suffixes and each.evidence.search(text) for each in FORMATS)
@@ -169,7 +169,7 @@ def read_prompts(path: str, text: str) -> ReadPrompts | None:
     file = DataFile(path, text)
     for each in FORMATS:
         if file.suffix in each.suffixes and each.evidence.search(text):
-            found: HeldPrompts | None = each.read(file)
+            found: FilePrompts | None = each.read(file)
             if found is not None:
                 return ReadPrompts(each.name, found.prompts, found.files)
     return None

@@ -151,7 +151,7 @@ _CLOCK_FIXES = {
 
 
 def fix_of(factor: Factor, kind: DifferenceKind, when: str) -> str:
-    """What to do about a circumstance that reaches the prompt."""
+    """Return the fix for a circumstance that reaches the prompt."""
     if factor.key == "clock":
         return _CLOCK_FIXES.get(when, _CLOCK_FIXES["a second later"])
     if factor.key != RANDOMNESS.key:

@@ -1,4 +1,4 @@
-"""Runs inside every Python process of a probed command, as its `sitecustomize`: a clock that stands where the probe wants it, the
+"""Runs inside every Python process of a probed command, as its `sitecustomize`: a clock that is where the probe wants it, the
 order of folder listings, the name of user and host, and, where asked for, randomness that repeats.
 
 What it does is said by a JSON object in the variable `KVTOOL_PROBE`. It must not break the process that it is in: what it cannot
@@ -19,7 +19,7 @@ _STILL_CALLS = 10_000
 
 
 class _Clock:
-    """Wall time that stands still, but for what the process sleeps."""
+    """Wall time that is still, but for what the process sleeps."""
 
     def __init__(self, nanoseconds: int) -> None:
         self.nanoseconds = nanoseconds
@@ -111,7 +111,7 @@ def _set_datetime(clock: _Clock) -> None:
 
 
 class _Entries:
-    """What `os.scandir` returns, in another order."""
+    """The result of `os.scandir` in another order."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._entries = iter(entries)
@@ -171,7 +171,7 @@ def _set_randomness(seed: int) -> None:
 
 
 def _set_names(user: str, host: str) -> None:
-    """User and host as the operating system tells them; variables are set from outside."""
+    """User and host as the operating system says them; variables are set from outside."""
     changed: Any = os
     changed.getlogin = lambda: user
     if hasattr(os, "uname"):
@@ -186,7 +186,7 @@ def _set_names(user: str, host: str) -> None:
 
 
 def _hidden_customization() -> None:
-    """Run the `sitecustomize` that stands behind this one on the path, as Python would have without us."""
+    """Run the `sitecustomize` that is after this one on the path, as Python would have without us."""
     import importlib.util
 
     own = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100,PTH120 # pathlib shall first be imported with our `os`

@@ -26,11 +26,11 @@ from kvtool.lint.probe.probe_hook import VARIABLE
 
 MAX_OUTPUT = 64 << 20
 _SHOWN_ROOT = b"/kvtool-probe"
-"""What stands for the temporary folder, whose name is another one in every probe."""
+"""What means the temporary folder, whose name is another one in every probe."""
 _KEPT_ERRORS = 16 << 10
 _CHUNK = 1 << 16
 _GRACE = 0.5
-"""Seconds that what a command left behind may keep its output open."""
+"""Seconds that what a command left after may keep its output open."""
 _MOST_ENTRIES = 10_000
 _FUNCTION = re.compile(r"([^\s:]{1,500}):([A-Za-z_][\w.]{0,200})")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -43,7 +43,7 @@ class RunError(KvtoolError):
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a run finds: all None is as it would run without us, but that Python's clock stands at `clock` (seconds since 1970).
+    """The surroundings of a run: all None is a plain run, but that Python's clock stays at `clock` (seconds since 1970).
 
     `variables` are set on top of the environment. `shift` (seconds) is for `faketime`, where a command is no Python. `moved` runs
     it in another folder that holds links to everything in the current one; `listing` is `sorted` or `reversed`.
@@ -62,7 +62,7 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class ProbeOutput:
-    """What a builder made: text as it was printed, or the value that a function returned as JSON."""
+    """The output of a builder: text as it was printed, or the value that a function returned as JSON."""
 
     data: bytes
     is_value: bool

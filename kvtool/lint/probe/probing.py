@@ -36,7 +36,7 @@ GROUP = "probe"
 _ORDER = DifferenceKind("order", "order of entries", KV113.code)
 _DAY = 86_400
 _AT = 10 * 3600 + 20 * 60 + 30.123456
-"""The time of day (UTC) at which the clock of Python stands: a second, an hour more is still the same day."""
+"""The time of day (UTC) at which the clock of Python is: a second, an hour more is still the same day."""
 _APART = 1.1
 """Seconds between the two runs of a builder whose clock we cannot set, so that one that shows seconds is seen to run."""
 _SEED = 1
@@ -45,7 +45,7 @@ _MOST_REGIONS = 32
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """How to probe. `timeout` is for each run, in seconds; `on_run` is told the name of each run before it starts."""
+    """Options of a probe. `timeout` is for each run, in seconds; `on_run` gets the name of each run before it starts."""
 
     timeout: float = Probing.probe_timeout
     tokenizer: str | None = None
@@ -59,7 +59,7 @@ class ProbeOptions:
 class FoundLeak:
     """A circumstance that reaches the prompt, and where it does so first.
 
-    `when` says what change of it was enough. `same_tokens` stand behind the difference and are the same in both prompts, so that a
+    `when` says what change of it was enough. `same_tokens` are after the difference and are the same in both prompts, so that a
     cache loses them; `lost_blocks` are all blocks from the difference on. `places` counts the places of this kind.
     """
 
@@ -97,7 +97,7 @@ class FoundLeak:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a probe found. `without_effect` are circumstances that changed nothing, `skipped` those that could not be changed."""
+    """The result of a probe. `without_effect` are circumstances that changed nothing, `skipped` those that could not be changed."""
 
     spec: str
     runs: int
@@ -167,7 +167,7 @@ def probe_findings(result: ProbeResult) -> list[Finding]:
 
 @dataclass(slots=True)
 class _Base:
-    """What the builder makes when nothing is changed, and the stretches of its text that differ all the same."""
+    """The output of the builder when nothing is changed, and the ranges of its text that differ all the same."""
 
     made: Rendered
     how: Circumstances
@@ -220,7 +220,7 @@ class _Probe:
         return Rendered.of(read(self._runner.spec, output.data), self._renderer)
 
     def _baseline(self) -> _Base:
-        """Two runs with nothing changed; where they differ, what is random is told and from there on repeats, if it can."""
+        """Two runs with nothing changed; where they differ, what is random is reported and from there on repeats, if it can."""
         today = time.time() // _DAY * _DAY + _AT
         how = Circumstances(clock=today)
         first = self._output(how, "unchanged")
@@ -307,7 +307,7 @@ def _merged(found: Mapping[_Key, FoundLeak]) -> list[FoundLeak]:
 def _leaks(
     factor: Factor, when: str, base: _Base, other: Rendered, renderer: Renderer, block_size: int, hooked: bool
 ) -> Iterator[FoundLeak]:
-    """What differs from the base beyond its noise, line by line where the lines stand opposite each other."""
+    """Find the differences from the base beyond its noise, line by line where both have the same lines."""
     a, b = base.made.prompt, other.prompt
     texts = texts_of(a, b)
     if texts is None:
@@ -351,13 +351,13 @@ def _kind(factor: Factor, kind: DifferenceKind, texts: DiffTexts, region: Region
 
 
 def _same_words(a: str, b: str) -> bool:
-    """Whether two texts are made of the same words in another order, marks of punctuation aside."""
+    """Return whether two texts are made of the same words in another order, marks of punctuation aside."""
     bare = [sorted(word.strip("\"'`,;:.()[]{}<>*-") for word in str.split(text)) for text in (a, b)]
     return bare[0] == bare[1]
 
 
 def _behind(runs: Sequence[EqualRun], token: int) -> int:
-    """How many tokens behind `token` of the base are the same in the other prompt."""
+    """Count the tokens after `token` of the base that are the same in the other prompt."""
     return sum(
         max(run.a_start + run.length - max(run.a_start, token), 0) for run in runs if run.a_start + run.length > token
     )
@@ -369,7 +369,7 @@ def _stretches(texts: DiffTexts) -> list[Range]:
 
 
 def _touch(one: Range, other: Range) -> bool:
-    """Whether two stretches overlap; an empty one also where it stands at the other's edge."""
+    """Return whether two stretches overlap; an empty one also where it is at the other's edge."""
     if one[0] == one[1] or other[0] == other[1]:
         return one[0] <= other[1] and other[0] <= one[1]
     return one[0] < other[1] and other[0] < one[1]

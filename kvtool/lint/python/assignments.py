@@ -1,4 +1,4 @@
-"""What names were assigned, and what has changed since a branch began: nothing is copied for a branch, or searched for a name."""
+"""Assigned values of names, and the changes since a branch began: nothing is copied for a branch, or searched for a name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Assigned(dict[str, Value]):
         """Names that changed while a branch was read, and what they were before, None: nothing."""
         self._begun = 0
         self.changes = 0
-        """How often anything was assigned or forgotten: while it stays, all names stand for the same."""
+        """How often anything was assigned or forgotten: while it stays, all names mean the same."""
 
     def __setitem__(self, name: str, value: Value) -> None:
         if self._begun:

@@ -1,6 +1,6 @@
 """Prompts that a Python file builds, found in its syntax tree: nothing is executed or imported.
 
-Each function is read from top to bottom once, for any arguments; a name stands for what was last assigned to it, in branches for
+Each function is read from top to bottom once, for any arguments; a name means what was last assigned to it, in branches for
 one of what they assign. What its callers give is put in where they are read, in the same file or in another one of the program.
 """
 
@@ -50,7 +50,7 @@ _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def _holds_texts(value: Value) -> bool:
-    """Whether it is a list that written texts stand in."""
+    """Return whether it is a list that written texts are in."""
     return any(
         isinstance(part, Literal | str)
         for piece in value
@@ -69,7 +69,7 @@ class PythonPrompts:
 
     def new_uses(self) -> dict[str, tuple[str, ...]]:
         """Real paths of files, each with those that the result of reading it depends on, whether they are there, and what they
-        hold: what was not told before."""
+        hold: what was not reported before."""
         return self._files.new_uses()
 
     @property
@@ -78,7 +78,7 @@ class PythonPrompts:
         return tuple(dict.fromkeys(self._program.unread))
 
     def __call__(self, path: str, text: str) -> list[list[Node]]:
-        """What a file builds that may be a prompt, each as nodes; KvtoolError, with the place, where it does not parse."""
+        """Return the texts of a file that may be prompts, as nodes; KvtoolError, with the place, where it does not parse."""
         try:
             with (
                 uncollected()
@@ -142,7 +142,7 @@ class _Scope(Flow):
         self.keywords_name = arguments.kwarg.arg if arguments.kwarg is not None else ""
 
     def run(self, body: Iterable[ast.stmt]) -> None:
-        """Read statements; at the end of those of a whole function or module its names are told."""
+        """Read statements; at the end of those of a whole function or module its names are reported."""
         self._body(body)
         for name, forwards in list(self.values.items()):
             value = backwards(forwards) if name in self.turned else forwards
@@ -151,7 +151,7 @@ class _Scope(Flow):
                 self.told_as(name, value)  # what nobody reads goes to files or to people
 
     def _body(self, body: Iterable[ast.stmt]) -> bool:
-        """Whether what stands behind is still reached."""
+        """Return whether what is after is still reached."""
         for statement in body:
             self.known.clear()
             method = getattr(self, f"_do_{type(statement).__name__.lower()}", None)
@@ -188,7 +188,7 @@ class _Scope(Flow):
     _do_importfrom = _do_import
 
     def _passed_over(self, _: ast.stmt) -> None:
-        """What is raised or asserted is for people, and what a class within a function gives is not followed."""
+        """Skip a statement: `raise` and `assert` are for people, and classes within functions are not followed."""
 
     _do_raise = _passed_over
     _do_assert = _passed_over
@@ -208,12 +208,12 @@ class _Scope(Flow):
             self.assign(statement.target, self._assigned(statement.target, statement.value), statement.value)
 
     def _is_known_function(self, target: ast.expr, node: ast.Lambda) -> bool:
-        """Whether a lambda is read as a function of the module."""
+        """Return whether a lambda is read as a function of the module."""
         function = self.module.functions.get(dotted(target))
         return function is not None and function.node.args is node.args
 
     def _assigned(self, target: ast.expr, node: ast.expr) -> Value:
-        """What is assigned; what is an example by its name is no prompt by itself, and its placeholders are shown."""
+        """Return an assigned value; one that is an example by its name is no prompt by itself, and its placeholders are shown."""
         name = dotted(target)
         if not name_says_example(name):
             naming, self.naming = self.naming, isinstance(node, ast.Call) and name_says_system(name)
@@ -265,7 +265,7 @@ class _Scope(Flow):
         self.told(self.value_of(node), Evidence.NOTHING)
 
     def _grows(self, node: ast.Call) -> bool:
-        """Whether a call makes a list grow, or puts it into another order."""
+        """Return whether a call makes a list grow, or puts it into another order."""
         if not isinstance(node.func, ast.Attribute):
             return False
         method = node.func.attr
@@ -363,7 +363,7 @@ class _Scope(Flow):
         (self.kept.add if known_nothing and node is not None and self.is_kept(node) else self.kept.discard)(name)
 
     def _is_new(self, node: ast.expr) -> bool:
-        """Whether it is made of what callers give, or is waited for: what a function waits for is another for each call of it."""
+        """Return whether it is made of what callers give, or is awaited: that differs in each call of the function."""
         if isinstance(node, ast.Await) and self.in_function:
             return True
         return self.is_given(node) and self.asked_of(node) is not None

@@ -103,11 +103,11 @@ def _is_option(node: ast.expr) -> bool:
 
 
 _SIGNS = "$<>[]{}()%@#*_ "
-"""What stands around the name in it."""
+"""What is around the name in it."""
 
 
 def _is_mark(node: ast.expr) -> bool:
-    """Whether it is a placeholder with a name that is not known: `"{" + key + "}"`."""
+    """Return whether it is a placeholder with a name that is not known: `"{" + key + "}"`."""
     if not isinstance(node, ast.JoinedStr | ast.BinOp):
         return False
     return any(
@@ -234,7 +234,7 @@ class Calls(KnownCalls):
         return cut(with_replaced(base, needle, put))
 
     def _of_key(self, key: ast.expr, base: Value) -> Value:
-        """What a mapping holds under a key: where that is not known, one of its texts."""
+        """Return the value of a mapping under a key: where the key is not known, one of its texts."""
         written = self._constant(key)
         if written is None:
             return any_of(base)
@@ -243,7 +243,7 @@ class Calls(KnownCalls):
 
     @staticmethod
     def _pairs(base: Value, method: str) -> Value:
-        """What a mapping with known keys is gone over by; nothing for any other."""
+        """Return the elements of a loop over a mapping with known keys; nothing for any other."""
         pairs = [pair for piece in base if isinstance(piece, Mapped) for pair in piece.pairs]
         if not pairs or not all(isinstance(piece, Mapped) for piece in base):
             return ()
@@ -308,13 +308,13 @@ class Calls(KnownCalls):
         return cut(formatted(base, given, positional, style, spot))
 
     def _filled_in(self, node: ast.expr) -> Value:
-        """What is put into a placeholder: where nothing is known of it but that it is given, that."""
+        """Return the value for a placeholder: a hole where only is known that callers give it."""
         value = self.of_loop(self._argument(node), node)
         hole = self.asked_of(node) if is_given(value) else None
         return with_hole(value, hole) if value or hole is None else (hole,)
 
     def _put_under(self, name: str, node: ast.expr) -> Value | None:
-        """What is put into a placeholder of a name; None where nothing is known of it but that name, which says enough."""
+        """Return the value for a named placeholder; None where only its name is known, and that says enough."""
         value = self._filled_in(node)
         if value or isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Compare):
             return value
@@ -407,7 +407,7 @@ class Calls(KnownCalls):
         return cut(changed(value, change))
 
     def _parts_of_template(self, node: ast.Call) -> dict[str, Value]:
-        """What a template is given with its text, by placeholder: `partial_variables={"now": clock}`."""
+        """Return the values that a template gets with its text, by placeholder: `partial_variables={"now": clock}`."""
         given: dict[str, Value] = {}
         for word in node.keywords:
             if word.arg is not None and isinstance(word.value, ast.Dict):
@@ -417,7 +417,7 @@ class Calls(KnownCalls):
         return given
 
     def _factory(self, node: ast.expr) -> Value:
-        """What is filled in, or what a function gives that is asked for it then."""
+        """Return a value to fill in, or the result of a function that is called for it then."""
         value = self.value_of(node)
         if any(isinstance(piece, Callee) for piece in value) or (
             not value and isinstance(node, ast.Name | ast.Attribute)

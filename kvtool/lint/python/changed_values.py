@@ -1,4 +1,4 @@
-"""Values with other pieces: filled with what callers give, told at another place, in another order."""
+"""Values with other pieces: filled with what callers give, reported at another place, in another order."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def substituted(
 
 
 def _where_put(value: Value, param: Param) -> Value:
-    """What a caller gives, where the text that holds it is written in the same file: the loss is there."""
+    """Return a caller's value, moved to the text that contains it where that is in the same file: the loss is there."""
     put = param.put
     if put is None or any(isinstance(piece, Hole) and piece.spot.path != put.path for piece in pieces_of(value)):
         return value
@@ -119,7 +119,7 @@ def in_order(value: Value) -> Value:
 
 
 def with_hole(value: Value, hole: Hole | None) -> Value:
-    """What callers give, with what is known of it where it is put; all else stays."""
+    """Add a hole to parameters that have none; all else stays."""
     if hole is None:
         return value
     return tuple(
@@ -135,7 +135,7 @@ def with_hole(value: Value, hole: Hole | None) -> Value:
 
 
 def is_given(value: Value) -> bool:
-    """Whether it is what callers give, and nothing else: or a constant where they give nothing."""
+    """Return whether it is what callers give, and nothing else: or a constant where they give nothing."""
     return all(
         isinstance(piece, Param)
         or (isinstance(piece, Many) and bool(piece.body) and is_given(piece.body))
@@ -215,7 +215,7 @@ def holes_of(value: Value) -> Value:
 
 
 def filling(value: Value, filled: Filled | None) -> Value:
-    """What is put into a placeholder of another file's template, which is the innermost that says so."""
+    """Mark a value as filling a placeholder of another file's template; the innermost mark stays."""
     if filled is None or (filled.bare and any(isinstance(piece, Literal | str) for piece in pieces_of(value))):
         return value
 
@@ -232,17 +232,17 @@ def filling(value: Value, filled: Filled | None) -> Value:
 
 
 def given_into(value: Value, filled: Filled) -> Value:
-    """What callers give, with the placeholder of an f-string that they fill by it; what varies by itself is told where it is."""
+    """Mark parameters as filling the placeholder of an f-string; what varies by itself is reported where it is."""
     return tuple(
         replace(piece, fills=filled) if isinstance(piece, Param) and piece.fills is None else piece for piece in value
     )
 
 
 def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "", held: bool = False) -> Value:
-    """What varies, told at the place where it is put; what stands within text of its own keeps its place.
+    """Move varying values to the place where they are put; those within text of their own keep their place.
 
-    `foreign_to` is a file: what was found in another is told here, whatever stands around it. `held`: a text holds it
-    there, so what callers give is told there, too.
+    `foreign_to` is a file: what was found in another is reported here, whatever is around it. `held`: a text holds it
+    there, so what callers give is reported there, too.
     """
     if not foreign_to and any(
         isinstance(piece, str | Literal) and text_of(piece).strip() for piece in pieces_of(value)
@@ -264,7 +264,7 @@ def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "", held: boo
 
 
 def places_found(pieces: Value, literal: Literal) -> Value:
-    """The pieces of a template that its file does not hold as it reads, each hole where its name stands between braces.
+    """The pieces of a template that its file does not hold as it reads, each hole where its name is between braces.
 
     They are looked for in their order; what is not found stays where the template begins.
     """

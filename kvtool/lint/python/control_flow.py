@@ -1,4 +1,4 @@
-"""Branches and loops: a name stands for one of what branches assign, and what a loop adds stands there any number of times."""
+"""Branches and loops: a name means one of what branches assign, and what a loop adds is there any number of times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Flow(Expressions):
 
     @abstractmethod
     def _body(self, body: Iterable[ast.stmt]) -> bool:
-        """Read statements; whether what stands behind is still reached."""
+        """Read statements; whether what is after is still reached."""
 
     def _do_if(self, statement: ast.If) -> None:
         self.value_of(statement.test) if isinstance(statement.test, ast.NamedExpr) else None
@@ -110,7 +110,7 @@ class Flow(Expressions):
     _do_asyncfor = _do_for
 
     def _repeated(self, body: list[ast.stmt], order: Hole | None) -> None:
-        """What a loop adds is there any number of times, in the order that it goes in."""
+        """Read a loop's body: what it adds repeats any number of times, in the order of the loop."""
         mark = self.values.begin()
         self._body(body)
         values = self.values

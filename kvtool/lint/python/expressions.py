@@ -1,4 +1,4 @@
-"""Texts that Python expressions give, as far as syntax tells: f-strings, `%`, sums, lists, messages, comprehensions."""
+"""Texts that Python expressions give, as far as syntax says: f-strings, `%`, sums, lists, messages, comprehensions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _CHEAP = (ast.Constant, ast.Name)
 
 
 def _holds_sections(node: ast.Dict) -> bool:
-    """Whether it is no message, and sentences are written in it: what stands beside them may be another part of their text."""
+    """Return whether it is no message, and sentences are written in it: what is beside them may be another part of their text."""
     keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
     return "role" not in keys and any(
         is_written(one) and any(isinstance(part, ast.Constant) and " " in str(part.value) for part in ast.walk(one))
@@ -63,10 +63,10 @@ def _method_of(kind: str) -> str:
 
 
 class Expressions(Calls):
-    """Tells what is known of expressions, with what names stand for at the moment."""
+    """Tells what is known of expressions, with what names mean at the moment."""
 
     def value_of(self, node: ast.expr) -> Value:
-        """What is known of the text that an expression gives."""
+        """Return the known text of an expression."""
         kind = type(node)
         method = getattr(self, _method_of(kind.__name__), None)
         if method is None:
@@ -161,7 +161,7 @@ class Expressions(Calls):
         return holes_of((*left, *right_value))
 
     def _sum(self, terms: list[ast.expr]) -> Value:
-        """Texts or lists one behind the other; what stands between texts is one, too."""
+        """Texts or lists one after the other; what is between texts is one, too."""
         values = [self.value_of(term) for term in terms]
         if (
             sum(len(text_of(piece)) for value in values for piece in value if isinstance(piece, str | Literal))

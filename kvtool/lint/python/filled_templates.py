@@ -50,7 +50,7 @@ _MOST_TEXTS = 8
 
 
 def filled_text(value: Value) -> bool:
-    """Whether there is a text in it that may be filled."""
+    """Return whether there is a text in it that may be filled."""
     return any(isinstance(piece, Literal | str) for piece in pieces_of(value))
 
 
@@ -63,7 +63,7 @@ def any_of(value: Value) -> Value:
 def percent_filled(
     left: Value, right: list[Value], given: Mapping[str, Value], outer: TemplatePlace
 ) -> Iterator[Piece]:
-    """`text % values`: the values stand where the text has `%`; each `%(name)s` by its name."""
+    """`text % values`: the values are where the text has `%`; each `%(name)s` by its name."""
     waiting = list(right)
     for piece in left:
         if not isinstance(piece, Literal):
@@ -108,7 +108,7 @@ def formatted(
 
 
 def template_style(piece: Piece) -> str:
-    """How placeholders are written in a text that a template is made of."""
+    """Return the style of the placeholders in a text that a template is made of."""
     text = piece.text if isinstance(piece, Literal) else ""
     doubled = all(one[0] in ("{{", "}}") for one in _FIELD.finditer(text))
     if doubled and _MUSTACHE.search(text) and isinstance(piece, Literal) and piece.source is not None:
@@ -161,7 +161,7 @@ def _dollars(literal: Literal, given: Mapping[str, Value], outer: TemplatePlace)
 
 
 def _put(value: Value | None, name: str, spot: TemplatePlace | None, outer: TemplatePlace) -> Value:
-    """What is put into a placeholder, told where it is put; of another file's template, where it is given."""
+    """Return the value for a placeholder, at its place; for another file's template, at the call."""
     if value is None:
         kind = sure_kind(name) if name else None
         if kind is not None:
@@ -174,7 +174,7 @@ def _put(value: Value | None, name: str, spot: TemplatePlace | None, outer: Temp
 
 
 def _named(piece: Piece, hole: Hole | None) -> Piece:
-    """What is put into a placeholder whose name says more than what is known of it."""
+    """Return the value for a placeholder whose name says more than the value."""
     if hole is None or hole.doubt != "use":
         return piece
     if isinstance(piece, Param) and (piece.hole is None or piece.hole.doubt):
@@ -183,7 +183,7 @@ def _named(piece: Piece, hole: Hole | None) -> Piece:
 
 
 class _Places:
-    """What is put into the placeholders of a literal, in their order, told where they stand, or by the call if in another file."""
+    """Values for the placeholders of a literal, in order, at their places, or at the call for a literal of another file."""
 
     def __init__(self, literal: Literal, outer: TemplatePlace) -> None:
         self._literal = literal
@@ -204,7 +204,7 @@ class _Places:
         return filling(_put(value, name, own, self._outer), filled_at(self._literal, spot))
 
     def pass_over(self, written: str) -> TemplatePlace | None:
-        """Where the next placeholder stands; None in a text file."""
+        """Return the place of the next placeholder; None in a text file."""
         source = self._literal.source
         if source is None:
             return None
@@ -273,7 +273,7 @@ def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
 
 
 def _path(value: Value) -> str:
-    """The file in which a value is told."""
+    """The file in which a value is reported."""
     told = (piece.hole if isinstance(piece, Param) else piece for piece in pieces_of(value))
     return next((hole.spot.path for hole in told if isinstance(hole, Hole)), "")
 
@@ -320,7 +320,7 @@ def _filled(pieces: Iterable[Piece], given: Mapping[str, Value], outer: Template
 
 
 def _origin(literal: Literal) -> Origin | None:
-    """Where a literal stands, character by character where it is written as it reads; None for a text file's."""
+    """Return the place of a literal, by character where it is written as it reads; None for a text file's."""
     source = literal.source
     if source is None:
         return None

@@ -63,7 +63,7 @@ _SAME_ITEMS = frozenset(["list", "tuple", "iter", "enumerate", "copy.copy", "cop
 _SETS = frozenset(["set", "frozenset"])
 _ESCAPED = re.compile(r"\\(\W)")
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
-"""What stands for more than itself in a pattern."""
+"""What means more than itself in a pattern."""
 
 
 class KnownCalls(Objects):
@@ -90,7 +90,7 @@ class KnownCalls(Objects):
 
     @staticmethod
     def added(values: list[Value]) -> Value:
-        """Texts one behind the other; lists become one list."""
+        """Texts one after the other; lists become one list."""
         result: list[Piece] = []
         for value in values:
             for piece in value:
@@ -102,7 +102,7 @@ class KnownCalls(Objects):
         return cut(result)
 
     def _argument(self, node: ast.expr) -> Value:
-        """What is filled in: what varies is told where it is given, until a placeholder is found."""
+        """Return the value of an argument, placed where it is given until a placeholder is found."""
         return placed(self.as_text(self.value_of(node), node), self.source.spot_of(node))
 
     @staticmethod
@@ -117,7 +117,7 @@ class KnownCalls(Objects):
         return (FilePath(tuple(parts)), *(hole for value in values for hole in holes_of(value)))
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
-        """What it means to go over something: it may be in another order each time."""
+        """Return the hole of a loop over a collection without a fixed order."""
         for piece in pieces_of(over, 40):
             if isinstance(piece, Items) and piece.order is not None:
                 return order_hole(piece.order, f"{items} {self._words(node)}", self.source.spot_of(node))
@@ -132,7 +132,7 @@ class KnownCalls(Objects):
         )
 
     def refine(self, value: Value, method: str, pattern: str | None = None) -> Value:
-        """What a method leaves of values, of which only what varies is known."""
+        """Return the parts of varying values that a method leaves."""
         result: list[Piece] = []
         for piece in value:
             if isinstance(piece, Hole):
@@ -153,7 +153,7 @@ class KnownCalls(Objects):
         return value
 
     def _known(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value | None:
-        """What calls give that say by themselves what they give; None for any other."""
+        """Return the value of a call whose name says its result; None for any other."""
         last = name.rpartition(".")[2]
         if name in ("os.getenv", "os.environ.get", "getenv", "environ.get") and node.args:
             hole = process_variable(f"os.environ.{self._constant(node.args[0])}", spot)
@@ -181,7 +181,7 @@ class KnownCalls(Objects):
         return self._made_of(node, name, spot)
 
     def _made_of(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value | None:
-        """What calls give that make something of their arguments."""
+        """Return the value of a call that makes something of its arguments."""
         last = name.rpartition(".")[2]
         if name in ("json.dumps", "dumps", "orjson.dumps", "ujson.dumps", "yaml.dump", "pprint.pformat"):
             return self._dumps(node, name, spot)
@@ -218,7 +218,7 @@ class KnownCalls(Objects):
         return None
 
     def _default(self, node: ast.Call) -> Value | None:
-        """What an attribute is where an object is made without it: `Field(default="…")`; None where that is not known."""
+        """Return the default of an attribute: `Field(default="…")`; None where that is not known."""
         given = {word.arg: word.value for word in node.keywords}
         if "default_factory" in given:
             return self._made(given["default_factory"])
@@ -245,7 +245,7 @@ class KnownCalls(Objects):
         return text_of(one) if isinstance(one, str | Literal) else None
 
     def _dumps(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
-        """JSON keeps the order of keys unless it is told to sort them; of what is written in place the order is known."""
+        """JSON keeps the order of keys unless it is reported to sort them; of what is written in place the order is known."""
         if not node.args:
             return ()
         value = self.as_text(self.value_of(node.args[0]), node.args[0])
@@ -260,7 +260,7 @@ class KnownCalls(Objects):
         return value
 
     def _made(self, node: ast.expr) -> Value:
-        """What a factory gives: a function of the program, a lambda, or a call that is known by its name."""
+        """Return the result of a factory: a function of the program, a lambda, or a known call."""
         if isinstance(node, ast.Lambda):
             return self.value_of(node.body)
         call = ast.copy_location(ast.Call(node, [], []), node)

@@ -1,4 +1,4 @@
-"""What names stand for: variables, attributes, names of other modules; and what becomes of a text that is finished."""
+"""Values of names: variables, attributes, names of other modules; and the handling of finished texts."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from kvtool.lint.skeleton import Hole, TemplatePlace
 _MOST_SINKS = 30
 _MOST_ELEMENTS = 40
 _MOST_VARYING = 8
-"""Elements of a collection that are looked at, and of those that vary, that a name of a loop may stand for."""
+"""Elements of a collection that are looked at, and of those that vary, that a name of a loop may mean."""
 _TOLD_THERE = 320
-"""Characters of constant text around what varies, from which on its own file tells it."""
+"""Characters of constant text around what varies, from which on its own file says it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """What a function gives, what it hands to prompts of what its caller gives, and the attributes it leaves."""
+    """The result of a function, the values that it hands to prompts, and the attributes that it leaves."""
 
     value: Value = ()
     sinks: tuple[tuple[Value, Evidence], ...] = ()
@@ -82,7 +82,7 @@ class ProgramReader(Protocol):
 
 
 class Names(ABC):
-    """What names stand for in one function, class body or module; `values` are those that it assigns itself."""
+    """Values of names in one function, class body or module; `values` are those that it assigns itself."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Names(ABC):
         self.source = module.source
         self.cls = cls
         self.outer = outer
-        """What the names around it stand for, the innermost first."""
+        """What the names around it mean, the innermost first."""
         self.depth = depth
         self.values = Assigned()
         self.unknown: set[str] = set()
@@ -110,7 +110,7 @@ class Names(ABC):
         self.sinks: list[tuple[Value, Evidence]] = []
         self._label = label
         self.naming = False
-        """Whether what is told is named for what stands in front of a conversation."""
+        """Whether what is reported is named for what is before a conversation."""
         self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
         self._silent = silent
         self.in_function = False
@@ -121,7 +121,7 @@ class Names(ABC):
         self.unread: set[str] = set()
         """Names that nothing has asked for since they were assigned: what is assigned over them takes nothing away."""
         self.turned: set[str] = set()
-        """Names of lists that are read backwards: they are told so."""
+        """Names of lists that are read backwards: they are reported so."""
         self.given: set[str] = set()
         """Names that were assigned something of which only is known that it is made of what callers give."""
         self.turns: set[str] = set()
@@ -141,7 +141,7 @@ class Names(ABC):
         return f"{origin.full.lstrip('.')}{dot}{rest}" if origin is not None else name
 
     def variable(self, node: ast.expr, name: str) -> Value:
-        """What a name or a chain of names stands for."""
+        """Return the value of a name or a chain of names."""
         spot = self.source.spot_of(node)
         value, rest = self._base(name)
         if value is not None:
@@ -156,7 +156,7 @@ class Names(ABC):
         return (hole,) if hole is not None else ()
 
     def _from_elsewhere(self, value: Value, name: str) -> Value:
-        """A template of another file, under a name of it: that file tells what varies in it only if it knows it for a prompt."""
+        """A template of another file, under a name of it: that file says what varies in it only if it knows it for a prompt."""
         one = value[0] if len(value) == 1 else None
         if not isinstance(one, Literal) or one.source is None or one.source.path == self.module.path or not one.told:
             return value
@@ -218,7 +218,7 @@ class Names(ABC):
         return self.program.name_in(module, name, self.depth)
 
     def foreign(self, value: Value, spot: TemplatePlace, *, long: bool = True) -> Value:
-        """What varies in a text of another file is told there where the text is `long`; else here, where it is used."""
+        """Return a value of another file: a `long` text is reported there, a short one here, where it is used."""
         path = self.module.path
         if all(piece.spot.path == path for piece in pieces_of(value) if isinstance(piece, Hole)):
             return value
@@ -243,15 +243,15 @@ class Names(ABC):
 
     @abstractmethod
     def of_loop(self, value: Value, node: ast.expr) -> Value:
-        """What is put into a text, with what is known of it where only a loop over something unknown is."""
+        """Return a value for a text, with a hole where only a loop over something unknown is known."""
 
     @abstractmethod
     def is_given(self, node: ast.expr) -> bool:
-        """Whether something is made of what callers give, or of what is another in each call by where it comes from."""
+        """Return whether something is made of what callers give, or of what is another in each call by where it comes from."""
 
     @abstractmethod
     def asks(self, body: list[ast.stmt]) -> bool:
-        """Whether statements ask a model."""
+        """Return whether statements ask a model."""
 
     @abstractmethod
     def bind_unknown(self, target: ast.expr, over: ast.expr) -> None:
@@ -259,15 +259,15 @@ class Names(ABC):
 
     @abstractmethod
     def is_kept(self, node: ast.expr) -> bool:
-        """Whether it is what an object was made with, or a form of it."""
+        """Return whether it is what an object was made with, or a form of it."""
 
     @abstractmethod
     def value_of(self, node: ast.expr) -> Value:
-        """What is known of the text that an expression gives."""
+        """Return the known text of an expression."""
 
     @abstractmethod
     def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:
-        """A target of an assignment stands for a value from here on; `node` is what is assigned, where it is seen."""
+        """A target of an assignment means a value from here on; `node` is what is assigned, where it is seen."""
 
     @staticmethod
     def each(over: Value, most: int) -> tuple[Value, ...]:
@@ -280,7 +280,7 @@ class Names(ABC):
         return items.values
 
     def bind_element(self, target: ast.expr, over: Value, node: ast.expr) -> None:
-        """The names of a loop stand for the elements, as far as those are known; `node` is what it goes over."""
+        """The names of a loop mean the elements, as far as those are known; `node` is what it goes over."""
         if isinstance(target, ast.Tuple) and target.elts and dotted(getattr(node, "func", node)) == "enumerate":
             target = target.elts[-1]
         elements = [one for piece in over if isinstance(piece, Items) for one in piece.values][:_MOST_ELEMENTS]
@@ -300,14 +300,14 @@ class Names(ABC):
 
     @staticmethod
     def _one_of(elements: list[Value]) -> Value:
-        """One of several elements: only those that vary, in the text that they stand in, for they are told there."""
+        """One of several elements: only those that vary, in the text that they are in, for they are reported there."""
         varying = [one for one in elements if varies(one) or has_param(one)][:_MOST_VARYING]
         return either(*varying) if varying else ()
 
     # What becomes of texts
 
     def turned_around(self, node: ast.expr) -> Value:
-        """What is known of a list that is read backwards."""
+        """Return the value of a list that is read backwards."""
         if isinstance(node, ast.Name):
             self.turned.add(node.id)
         return backwards(self.value_of(node))
@@ -324,7 +324,7 @@ class Names(ABC):
         self.naming = naming
 
     def told_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
-        """Hand on a text under its name, which may say that it is a prompt, or what stands in front of a conversation."""
+        """Hand on a text under its name, which may say that it is a prompt, or what is before a conversation."""
         if evidence is None:
             evidence = self._named(name)
         naming, self.naming = self.naming, name_says_system(name)
@@ -332,7 +332,7 @@ class Names(ABC):
         self.naming = naming
 
     def _named(self, name: str) -> Evidence:
-        """What the name of a text says of it: that of a template, where models are asked, that it is one of a prompt."""
+        """Return the evidence in the name of a text: a template's name counts where the module asks models."""
         if name_says_prompt(name):
             return Evidence.NAME
         if not name_says_template(name):
@@ -343,7 +343,7 @@ class Names(ABC):
         self.told_as(self._label, value, self._says)
 
     def tools(self, value: Value, node: ast.expr) -> None:
-        """Tools stand in front of all else: their order decides over the whole prompt."""
+        """Tools are before all else: their order decides over the whole prompt."""
         for piece in value:
             if isinstance(piece, Items) and piece.order is not None:
                 hole = replace(order_hole(piece.order, "tools", self.source.spot_of(node)), leads=True)

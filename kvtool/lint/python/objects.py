@@ -1,4 +1,4 @@
-"""Objects of a program's own classes: what their attributes stand for, and which of their methods a call means."""
+"""Objects of a program's own classes: what their attributes mean, and which of their methods a call means."""
 
 from __future__ import annotations
 

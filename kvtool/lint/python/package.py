@@ -41,7 +41,7 @@ class FunctionCode:
 
     @property
     def is_setup(self) -> bool:
-        """Whether Python calls it where an object is made."""
+        """Return whether Python calls it where an object is made."""
         return self.node.name.startswith("__") or self.is_property
 
     def parameters(self) -> list[str]:
@@ -72,12 +72,12 @@ class ClassCode:
 
     @property
     def is_set_up(self) -> bool:
-        """Whether its name says that a program is set up with its objects."""
+        """Return whether its name says that a program is set up with its objects."""
         return _SET_UP_NAME.search(self.node.name) is not None
 
     @property
     def holds_data(self) -> bool:
-        """Whether it is written as a class whose objects hold data, one set of it each."""
+        """Return whether it is written as a class whose objects hold data, one set of it each."""
         marks = [one.func if isinstance(one, ast.Call) else one for one in self.node.decorator_list]
         names = {_last(one.value if isinstance(one, ast.Subscript) else one) for one in (*marks, *self.node.bases)}
         return not _DATA_CLASSES.isdisjoint(names)
@@ -95,7 +95,7 @@ class ClassCode:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Where a name comes from: a module by its dotted name (dots in front for a relative one), and a name in it (may be empty)."""
+    """The origin of a name: a dotted module (leading dots for a relative one), and a name in it (may be empty)."""
 
     module: str
     name: str
@@ -106,7 +106,7 @@ class Imported:
 
 
 class Module:
-    """A file, with what its names stand for; nothing of it is evaluated here."""
+    """A file, with what its names mean; nothing of it is evaluated here."""
 
     def __init__(self, path: str, source: PythonSource, real: str) -> None:
         self.path = path
@@ -140,7 +140,7 @@ class Module:
                     self.functions[names[0]] = FunctionCode(_as_function(names[0], statement.value), self)
 
     def has(self, name: str) -> bool:
-        """Whether it defines, assigns or imports a name by itself."""
+        """Return whether it defines, assigns or imports a name by itself."""
         return any(name in names for names in (self.functions, self.classes, self.imports, self.assigned))
 
 
@@ -166,7 +166,7 @@ class PythonFiles:
         return module
 
     def new_uses(self) -> dict[str, tuple[str, ...]]:
-        """Of each file, by its real path, the paths that were looked at for it since this was asked the last time."""
+        """Return, for each file by its real path, the paths that were looked at since the last call."""
         new = {path: tuple(sorted(looked)) for path, looked in self._new_uses.items()}
         self._new_uses = {}
         return new
@@ -275,7 +275,7 @@ class PythonFiles:
         return self._texts[key] or None
 
     def find(self, module: Module, name: str) -> tuple[Module, str] | None:
-        """Where a name of a module is defined: through imports, to the module that assigns it or defines it."""
+        """Find the module that defines a name, through imports."""
         for _ in range(_MOST_HOPS):
             if module.stars and not module.has(name) and (source := self._of_stars(module, name)) is not None:
                 module = source
@@ -303,7 +303,7 @@ class PythonFiles:
         return None
 
     def module_of(self, module: Module, name: str) -> Module | None:
-        """The module that a name of a module stands for: `from . import prompts`, `import pkg.prompts as p`."""
+        """The module that a name of a module means: `from . import prompts`, `import pkg.prompts as p`."""
         origin = module.imports.get(name)
         if origin is None:
             return None

@@ -1,4 +1,4 @@
-"""What the functions, classes and modules of a program give: each is read once, when it is asked for."""
+"""Functions, classes and modules of a program: each is read once, when its result is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
 from kvtool.lint.python.package import ClassCode, FunctionCode, Module, PythonFiles
-from kvtool.lint.python.program_prompts import ToldTexts, apart, elements_told
+from kvtool.lint.python.program_prompts import ModulePrompts, apart, report_elements
 from kvtool.lint.python.text_values import (
     Callee,
     Instance,
@@ -30,7 +30,15 @@ from kvtool.lint.python.text_values import (
     text_of,
     varies,
 )
-from kvtool.lint.python.varying_texts import OF_TOOLS, asked_for, filler, is_tool, leading, told_once, written_length
+from kvtool.lint.python.varying_texts import (
+    OF_TOOLS,
+    asked_for,
+    filler,
+    is_tool,
+    leading,
+    reported_once,
+    written_length,
+)
 from kvtool.lint.python.work_budget import TooMuchWorkError, allow, spend, work_left
 from kvtool.lint.skeleton import Hole, Node, TemplatePlace
 
@@ -42,9 +50,9 @@ _MOST_BASES = 8
 _MOST_WRITERS = 4
 """Methods that assign one attribute, of which is looked at what they assign; twice as many that add to it."""
 _LEAST_LEADING = 24
-"""Characters of constant text, below which nothing stands in front of a conversation."""
+"""Characters of constant text, below which nothing is before a conversation."""
 _EACH_NODE = 10
-"""Steps for each node of a text that is told: it is looked at many times."""
+"""Steps for each node of a text that is reported: it is looked at many times."""
 _ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
 """Who sends what is only ever added at the end."""
 _LEADS = frozenset(("system", "developer"))
@@ -74,7 +82,7 @@ class Program:
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[FunctionCode] = set()
-        self._found = ToldTexts()
+        self._found = ModulePrompts()
 
     def prompts(self, module: Module) -> list[list[Node]]:
         """Everything that a module builds that may be a prompt, with something in it that varies."""
@@ -87,12 +95,12 @@ class Program:
             functions += cls.methods.values()
         for function in functions:
             self.summary(function)
-        return told_once(self._found.of(module), self.declared)
+        return reported_once(self._found.of(module), self.declared)
 
     # Names
 
     def values(self, module: Module) -> dict[str, Value]:
-        """What the names of a module stand for, after it was run."""
+        """Return the values of a module's names after the module ran."""
         if module not in self._values:
             self._values[module] = {}
             scope = self._scope(self, module)
@@ -102,7 +110,7 @@ class Program:
         return self._values[module]
 
     def name_in(self, module: Module, name: str, depth: int) -> Value | None:
-        """What a name of a module stands for, to others; None where the module has none of that name."""
+        """Return the value of a module's name to others; None where the module has none of that name."""
         if depth > _MOST_DEPTH:
             return None
         found = self.files.find(module, name)
@@ -116,7 +124,7 @@ class Program:
         return self.values(module).get(name)
 
     def body(self, cls: ClassCode) -> dict[str, Value]:
-        """What the names in the body of a class stand for."""
+        """Return the values of the names in the body of a class."""
         if cls not in self._bodies:
             self._bodies[cls] = {}
             scope = self._scope(self, cls.module, outer=(self.values(cls.module),))
@@ -144,7 +152,7 @@ class Program:
                     waiting.append(found[0].classes[found[1]])
 
     def is_text(self, cls: ClassCode) -> bool:
-        """Whether an object of a class is a text: the class is made of `str`."""
+        """Return whether an object of a class is a text: the class is made of `str`."""
         return any(
             isinstance(base, ast.Name) and base.id == "str" for one in self.bases(cls) for base in one.node.bases
         )
@@ -153,7 +161,7 @@ class Program:
         return next((one.methods[name] for one in self.bases(cls) if name in one.methods), None)
 
     def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value:
-        """What an attribute of an object stands for: a property, what methods assign, what stands in the class.
+        """Return the value of an attribute: a property, an assignment in methods, or one in the class.
 
         `given` is what the object was made with; without it, what its constructor is given stays a parameter of that name.
         """
@@ -196,7 +204,7 @@ class Program:
     # Calls
 
     def summary(self, function: FunctionCode, depth: int = 0, outer: Sequence[Mapping[str, Value]] = ()) -> Summary:
-        """What a function gives for any arguments; nothing while it is being read (it calls itself) or too deep.
+        """Return the result of a function for any arguments; nothing while it is being read (it calls itself) or too deep.
 
         What it gave to others that were read meanwhile was not all: those are read once more when they are asked for again.
         """
@@ -247,7 +255,7 @@ class Program:
         return result
 
     def nested(self, function: FunctionCode, scope: Names) -> Summary:
-        """A function within another: it sees what stands around it."""
+        """A function within another: it sees what is around it."""
         return self.summary(function, scope.depth + 1, (scope.values, *scope.outer))
 
     def _run(self, scope: Names, body: list[ast.stmt]) -> None:
@@ -257,11 +265,11 @@ class Program:
             self.unread.append(_OWN_BODY)
 
     def gives_constant(self, target: Callee) -> bool:
-        """Whether a function is seen to return constants only, whatever it is called."""
+        """Return whether a function is seen to return constants only, whatever it is called."""
         return self._constant.get(target.function, False)
 
     def call(self, target: Callee, node: ast.Call, scope: Names) -> Value:
-        """What a call gives with what is given, and what it hands on."""
+        """Return the value of a call with its arguments, and hand on what goes into prompts."""
         given = self._bound(target.function, target.bound, node, scope)
         summary = self.summary(target.function, scope.depth + 1)
         self._hand_on(summary, given, scope)
@@ -339,7 +347,7 @@ class Program:
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
-            value = elements_told(scope, value, evidence)
+            value = report_elements(scope, value, evidence)
         if evidence is Evidence.ASKED:
             value = asked_for(value)
         if evidence >= Evidence.SENT:
@@ -361,17 +369,17 @@ class Program:
         self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
 
     def lead(self, scope: Names, value: Value) -> None:
-        """The same of a text that is named for what stands in front of a conversation; lists of other things are no text."""
+        """The same of a text that is named for what is before a conversation; lists of other things are no text."""
         if written_length(value) >= _LEAST_LEADING and not any(isinstance(piece, Items | Mapped) for piece in value):
             self._leading(scope, value, [])
 
     def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
-        """What is told wherever the text stands."""
+        """Report holes wherever their text is."""
         self._found.add_holes(scope.module, holes)
 
 
 def _of_object(value: Value, writer: FunctionCode) -> Value:
-    """What a method assigns to an attribute, for the other methods: what it is given itself is given to the object."""
+    """Return the value that a method assigns to an attribute, for other methods: its own arguments belong to the object."""
     prefix = "self." if writer.node.name == "__init__" else f"self.{writer.node.name}()."
 
     def change(piece: Piece) -> Value | None:

@@ -26,7 +26,7 @@ _READ = 20_000
 """Characters of which is asked how they read; each is a step."""
 
 
-class ToldTexts:
+class ModulePrompts:
     """Prompts by module, as nodes that say how sure each thing that varies is."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ToldTexts:
         """Whether a module speaks of models; asked where nothing else says that a text is for one."""
 
     def of(self, module: Module) -> list[list[Node]]:
-        """What was found in a module, in the order in which it was."""
+        """Return the prompts found in a module, in the order in which they were found."""
         return [nodes for _, nodes in self._found.get(module, {}).values()]
 
     def add(self, module: Module, nodes: list[Node], evidence: Evidence) -> None:
@@ -64,7 +64,7 @@ class ToldTexts:
         return self._of_models[module]
 
     def add_holes(self, module: Module, holes: Iterable[Hole]) -> None:
-        """What is told wherever its text stands."""
+        """Add holes that are reported wherever their text is."""
         found = self._found.setdefault(module, {})
         for hole in holes:
             if hole.spot.path == module.path:
@@ -84,7 +84,7 @@ def apart(scope: Names, value: Value, evidence: Evidence) -> Value:
     return tuple(whole)
 
 
-def elements_told(scope: Names, value: Value, evidence: Evidence) -> Value:
+def report_elements(scope: Names, value: Value, evidence: Evidence) -> Value:
     """Hand on the elements of collections each by itself, and give what is left."""
     for piece in value:
         if isinstance(piece, Items):

@@ -1,4 +1,4 @@
-"""Where a Python file makes prompts: prompt templates of LangChain, and calls of SDKs. Nothing is executed or imported."""
+"""Calls that make prompts in a Python file: templates of LangChain, and SDKs. Nothing is executed or imported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SDK_CALLS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
     (("models",), frozenset(("generate_content", "generate_content_stream"))),
     (("litellm",), frozenset(("completion", "acompletion"))),
 )
-"""What stands before the last name of a call, and that name: OpenAI, OpenAI, Anthropic, Google, LiteLLM."""
+"""What is before the last name of a call, and that name: OpenAI, OpenAI, Anthropic, Google, LiteLLM."""
 _FROM_LITELLM = frozenset(("completion", "acompletion"))
 _NO_PROMPT = ("threads", "messages")
 _TEMPLATE = "PromptTemplate"
@@ -66,7 +66,7 @@ def prompt_calls(path: str, text: str) -> list[PromptCall]:
 
 
 def _name(node: ast.Call, litellm: Iterable[str]) -> str:
-    """What is called, as it is known; empty for any other call."""
+    """Return the known name of what is called; empty for any other call."""
     parts = _last_names(node.func)
     if not parts:
         return ""
@@ -96,7 +96,7 @@ def _last_names(node: ast.expr) -> list[str]:
 
 
 def _how(call: ast.Call) -> str:
-    """How the text in a call is put together, the first way that is found."""
+    """Return the way the text in a call is put together, the first that is found."""
     for argument in [*call.args, *(word.value for word in call.keywords)]:
         for node in ast.walk(argument):
             if isinstance(node, ast.JoinedStr) and any(isinstance(part, ast.FormattedValue) for part in node.values):

@@ -1,4 +1,4 @@
-"""Places in a Python file: of expressions, of what stands in braces in an f-string, of placeholders inside of a string."""
+"""Places in a Python file: of expressions, of what is in braces in an f-string, of placeholders inside of a string."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def with_line_feeds(text: str) -> str:
 
 
 class PythonSource:
-    """A Python file: its tree, and where things stand in it. KvtoolError, with the place, where it does not parse."""
+    """A Python file: its tree, and where things are in it. KvtoolError, with the place, where it does not parse."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -225,7 +225,7 @@ def _fields(text: str, at: int, stop: int) -> list[tuple[int, int]]:
 
 
 def _closing(text: str, at: int, stop: int) -> int:
-    """Just behind the brace that closes the one at `at`."""
+    """Just after the brace that closes the one at `at`."""
     depth = 0
     quote = ""
     while at < stop:

@@ -54,12 +54,12 @@ def dotted(node: ast.expr) -> str:
 
 
 def is_written(node: ast.expr) -> bool:
-    """Whether it is a text that is written there, with values in it or without."""
+    """Return whether it is a text that is written there, with values in it or without."""
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def is_number(annotation: ast.expr | None) -> bool:
-    """Whether a parameter is declared as a number, or as one or nothing; in quotes, too."""
+    """Return whether a parameter is declared as a number, or as one or nothing; in quotes, too."""
     types = frozenset() if annotation is None else _types(annotation)
     return bool(types) and types.issubset(_NUMBERS)
 

@@ -1,7 +1,7 @@
-"""What is known of a text that Python code builds, before it is a prompt.
+"""Values of texts that Python code builds, before they are prompts.
 
 A value is a tuple of pieces. Text is `str` (it will not be filled any more) or `Literal` (it may be), what varies is a `Hole`;
-a `Param` stands for what a caller gives. Lists, mappings, functions, objects and paths carry others. Nothing known: `()`.
+a `Param` means what a caller gives. Lists, mappings, functions, objects and paths carry others. Nothing known: `()`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Literal:
     """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file,
     `file`).
 
-    `told`: a file that it is written in tells what varies in it; otherwise the one that fills it does. `shown`: it is an example,
+    `told`: a file that it is written in says what varies in it; otherwise the one that fills it does. `shown`: it is an example,
     whose placeholders a model is to see.
     """
 
@@ -46,8 +46,8 @@ class Literal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
-    """What a caller gives for a parameter; `hole` is what its name says where no caller is known, `template` the text that it
-    stands for where a caller gives nothing, `declared` its annotation, `fills` the placeholder of another file that it is put into,
+    """A value that a caller gives; `hole` is what its name says where no caller is known, `template` the text that it
+    means where a caller gives nothing, `declared` its annotation, `fills` the placeholder of another file that it is put into,
     `put` where a text holds it, `filled` what is made of a template that is given. One of a constructor, to all methods:
     `self.name`."""
 
@@ -171,7 +171,7 @@ def cut(pieces: Iterable[Piece]) -> Value:
 
 
 def either(*values: Value) -> Value:
-    """One of these; what they begin with alike stands before. A list that only grew is the longer one."""
+    """One of these; what they begin with alike is before. A list that only grew is the longer one."""
     known = list(dict.fromkeys(map(_Same, values)))
     if len(known) == 1:
         return known[0].value
@@ -260,7 +260,7 @@ _LEAST_TEMPLATE = 120
 
 
 def has_fields(value: Value) -> bool:
-    """Whether there is a longer text in it that may be a template."""
+    """Return whether there is a longer text in it that may be a template."""
     written, marked = 0, False
     for piece in pieces_of(value):
         if isinstance(piece, str | Literal):
@@ -270,7 +270,7 @@ def has_fields(value: Value) -> bool:
 
 
 def varies(value: Value) -> bool:
-    """Whether anything in it may be told."""
+    """Return whether anything in it may be reported."""
     for piece in pieces_of(value):
         if isinstance(piece, Hole | Callee):
             return True

@@ -1,4 +1,4 @@
-"""Where a value comes from of which nothing else is known.
+"""Origins of values of which nothing else is known.
 
 Callers give it, a model or the world answers it, or an object keeps it from one request to the next.
 """
@@ -26,7 +26,7 @@ _ASKED_OF_OBJECTS = frozenset(
 _ANSWERS = re.compile(
     r"(?:^|_)(?:search|retrieve|fetch|scrape|crawl|recall|transcribe|similarity_search|get_relevant_documents)(?:_|$)"
 )
-"""Names of calls that bring what is another for each question: what is found, or what stands on a page."""
+"""Names of calls that bring what is another for each question: what is found, or what is on a page."""
 _MAKES_NO_TEXT = re.compile(
     r"template|tokens|embed|batch|stream|bind|load|style|guideline|setting|config|schema|(?:^|_)(?:name|info|version|client)s?(?:_|$)"
 )
@@ -62,8 +62,9 @@ class ValueOrigins(Names):
         return hole if hole is not None and hole.doubt == "use" else None
 
     def of_loop(self, value: Value, node: ast.expr) -> Value:
-        """What a loop over something unknown wrote, or a file holds whose path callers give, where a name says that it is another
-        in each request: `formatted_notes`, `code`."""
+        """Add a hole to the text of a loop over something unknown, or of a file whose path callers give.
+
+        Its name says that it is another in each request: `formatted_notes`, `code`."""
         if not self.in_function or varies(value):
             return value
         if not any(isinstance(one, Many) or _is_given_file(one) for one in pieces_of(value, _FIRST)):
@@ -72,7 +73,7 @@ class ValueOrigins(Names):
         return (hole, *value) if hole is not None and hole.doubt == "use" else value
 
     def put(self, node: ast.expr) -> Value:
-        """What is put into a text between others: where nothing is known of it but where it comes from, that."""
+        """Return a value put into a text between others: a hole of its origin where only that is known."""
         value = self.of_loop(self.value_of(node), node)
         if isinstance(node, ast.Constant | ast.List | ast.Dict | ast.JoinedStr) or not is_given(value):
             return value
@@ -80,11 +81,11 @@ class ValueOrigins(Names):
         return with_hole(value, hole) if value or hole is None else (hole,)
 
     def beside_text(self, node: ast.expr, value: Value) -> Value:
-        """What stands beside a text: where nothing is known of it but where it comes from, that."""
+        """Return a value beside a text: a hole of its origin where only that is known."""
         return self.put(node) if is_given(value) or any(map(_is_given_file, pieces_of(value, _FIRST))) else value
 
     def goes_on(self, node: ast.expr, value: Value, *others: Value) -> Value:
-        """A conversation of which nothing is known but its name: messages behind it are new in each request anyway.
+        """A conversation of which nothing is known but its name: messages after it are new in each request anyway.
 
         `others` hold messages: the list that it is put into, or what is added to it.
         """
@@ -138,17 +139,17 @@ class ValueOrigins(Names):
         return next((name for part in _parts(root) if (name := self._local_name(part, deep - 1))), "")
 
     def _of_turn(self, name: str) -> bool:
-        """Whether a name is one of a loop that asks in each turn: what it stands for then is asked about."""
+        """Return whether a name is one of a loop that asks in each turn: what it means then is asked about."""
         return name.partition(".")[0] in self.turns and not names_a_part(name)
 
     def _varies_as_made(self, name: str, node: ast.expr) -> bool:
-        """Whether what is known of how something came says that it is another in each request, whatever it is called."""
+        """Return whether what is known of how something came says that it is another in each request, whatever it is called."""
         if self._of_turn(name) or self._made_of_asked(node):
             return True
         return isinstance(node, ast.Name) and not names_a_part(name) and self.is_answer(node)
 
     def is_answer(self, node: ast.expr, deep: int = _DEEPEST) -> bool:
-        """Whether it is what a model answered or the world gave, or made of that."""
+        """Return whether it is what a model answered or the world gave, or made of that."""
         root = _root(node)
         if isinstance(root, ast.Name):
             return root.id in self.answers
@@ -157,20 +158,20 @@ class ValueOrigins(Names):
         return bool(self._answering(root)) or any(self.is_answer(part, deep - 1) for part in _parts(root))
 
     def _made_of_asked(self, node: ast.expr) -> bool:
-        """Whether a variable is another form of what callers give, by whose name it is asked about: a `cleaned` of a `text`."""
+        """Return whether a variable is another form of a question that callers give: a `cleaned` of a `text`."""
         if not isinstance(node, ast.Name):
             return False
         made_of = [one.name for one in ways(self.values.get(node.id, ())) if isinstance(one, Param)]
         return node.id not in made_of and any(not is_settled(one) and doubt_of(one) == "use" for one in made_of)
 
     def _is_number(self, node: ast.expr) -> bool:
-        """Whether it is a parameter that is declared as a number."""
+        """Return whether it is a parameter that is declared as a number."""
         if not isinstance(node, ast.Name):
             return False
         return any(isinstance(one, Param) and is_number(one.declared) for one in self.values.get(node.id, ()))
 
     def asks(self, body: list[ast.stmt]) -> bool:
-        """Whether statements ask a model, by the names of what they call and of what they hand on."""
+        """Return whether statements ask a model, by the names of what they call and of what they hand on."""
         return any(self._asks(one) for statement in body for one in ast.walk(statement) if isinstance(one, ast.Call))
 
     def _asks(self, call: ast.Call) -> bool:
@@ -181,7 +182,7 @@ class ValueOrigins(Names):
         return bool(name) and not is_quiet(name) and any(name_says_prompt(dotted(one)) for one in given)
 
     def is_kept(self, node: ast.expr) -> bool:
-        """Whether it is what an object was made with, or a form of it."""
+        """Return whether it is what an object was made with, or a form of it."""
         root = _root(node)
         if isinstance(root, ast.Name):
             return (
@@ -196,7 +197,7 @@ class ValueOrigins(Names):
         return isinstance(root, ast.BoolOp | ast.IfExp) and any(map(self.is_kept, _parts(root)))
 
     def _is_constant(self, node: ast.expr) -> bool:
-        """Whether it is a constant of the module, or what is read into one once."""
+        """Return whether it is a constant of the module, or what is read into one once."""
         return (
             isinstance(node, ast.Name)
             and node.id.isupper()
@@ -205,7 +206,7 @@ class ValueOrigins(Names):
         )
 
     def _changes(self, attribute: str) -> bool:
-        """Whether an attribute of the object is another in each request: it is asked, or methods change it that set nothing up."""
+        """Return whether an attribute differs per request: it is a question, or methods change it that set nothing up."""
         if attribute in _ASKED_OF_OBJECTS:
             return True
         name = attribute.partition(".")[0]
@@ -230,7 +231,7 @@ class ValueOrigins(Names):
 
 
 def _is_given_file(piece: Piece) -> bool:
-    """Whether it is the text of a file, all of whose path callers give."""
+    """Return whether it is the text of a file, all of whose path callers give."""
     return isinstance(piece, FileText) and all(isinstance(one, Param) for part in piece.path.parts for one in part)
 
 
@@ -247,7 +248,7 @@ def _key_asked_for(call: ast.Call) -> str:
 
 
 def _key_of_settings(name: str, spot: TemplatePlace) -> Hole | None:
-    """What callers give within a mapping or an object that is named like settings: the key tells what it is."""
+    """Return the hole of a value within a mapping or object named like settings, by its key."""
     owner, _, key = name.rpartition(".")
     hole = asked(key, spot) if owner and not owner.startswith("self") else None
     return replace(hole, what=f"`{name}`", doubt="open") if hole is not None and hole.doubt == "use" else None

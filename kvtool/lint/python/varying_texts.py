@@ -1,4 +1,4 @@
-"""Texts with what varies in them, as lint tells it: how sure each is, and what is the same."""
+"""Texts with what varies in them, as lint says it: how sure each is, and what is the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, leav
 
 
 def without_holes(value: Value) -> Value:
-    """What a function builds, but for what varies in it by itself: that is told where it is written. Collections are ordered."""
+    """Return a function's value without what varies in it by itself, reported where it is written. Collections are ordered."""
 
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Items) and piece.order is not None:
@@ -29,7 +29,7 @@ def without_holes(value: Value) -> Value:
 
 
 def without_doubtful(value: Value) -> Value:
-    """The same but for what varies by its use only: the template that it is put into tells that by its placeholder."""
+    """The same but for what varies by its use only: the template that it is put into says that by its placeholder."""
 
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole):
@@ -42,9 +42,9 @@ def without_doubtful(value: Value) -> Value:
 
 
 def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Param], Value]:
-    """What a call gives for parameters; for those in `unknown` it gives something of which nothing is known.
+    """Return a function that gives a call's arguments for parameters; those in `unknown` get an unknown value.
 
-    What may be another in each request is told where a text holds it, not where it is given.
+    What may be another in each request is reported where a text holds it, not where it is given.
     """
 
     def fill(param: Param) -> Value:
@@ -75,7 +75,7 @@ def _doubts(piece: Hole | Param) -> bool:
 
 
 def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
-    """A value as a text holds it at a place; what has a few words around it is told by this place and `name`."""
+    """A value as a text holds it at a place; what has a few words around it is reported by this place and `name`."""
     put = placed(value, spot, held=True)
     if written_length(value) >= _FEW_WORDS:
         return put
@@ -107,7 +107,7 @@ _OF_THE_SYSTEM = ("system", "developer")
 def asked_for(value: Value) -> Value:
     """A text that a model is asked with: what callers of the function give is another in each call, unless it sets a program up.
 
-    What stands in a message of the system may be given to an object once, for all of its calls.
+    What is in a message of the system may be given to an object once, for all of its calls.
     """
 
     def change(piece: Piece) -> Value | None:
@@ -125,11 +125,11 @@ def _is_given(hole: Hole) -> bool:
 
 
 OF_TOOLS = ("description", "inputs", "parameters", "args")
-"""Attributes of a class for a tool that are told to a model."""
+"""Attributes of a class for a tool that are reported to a model."""
 
 
 def is_tool(node: ast.ClassDef) -> bool:
-    """Whether a class is one of a tool: it or one that it is made of is called so."""
+    """Return whether a class is one of a tool: it or one that it is made of is called so."""
     names = [
         node.name,
         *(base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases),
@@ -138,9 +138,9 @@ def is_tool(node: ast.ClassDef) -> bool:
 
 
 def leading(value: Iterable[Piece], *, dates: bool = False) -> list[Hole]:
-    """The clocks and ids in what stands in front of a whole conversation; with `dates`, what is new once a day, too.
+    """The clocks and ids in what is before a whole conversation; with `dates`, what is new once a day, too.
 
-    What is chosen by chance is one of a few: conversations share what it stands in front of.
+    What is chosen by chance is one of a few: conversations share what it is before.
     """
     return [
         replace(piece, leads=True, minor=piece.kind is DATE)
@@ -155,9 +155,9 @@ def leading(value: Iterable[Piece], *, dates: bool = False) -> list[Hole]:
 
 
 def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path: str) -> list[Node]:
-    """How sure each thing that varies is: by its name only, or only once a day, it is no error; another file's is told there.
+    """Rate each varying value: by its name only, or once a day, it is no error; another file's is reported there.
 
-    `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what stands before it in a
+    `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what is before it in a
     conversation, so what is another by its use or its name costs nothing.
     """
 
@@ -173,8 +173,8 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path
     return with_holes(nodes, told)
 
 
-def told_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[list[Node]]:
-    """Without what is told where a parameter is declared, if it is told where a text holds it, too."""
+def reported_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[list[Node]]:
+    """Without what is reported where a parameter is declared, if it is reported where a text holds it, too."""
     placed = {(one.kind.key, one.what) for nodes in prompts for one in _holes(nodes) if one.spot not in declared}
     result: list[list[Node]] = []
     for nodes in prompts:

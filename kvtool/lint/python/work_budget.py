@@ -1,14 +1,14 @@
-"""What may be spent on one file, so that none takes longer than its length allows."""
+"""A bound on the work for one file, so that none takes longer than its length allows."""
 
 from __future__ import annotations
 
 
 class TooMuchWorkError(Exception):
-    """What may be spent on one file is spent."""
+    """The budget of one file is used up."""
 
 
 class _Work:
-    """What is left to be spent on the file that is read: one for each piece that is looked at or copied, and each expression."""
+    """The budget left for a file: one for each piece that is looked at or copied, and each expression."""
 
     left = 0
 

@@ -1,4 +1,4 @@
-"""Where links lead: nothing is written through a link that a checkout contains and that leads out of the checkout.
+"""Links out of a checkout: nothing is written through one.
 
 A checkout is foreign: whoever wrote it may have put a link in place of a file or of a folder. So each link on the way is judged by
 where it lies: in a git repository it must lead to a file of that repository, below the working folder to one below it. Links
@@ -31,12 +31,12 @@ def write_target(path: str | Path) -> Path:
 
 
 def leads_out(path: str | Path) -> bool:
-    """Whether a link on the way to a path leads out of the checkout that contains it. OSError, ValueError."""
+    """Return whether a link on the way to a path leads out of the checkout that contains it. OSError, ValueError."""
     return _led_out(path)[1] is not None
 
 
 def _led_out(path: str | Path) -> tuple[str, RootFolder | None]:
-    """Where a path ends, and the checkout that a link leads out of on the way there."""
+    """Return the end of a path, and the checkout that a link leads out of on the way there."""
     links, real = _followed(os.fspath(path))
     roots = (_root_around(os.path.dirname(link)) for link in links)  # noqa: PTH120 - strings are enough
     return real, next((root for root in roots if root is not None and not root.holds(real)), None)

@@ -1,4 +1,4 @@
-"""Bytes of an input file, decompressed on the way and checked to be text, with every failure told as a user's error."""
+"""Bytes of an input file, decompressed on the way and checked to be text, with every failure reported as a user's error."""
 
 from __future__ import annotations
 
@@ -135,13 +135,13 @@ def open_bytes(path: str, name: str | None = None, *, parked: bool = False) -> i
 
 
 def is_plain(reader: io.BufferedReader) -> bool:
-    """Whether what `open_bytes` gave are the bytes of the file as they lie on the disk."""
+    """Return whether what `open_bytes` gave are the bytes of the file as they lie on the disk."""
     raw = reader.raw
     return isinstance(raw, _Checked) and raw.plain
 
 
 def bytes_taken(reader: io.BufferedReader) -> int:
-    """How many bytes of the file itself, as it lies on the disk, have been read through what `open_bytes` gave."""
+    """Count the bytes of the file itself, as it is on the disk, that were read through the result of `open_bytes`."""
     raw = reader.raw
     return raw.bytes_taken() if isinstance(raw, _Checked) and not raw.closed else 0
 
@@ -221,7 +221,7 @@ def _damaged(name: str, why: str) -> KvtoolError:
 
 
 def end_of(descriptor: int) -> int | None:
-    """Where an open file ends, in bytes; None where nobody knows: a device, a pipe, what a kernel makes up while it is read."""
+    """Return the size of an open file in bytes; None where nobody knows: a device, a pipe, a file that a kernel makes up."""
     status = os.fstat(descriptor)
     return status.st_size if stat.S_ISREG(status.st_mode) and status.st_size else None
 

@@ -19,19 +19,19 @@ _MAGIC = re.compile(r"[*?[]")
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name has characters that stand for others."""
+    """Return whether a name has characters that mean others."""
     return _MAGIC.search(name) is not None
 
 
 def literal_start(pattern: str) -> str:
-    """The folder that a pattern begins with, up to the first part that stands for others."""
+    """The folder that a pattern begins with, up to the first part that means others."""
     parts = pattern.split("/")
     first = next(number for number, part in enumerate(parts) if is_pattern(part))
     return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ".")
 
 
 def matching(pattern: str, folder: str | Path, root: RootFolder, *, most: int | None = None) -> list[str]:
-    """What is there under such a name, sorted, counted from `folder`: as `glob.glob` finds it, with `**` for any folders.
+    """Find the paths that match, sorted, relative to `folder`: as `glob.glob` does, with `**` for any folders.
 
     Folders that `root` does not hold are not entered. KvtoolError where there are more than `most` files and folders to look at,
     ValueError for what is no pattern of files.
@@ -44,7 +44,7 @@ def matching(pattern: str, folder: str | Path, root: RootFolder, *, most: int | 
 
 
 def is_folder_entry(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder, or a link to one; a link that leads nowhere, or to itself, is none."""
+    """Return whether it is a folder, or a link to one; a link that leads nowhere, or to itself, is none."""
     try:
         return entry.is_dir()
     except OSError:
@@ -62,7 +62,7 @@ class _Walk:
         self._seen = 0
 
     def below(self, name: str, parts: Sequence[str]) -> Iterator[str]:
-        """What matches `parts` in the folder `name`."""
+        """Find the paths that match `parts` in the folder `name`."""
         part, rest = parts[0], parts[1:]
         if part == "**":
             while rest and rest[0] == "**":

@@ -1,4 +1,4 @@
-"""Which files of a project git leaves out: the rules of its `.gitignore` files, and patterns of the same form from elsewhere.
+"""Rules of `.gitignore` files: which files of a project git leaves out, and patterns of the same form from elsewhere.
 
 Why no library: pathspec 1.1 (MPL-2.0) was tried against git on random patterns. Both agree with git on all but oddities (git takes
 `?` for a byte, here it is a character); but it refuses lines that git passes over or understands (`[]a]`), and its patterns
@@ -29,7 +29,7 @@ _MOST_PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class IgnorePattern:
-    """`parts` are what the names of a path have to match, from the folder of the file on; None stands for any number of folders."""
+    """`parts` are what the names of a path have to match, from the folder of the file on; None means any number of folders."""
 
     parts: tuple[re.Pattern[str] | None, ...]
     negated: bool
@@ -55,7 +55,7 @@ class IgnorePattern:
         return cls(tuple(parts), negated, only_folders)
 
     def matches(self, names: Sequence[str], *, is_folder: bool) -> bool:
-        """Whether it is about the path of these names."""
+        """Return whether it is about the path of these names."""
         return (is_folder or not self.only_folders) and _match(self.parts, names)
 
 
@@ -101,7 +101,7 @@ class PatternsAt:
         return cls(folder, tuple(pattern for line in lines if (pattern := IgnorePattern.of(line)) is not None))
 
     def says(self, path: str, *, is_folder: bool) -> bool | None:
-        """Whether they leave an absolute path out (True) or take it back (False); None where they say nothing of it."""
+        """Return whether they leave an absolute path out (True) or take it back (False); None where they say nothing of it."""
         start = self.folder if self.folder.endswith(os.sep) else self.folder + os.sep
         if not path.startswith(start):
             return None
@@ -125,12 +125,12 @@ def git_rules(folder: str) -> list[PatternsAt]:
 
 
 def own_rules(folder: str) -> list[PatternsAt]:
-    """What the `.gitignore` of a folder says; nothing where there is none."""
+    """Read the `.gitignore` of a folder; nothing where there is none."""
     return _read(folder, Path(folder) / ".gitignore")
 
 
 def leaves_out(rules: Sequence[PatternsAt], path: str, *, is_folder: bool) -> bool:
-    """Whether the last of the rules that says anything of a path leaves it out."""
+    """Return whether the last of the rules that says anything of a path leaves it out."""
     for one in reversed(rules):
         said = one.says(path, is_folder=is_folder)
         if said is not None:

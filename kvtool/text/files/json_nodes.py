@@ -1,4 +1,4 @@
-"""JSON as a tree whose every node knows where it stands: the nodes of YAML, read at the speed of JSON."""
+"""JSON as a tree whose every node knows where it is: the nodes of YAML, read at the speed of JSON."""
 
 from __future__ import annotations
 

@@ -94,6 +94,6 @@ def _next(text: str, at: int) -> int:
 
 
 def _end(text: str, at: int) -> int:
-    """Where the value at `at` ends."""
+    """Return the end of the value at `at`."""
     end: int = _DECODER.raw_decode(text, at)[1]
     return end

@@ -43,8 +43,8 @@ _SCALAR = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[-+.0-9A-Za-z]++', re.DOTALL
 class RawRecord(NamedTuple):
     """The bytes of one record and where they begin; `problem` says why they are not one (`data` is then just an excerpt).
 
-    `offset` counts bytes from where reading began. `around` is what stands before the list that a record is an element of, where
-    that list is a member of an object. `value` is what `data` stands for where that is no JSON: a row of a table, an entry of an
+    `offset` counts bytes from where reading began. `around` is what is before the list that a record is an element of, where
+    that list is a member of an object. `value` is what `data` means where that is no JSON: a row of a table, an entry of an
     archive.
     """
 
@@ -92,7 +92,7 @@ def parse(data: bytes) -> Any:
 
 
 def has_too_many_values(data: bytes | str) -> bool:
-    """Whether a JSON text has more values than a record may, by the marks before them that are in no string."""
+    """Return whether a JSON text has more values than a record may, by the marks before them that are in no string."""
     if len(data) <= MOST_VALUES:
         return False
     data = data.encode(errors="replace") if isinstance(data, str) else data
@@ -103,7 +103,7 @@ def has_too_many_values(data: bytes | str) -> bool:
 
 
 Opens = Callable[[dict[str, Any], tuple[str, ...], Any], bool]
-"""Whether a list of objects inside the one object of a file holds the records: told what stands before it, the names that lead to
+"""Whether a list of objects inside the one object of a file holds the records: reported what is before it, the names that lead to
 it and its first element (None: that is long)."""
 
 
@@ -133,7 +133,7 @@ def read_records(reader: io.BufferedReader, *, step: int = _CHUNK, opens: Opens 
 
 
 def _opened_list(head: bytes, opens: Opens) -> tuple[int, dict[str, Any], int] | None:
-    """Where the list that holds the records begins in the beginning of a file, the members before it, and in how many objects it
+    """Find the list of the records in the beginning of a file, the members before it, and in how many objects it
     is; None: there is none. It may be in an object that is too long to be read at once."""
     at = _blank_end(head, 0)
     if head[at : at + 1] != b"{":
@@ -182,7 +182,7 @@ def _blank_end(data: bytes, at: int) -> int:
 
 
 def _value_end(data: bytes, at: int) -> int:
-    """Where the value that begins there ends; 0 where the data end before, or it is none."""
+    """Return the end of a value; 0 where the data end before, or it is none."""
     first = data[at : at + 1]
     if first not in (b"{", b"["):
         scalar = _SCALAR.match(data, at)
@@ -202,7 +202,7 @@ def _value_end(data: bytes, at: int) -> int:
 
 
 def is_message(value: object) -> bool:
-    """Whether a value looks like one message of a chat, in the way of the APIs or of ShareGPT."""
+    """Return whether a value looks like one message of a chat, in the way of the APIs or of ShareGPT."""
     if not isinstance(value, dict):
         return False
     return ("role" in value and ("content" in value or "tool_calls" in value)) or ("from" in value and "value" in value)
@@ -295,7 +295,7 @@ class _Scanner:
             yield RawRecord(data, self._line, self._column, False, str(lost))
 
     def elements_at(self, at: int, around: dict[str, Any], depth: int) -> Iterator[RawRecord]:
-        """The elements of the array that begins at `at` of what is read; what stands behind it in its objects is passed over."""
+        """The elements of the array that begins at `at` of what is read; what is after it in its objects is passed over."""
         self._take(at)
         try:
             for raw in self._elements():
@@ -351,7 +351,7 @@ class _Scanner:
         return RawRecord(self._take(length), line, column, False, None, offset)
 
     def _is_one_record(self) -> bool:
-        """Whether the array that begins here is a list of messages (or of numbers), and not of records."""
+        """Return whether the array that begins here is a list of messages (or of numbers), and not of records."""
         offset = 1
         while True:
             blank = _BLANK.match(self._buffer, self._at + offset)
@@ -370,7 +370,7 @@ class _Scanner:
             return False
 
     def _end(self, offset: int) -> int:
-        """Where the value at `_at + offset` ends, counted from `_at`; 0 where the file ends before."""
+        """Return the end of the value at `_at + offset`, counted from `_at`; 0 where the file ends before."""
         depth = 0
         while True:
             for token in _TOKEN.finditer(self._buffer, self._at + offset):

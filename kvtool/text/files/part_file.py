@@ -18,7 +18,7 @@ NEW_FILE = 0o666
 """The mode of a new file, before the umask takes from it."""
 _OWN_PART = re.compile(r"\..*\.kvtool-([0-9a-f]{8})-[0-9a-f]{16}\.part", re.DOTALL)
 _MOST_NAME = 180
-"""Bytes of the target's name that stand in the part's: a name has at most 255."""
+"""Bytes of the target's name that are in the part's: a name has at most 255."""
 _BUFFER = 1 << 18
 _TRIES = 8
 """Files that others may take for left over, one after the other."""
@@ -51,7 +51,7 @@ class PartFile:
         self._file = os.fdopen(os.dup(handle), "wb", buffering=_BUFFER)  # the lock stays until both are closed
 
     def _before(self) -> os.stat_result | None:
-        """Of the file that it replaces; None where there is none, or a link by now."""
+        """Return the status of the file that it replaces; None where there is none, or a link by now."""
         try:
             status = os.stat(self._target.name, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -78,7 +78,7 @@ class PartFile:
 
     @property
     def file(self) -> IO[bytes]:
-        """What is written to."""
+        """The file to write to."""
         assert self._file is not None
         return self._file
 
@@ -153,7 +153,7 @@ def hidden_beside(target: Path, ending: str) -> Path:
 
 
 def _locked(handle: int) -> bool | None:
-    """Whether it can be locked, and is now; None where another process took it for left over, between its making and its lock."""
+    """Return whether it can be locked, and is now; None where another process took it for left over before its lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -179,7 +179,7 @@ def _become(handle: int, before: os.stat_result) -> None:
 
 
 def _host() -> str:
-    """What tells this host from others that write into the same folder."""
+    """Return the name that says this host from others that write into the same folder."""
     known = os.uname().nodename.encode()
     with contextlib.suppress(OSError):
         known += Path("/etc/machine-id").read_bytes()

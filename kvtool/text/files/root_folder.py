@@ -1,4 +1,4 @@
-"""Which files a file may name: those of its repository, or of its own folder where it stands in none."""
+"""Bounds on the files that a file may name: its repository, or its own folder outside of one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HINT = "--allow-outside (in Python: allow_outside=True) reads it all the same"
 
 @dataclass(frozen=True, slots=True)
 class RootFolder:
-    """What a workload or a configuration file may name lies below `path`, links followed; where that is None, anywhere.
+    """The folder `path` that named files must be in, links followed; None allows any.
 
     Git's own files are no part of it: a checkout may keep a token there.
     """
@@ -33,7 +33,7 @@ class RootFolder:
         return cls(root or folder, root is not None)
 
     def holds(self, path: str | Path) -> bool:
-        """Whether a file, or what a link leads to, may be read; names that no file can have are told where they are opened."""
+        """Return whether a file, or what a link leads to, may be read; impossible names are reported where they are opened."""
         return self._wrong(path) is None
 
     def check(self, path: str | Path, *, shown: str, place: Place | None) -> None:

@@ -45,7 +45,7 @@ def read_text(
 
 
 def file_bytes(path: Path, *, shown: str, place: Place | None = None, limit: int = MAX_BYTES) -> bytes:
-    """What an ordinary file holds; KvtoolError as in `read_text`."""
+    """Read an ordinary file; KvtoolError as in `read_text`."""
     check_file(path, shown=shown, place=place)
     try:
         if path.stat().st_size > limit:

@@ -1,4 +1,4 @@
-"""Where the keys and values of a TOML text stand; `tomllib` reads them, and forgets it.
+"""Places of the keys and values of a TOML text, which `tomllib` forgets.
 
 The scan follows TOML 1.0's grammar as far as that takes to find keys and the ends of values. It trusts nothing: at the first thing
 that it does not know it stops, and `tomllib` says what is wrong there.
@@ -36,7 +36,7 @@ class TomlPlace:
 
 
 class _StoppedError(Exception):
-    """Here stands what this scan does not know."""
+    """Here is what this scan does not know."""
 
 
 class TomlPlaces:
@@ -67,7 +67,7 @@ class TomlPlaces:
         return Place(self.path, line, column, excerpt, max(min(stop - start, len(excerpt) - column + 1), 1))
 
     def position(self, line: int, column: int) -> Place:
-        """A line and column that `tomllib` told; what is past the end is the end."""
+        """A line and column that `tomllib` reported; what is past the end is the end."""
         begin = self._lines.start(min(line, len(self._lines)))
         start = min(begin + column - 1, len(self.source))
         return self.at(start, start)
@@ -126,7 +126,7 @@ class TomlPlaces:
         self.spots.setdefault(path, TomlPlace(span, span if container else (start, self._at)))
 
     def _key(self) -> list[tuple[str, tuple[int, int]]]:
-        """The parts of a dotted key, each with where it stands."""
+        """The parts of a dotted key, each with where it is."""
         parts: list[tuple[str, tuple[int, int]]] = []
         while True:
             self._at = start = self._match(_SPACE).end()

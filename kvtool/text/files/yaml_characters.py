@@ -1,4 +1,4 @@
-"""Where each character of a YAML or JSON value is written: quotes, escapes, folds and indentation are led back to the file."""
+"""Places of each character of a YAML or JSON value: quotes, escapes, folds and indentation are led back to the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WrittenCharacters:
         self._index = LineIndex(source, ANY_BREAK)
 
     def traced(self, scalar: Scalar) -> Traced:
-        """The value, each of its characters with its own place; those that no character stands for, with that of the one before."""
+        """The value, each of its characters with its own place; those that no character means, with that of the one before."""
         if len(scalar.text.marks) == 1 and (origin := scalar.text.marks[0].origin) is not None and origin.verbatim:
             return scalar.text
         marks: list[Mark] = []
@@ -42,7 +42,7 @@ class WrittenCharacters:
         return Mark(len(text), Origin(self._path, *self._index.position(start), 1, verbatim, text=text), 0)
 
     def _pieces(self, scalar: Scalar) -> Iterator[tuple[str, int, int]]:
-        """Runs of the value that stand in the file as one: text, start in the file, offset in the value, as far as they fit."""
+        """Runs of the value that are in the file as one: text, start in the file, offset in the value, as far as they fit."""
         value, at = scalar.value, 0
         for start, stop in self._lines(scalar):
             for raw, begin, decoded in _tokens(self._source, start, stop, scalar.style):

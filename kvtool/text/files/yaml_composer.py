@@ -203,7 +203,7 @@ class Composer:
         return Origin(self.path, line, column, 1, raw == value, text=value)
 
     def _block_origin(self, event: yaml.ScalarEvent, value: str, *, literal: bool) -> Origin:
-        """A literal's lines stand in the file behind an indent; where they do not (a folded one), only the first has a place."""
+        """A literal's lines are in the file after an indent; where they do not (a folded one), only the first has a place."""
         header = re.compile(r"[|>]").search(self.source, _start(event).offset)
         assert header is not None
         first = self._lines.position(header.start())[0]  # 1-based header line = 0-based index of the line after it

@@ -1,4 +1,4 @@
-"""YAML as a tree whose every node knows where it stands.
+"""YAML as a tree whose every node knows where it is.
 
 The tree is composed from PyYAML's events, with the scalars of the YAML 1.2 core schema (`12:30:45`, `no`, `on` and `1_000` are
 text), duplicate keys, tags and several documents refused, and bounds on depth and on what aliases expand to. A scalar keeps its

@@ -1,1 +1,1 @@
-"""What a text is made of, for all who ask: sections, lists, tables, data and sentences as nested units with their places."""
+"""Structure of a text: sections, lists, tables, data and sentences as nested units with their places."""

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - signs of other scripts are meant
-"""Paragraphs that announce the blocks behind them."""
+"""Paragraphs that announce the blocks after them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _BELOW = re.compile(
 
 
 def points_below(sentence: str) -> bool:
-    """Whether a sentence speaks of what follows it, in one of the languages in which prompts are mostly written."""
+    """Return whether a sentence speaks of what follows it, in one of the languages in which prompts are mostly written."""
     return len(sentence) <= _LONGEST_POINTER and _BELOW.search(sentence) is not None
 
 
 _SEVERAL = frozenset({"quote", "fence", "element"})
 """Units of which one line may announce several."""
 _HEADED = frozenset({"list", "numbered", "data", "fence"})
-"""Units that may stand below a title."""
+"""Units that may be below a title."""
 
 
 def with_introductions(lines: PlacedLines, found: Sequence[RawUnit], begins: Sequence[int]) -> list[RawUnit]:
-    """Paragraphs that end with an announcement of the block behind them, or with rows that go on there, are parted there.
+    """Paragraphs that end with an announcement of the block after them, or with rows that go on there, are parted there.
 
     `begins` are the lines on which the ranges begin; -1 for a section and an item, which no line announces.
     """
@@ -76,7 +76,7 @@ class _Announcing:
         self._ends = ends
 
     def by(self, raw: RawUnit, first: int) -> RawUnit | None:
-        """What the last line of a paragraph announces, with that line."""
+        """Return the announcement in the last line of a paragraph, with that line."""
         lines = self._lines
         last = first if raw.stop <= lines.starts[first + 1] else lines.of(raw.stop - 1)
         number = lines.behind(last)
@@ -99,16 +99,16 @@ class _Announcing:
         return None
 
     def _points(self, low: int, stop: int, block: RawUnit) -> bool:
-        """Whether the last sentence of a line speaks of the list, the table or the data behind it."""
+        """Return whether the last sentence of a line speaks of the list, the table or the data after it."""
         listed = block.kind in _HEADED or (block.kind == "paragraph" and self._text[block.start] == "|")
         return listed and points_below(self._text[self._last_sentence(low, stop) : stop])
 
     def _last_sentence(self, low: int, stop: int) -> int:
-        """Where the last sentence of a line begins."""
+        """Return the start of the last sentence of a line."""
         return next(reversed(sentence_ends(self._text, low, stop, ())), low)
 
     def _is_title(self, low: int, raw: RawUnit, first: int, block: RawUnit) -> bool:
-        """Whether the last line of a paragraph, right above a list, is the title of it."""
+        """Return whether the last line of a paragraph, right above a list, is the title of it."""
         if block.kind not in _HEADED or self._text[self._lines.starts[first] : raw.start].strip():
             return False  # what an item says, its marker before it, is no title
         above = self._text[raw.start : low].rstrip().rpartition("\n")[2]

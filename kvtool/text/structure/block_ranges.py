@@ -29,7 +29,7 @@ class Heading(NamedTuple):
 
 
 def sections_of(text: str, headings: Sequence[Heading], scopes: Sequence[Span]) -> Iterator[RawUnit]:
-    """From each heading to the next of the same or a higher level, within the element (`scopes`, nested or apart) it stands in."""
+    """From each heading to the next of the same or a higher level, within the element (`scopes`, nested or apart) it is in."""
     events: list[tuple[int, int, int]] = [(heading.start, 1, index) for index, heading in enumerate(headings)]
     if scopes:
         events += [(start, 2, 0) for start, _ in scopes]
@@ -97,7 +97,7 @@ def mark_capitals(lines: list[str]) -> None:
 
 
 def _titles_all(found: list[int], lines: list[str]) -> bool:
-    """Whether the first of lines in capitals is the title of all: the others bear numbers, and it bears none."""
+    """Return whether the first of lines in capitals is the title of all: the others bear numbers, and it bears none."""
     first, *others = [_NUMBERED.match(lines[number]) is not None for number in found]
     return not first and all(others)
 
@@ -156,7 +156,7 @@ class BlockRanges:
         return with_introductions(lines, raws + others_raws, begins + others_begin)
 
     def _markdown(self, data: Sequence[Span]) -> list[MarkdownBlock]:
-        """What Markdown sees, with tags as breaks and data as words; a fence that is never closed is none."""
+        """Return the text for Markdown, with tags as breaks and data as words; a fence that is never closed is none."""
         starts, shown = self._lines.starts, self._lines.shown
         lines = list(shown)
         for start, _ in tag_lines(self._text):
@@ -194,7 +194,7 @@ class BlockRanges:
         return self._lines.starts[first], self._lines.end(last)
 
     def _is_ruled(self, block: MarkdownBlock) -> bool:
-        """Whether a heading with a rule below it is a paragraph."""
+        """Return whether a heading with a rule below it is a paragraph."""
         line = self._lines.shown[block.first]
         return (
             block.stop - block.first != 2
@@ -242,7 +242,7 @@ class BlockRanges:
         return [self._clipped(raw, cuts) for raw in raws] if cuts else raws, begins
 
     def _first_lazy_line(self, block: int, last: int) -> int | None:
-        """Where lines begin at the end of a list or a quote that only Markdown takes for a part of its last item."""
+        """Find the first line at the end of a list or quote that only Markdown takes for a part of its last item."""
         shown = self._lines.shown
         base = len(_indent(shown[block]))
         if CITED.match(shown[block]) and (cited := self._below_cited(block, last + 1)) is not None:
@@ -256,7 +256,7 @@ class BlockRanges:
         return None
 
     def _below_cited(self, first: int, end: int) -> int | None:
-        """Where the lines of a list's last cited item end, if all others have as many lines; 0 where they have other ones."""
+        """Return the end of a list's last cited item, if all others have as many lines; 0 otherwise."""
         shown = [number for number in range(first, end) if self._lines.bare[number]]
         at = [index for index, number in enumerate(shown) if CITED.match(self._lines.shown[number])]
         sizes = {behind - index for index, behind in pairwise(at)}
@@ -282,7 +282,7 @@ class BlockRanges:
 
 @lru_cache(maxsize=64)
 def _markers(depth: int) -> re.Pattern[str]:
-    """What stands before the content of a block that is `depth` quotes and items deep, or less of it."""
+    """Return the text before the content of a block that is `depth` quotes and items deep, or less of it."""
     return re.compile(f"(?:{_SIGN}){{0,{depth}}}+")
 
 

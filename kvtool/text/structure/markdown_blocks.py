@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 BlockKind = Literal["heading", "fence", "list", "numbered", "item", "quote", "paragraph", "break"]
 
 DEEPEST = 24
-"""Lists, items and quotes that may stand in each other; what is deeper is not looked at."""
+"""Lists, items and quotes that may be in each other; what is deeper is not looked at."""
 
 
 class MarkdownBlock(NamedTuple):
@@ -44,21 +44,21 @@ _ITEM = re.compile(r"(?:[-*+]|([0-9]{1,9})[.)])(?![^ \t])")
 
 
 def markdown_blocks(lines: Sequence[str]) -> list[MarkdownBlock]:
-    """The blocks in order, those inside of others behind them. Tables and HTML are paragraphs here, indents mean nothing."""
+    """The blocks in order, those inside of others after them. Tables and HTML are paragraphs here, indents mean nothing."""
     return _Reader(lines).blocks
 
 
 class _Reader:
     """Goes over the lines once, over those of a quote once more for each quote around them.
 
-    `end` is the line behind the quote that is read, `blk` the column at which the content of a block begins, `outer` that of the
+    `end` is the line after the quote that is read, `blk` the column at which the content of a block begins, `outer` that of the
     list around it (-1: none), `level` how many quotes, lists and items are around it.
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.blocks: list[MarkdownBlock] = []
         self._rest = [line.lstrip(_SPACES) for line in lines]
-        """Each line without its indent; of a line in an item or a quote, what stands behind its sign while that is read."""
+        """Each line without its indent; of a line in an item or a quote, what is after its sign while that is read."""
         self._count = len(lines)
         self._stop = len(lines) - (bool(lines) and not self._rest[-1])
         """Where a paragraph ends at the latest."""
@@ -129,7 +129,7 @@ class _Reader:
         return line
 
     def _ends_paragraph(self, line: int, rest: str, blk: int, outer: int) -> bool:
-        """Whether another block may begin on a line of a paragraph. A list there begins with 1, and with some text."""
+        """Return whether another block may begin on a line of a paragraph. A list there begins with 1, and with some text."""
         if self._ends_list(rest) or _HEADING.match(rest):
             return True
         item = _ITEM.match(rest)
@@ -140,7 +140,7 @@ class _Reader:
         return outer < 0 or self._indent[line] - outer < _LEAST_CODE
 
     def _ends_quote(self, line: int, rest: str, blk: int, outer: int) -> bool:
-        """Whether another block begins on a line without the sign of the quote above it."""
+        """Return whether another block begins on a line without the sign of the quote above it."""
         if rest[0] not in _SIGNS:
             return False
         if self._ends_list(rest) or _HEADING.match(rest):
@@ -150,7 +150,7 @@ class _Reader:
 
     @staticmethod
     def _ends_list(rest: str) -> bool:
-        """Whether what is no item begins on a line, whatever stands before it."""
+        """Return whether what is no item begins on a line, whatever is before it."""
         sign = rest[:1]
         if sign in _BREAKS:
             return _BREAK.fullmatch(rest) is not None
@@ -170,7 +170,7 @@ class _Reader:
         return line
 
     def _list(self, first: int, end: int, item: re.Match[str], blk: int, level: int) -> int:
-        """Items of one kind: of one sign, or of numbers with the same sign behind them."""
+        """Items of one kind: of one sign, or of numbers with the same sign after them."""
         sign = item[0][-1]
         at = len(self.blocks)
         kind: BlockKind = "list" if item[1] is None else "numbered"
@@ -273,7 +273,7 @@ class _Reader:
         return stop
 
     def _unquoted(self, line: int, shown: str, column: int) -> tuple[str, int]:
-        """What stands behind the sign of a quote on a line, and its indent there; one space belongs to the sign."""
+        """Return the line after the sign of a quote, and its indent there; one space belongs to the sign."""
         behind = shown[1:]
         content = behind.lstrip(_SPACES)
         spaces = len(behind) - len(content)
@@ -287,7 +287,7 @@ class _Reader:
 
     def _lines_alone(self, line: int, end: int, blk: int, level: int) -> int:
         """Quotes of one line of text, each with nothing but blank lines below it: enters those that there are, returns the line
-        behind the last one, or the line itself.
+        after the last one, or the line itself.
         """
         rest, indents, blocks = self._rest, self._indent, self.blocks
         new = tuple.__new__  # in half of the time of `MarkdownBlock(…)`
@@ -306,7 +306,7 @@ class _Reader:
 
 
 def _columns(text: str, column: int, before: int = 0) -> int:
-    """The column behind the white space that a text at a column begins with; `before` that are more columns which tabs count."""
+    """The column after the white space that a text at a column begins with; `before` that are more columns which tabs count."""
     for sign in text:
         if sign == "\t":
             column += _TAB - (column + before) % _TAB

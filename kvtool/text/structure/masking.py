@@ -25,7 +25,7 @@ def masked(text: str, spans: Iterable[Span], by: str) -> str:
 
 
 def placeholders(text: str) -> list[Span]:
-    """Where placeholders and tags of a template stand."""
+    """Find the placeholders and tags of a template."""
     return [found.span() for found in PLACEHOLDER.finditer(text)] if "{" in text else []
 
 
@@ -33,6 +33,6 @@ _FENCE = re.compile(r"^[ \t]{0,3}+(?:```|~~~)", re.MULTILINE)
 
 
 def fenced_ranges(text: str) -> list[Span]:
-    """Where fenced code stands, in order; one that is never closed goes to the end."""
+    """Find fenced code, in order; one that is never closed goes to the end."""
     fences = [found.start() for found in _FENCE.finditer(str.__str__(text))]
     return list(zip(fences[::2], [*fences[1::2], len(text)], strict=False))

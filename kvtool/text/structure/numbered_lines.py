@@ -30,7 +30,7 @@ NUMBER = "(?:" + "|".join(_FORMS) + ")"
 """The beginning of such an item."""
 _NUMBERED = re.compile(r"([ ]{0,3})(?:" + "|".join(f"({form})" for form in _FORMS) + r")[ \t\u3000]*(?=\S)")
 _FIRST = frozenset(f" (§（第0123456789IVXivxRrSsÉéPpШшПп規规步규नق{_CIRCLED}{_HAN}{_OWN_DIGITS}")
-"""How such a line begins, for a look at each; a letter has its sign behind it."""
+"""How such a line begins, for a look at each; a letter has its sign after it."""
 _BEHIND = frozenset(".)")
 _NATIVE = re.compile(r"[ ]{0,3}\d{1,9}([.)])[ \t]")
 _LEAST = 2

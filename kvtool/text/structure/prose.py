@@ -1,4 +1,4 @@
-"""What a paragraph is made of: listings with their introduction, tables and lists that Markdown does not see, sentences."""
+"""Parts of a paragraph: listings with their introduction, tables and lists that Markdown does not see, sentences."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Line(NamedTuple):
 
 
 def line_of_one(text: str, start: int, stop: int) -> tuple[TextUnit, ...] | None:
-    """What a paragraph of one line without a sign of a sentence's end is made of: that line; None for any other."""
+    """Return the unit of a paragraph of one line that does not end like a sentence; None for any other."""
     if not is_one(text, start, stop):
         return None
     if start < stop and not (text[start].isspace() or text[stop - 1].isspace()):
@@ -109,7 +109,7 @@ def prose_units(text: str, start: int, stop: int, solid: Sequence[Span] = ()) ->
 
 @lru_cache(maxsize=len(_LINES_OF))
 def _anywhere(kind: UnitKind) -> re.Pattern[str]:
-    """What is found in several lines, none of which ends with white space, if the pattern of a kind matches one of them."""
+    """Search several lines, none of which ends with white space, if the pattern of a kind matches one of them."""
     pattern = _LINES_OF[kind]
     return re.compile(f"^(?:{pattern.pattern.replace(_END, '$')})", pattern.flags | re.MULTILINE)
 
@@ -190,7 +190,7 @@ def _tables(lines: Sequence[_Line]) -> list[Span]:
 
 
 def _fields(line: str) -> tuple[str, int] | None:
-    """How many fields a line of a table without bars has: between tabs, or commas without a space behind."""
+    """Count the fields of a table line without bars: between tabs, or commas without a space after."""
     if tabs := line.strip("\t").count("\t"):
         return "\t", tabs
     commas = line.count(",")
@@ -198,7 +198,7 @@ def _fields(line: str) -> tuple[str, int] | None:
 
 
 def _second_column(line: str) -> int | None:
-    """Where the second column of a line begins, spaces before it; None where there is none."""
+    """Return the start of a line's second column, spaces before it; None where there is none."""
     if "  " not in line and "\t" not in line:
         return None
     found = _COLUMN.match(line)
@@ -245,7 +245,7 @@ def _rows(lines: Sequence[_Line], taken: Sequence[Span]) -> Iterator[Span]:
 
 
 def introduction(text: str, start: int, stop: int) -> tuple[int, int] | None:
-    """Where an introduction in a paragraph begins, and the lines that it announces, where these go on to the end of it."""
+    """Find the introduction in a paragraph, and the lines that it announces, where these go on to the end of it."""
     lines = _lines(text, start, stop, ())
     return next(((raw.start, raw.body) for raw in _introduced(text, lines, [], ()) if raw.stop == lines[-1].stop), None)
 
@@ -276,7 +276,7 @@ def _introduced(text: str, lines: Sequence[_Line], runs: Sequence[Span], solid: 
 
 
 def _is_title(lines: Sequence[_Line], index: int, run_at: dict[int, int]) -> bool:
-    """Whether a line without a colon is the title of the rows below it: of a run, or of lines with a larger indent."""
+    """Return whether a line without a colon is the title of the rows below it: of a run, or of lines with a larger indent."""
     line = lines[index]
     if line.apart or index + 1 >= len(lines):
         return False
@@ -288,12 +288,12 @@ def _is_title(lines: Sequence[_Line], index: int, run_at: dict[int, int]) -> boo
 
 
 def _is_data(line: _Line) -> bool:
-    """Whether a line is a value of several lines."""
+    """Return whether a line is a value of several lines."""
     return line.apart and "\n" in line.text
 
 
 class _Ends:
-    """Where what lines announce ends, each found in one look: by the indents, the announcements and the sentences below them."""
+    """Ends of announced lines, each found once: by the indents, the announcements and the sentences below them."""
 
     def __init__(self, lines: Sequence[_Line], announces: Sequence[bool], stops: bool) -> None:
         """`stops`: whether there is a sign that a sentence may end with."""
@@ -331,7 +331,7 @@ class _Ends:
             above.append(index)
 
     def behind(self, index: int) -> int:
-        """Behind the last line that line `index`, which is not the last, announces."""
+        """After the last line that line `index`, which is not the last, announces."""
         lines, first = self._lines, index + 1
         indent = lines[index].indent
         if lines[first].indent > indent:

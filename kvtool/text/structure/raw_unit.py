@@ -35,7 +35,7 @@ _ORDER: dict[UnitKind, int] = {
 _DEEPEST = 64
 _KINDS = 6
 _ABOVE = 40
-"""Bits of a place for the kind, and for all behind where it begins: no text has 2^34 characters.
+"""Bits of a place for the kind, and for all after where it begins: no text has 2^34 characters.
 
 What comes first begins first; of these the longest one, then that of the first kind.
 """

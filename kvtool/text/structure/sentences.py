@@ -1,4 +1,4 @@
-"""Where sentences end, in the scripts of the world; lines that go on in the next one, and lines that introduce others."""
+"""Ends of sentences in the scripts of the world; lines that go on in the next one, and lines that introduce others."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def words_in(text: str) -> int:
 
 
 def has_label(text: str) -> bool:
-    """Whether a line begins with a name of what follows: `Date: …`."""
+    """Return whether a line begins with a name of what follows: `Date: …`."""
     return (":" in text or "=" in text or "：" in text) and _LABEL.match(text) is not None
 
 
 def is_sentence(text: str) -> bool:
-    """Whether a text says something by itself: it ends like a sentence, and is more than a label with a value."""
+    """Return whether a text says something by itself: it ends like a sentence, and is more than a label with a value."""
     shown = text.strip()
     return (
         _CLOSED.search(shown[-_TAIL:]) is not None and not has_label(shown) and words_in(shown) >= _WORDS_OF_A_SENTENCE
@@ -69,7 +69,7 @@ def is_sentence(text: str) -> bool:
 
 
 def introduces(line: str) -> bool:
-    """Whether a line announces what stands below it."""
+    """Return whether a line announces what is below it."""
     if line.rstrip(" \t\r")[-1:] not in _INTRODUCES_WITH:
         return False
     if not 0 < len(line.strip()) <= _LONGEST_INTRODUCTION or _INTRODUCES.match(line) is None:
@@ -84,23 +84,23 @@ def rule_of(line: str) -> str | None:
 
 
 def closes(rule: str, other: str) -> bool:
-    """Whether a line is the lower rule of what another one begins: `--- END NOTES ---` or `-----` of `--- NOTES ---`."""
+    """Return whether a line is the lower rule of what another one begins: `--- END NOTES ---` or `-----` of `--- NOTES ---`."""
     shown = other.strip()
     return shown.startswith(rule[:2]) and (not shown.strip(rule[0]) or END_WORD.search(shown) is not None)
 
 
 def is_title(line: str) -> bool:
-    """Whether a line may be the title of what stands below it: a few words that say nothing by themselves."""
+    """Return whether a line may be the title of what is below it: a few words that say nothing by themselves."""
     return 1 <= words_in(line) <= _WORDS_OF_A_TITLE and not is_sentence(line) and not has_label(line.strip())
 
 
 def may_go_on(one: str, other: str) -> bool:
-    """Whether a line that ends without white space is long enough to go on in the next one, or has a sign between them."""
+    """Return whether a line that ends without white space is long enough to go on in the next one, or has a sign between them."""
     return len(one) >= _LIKELY_WRAPPED or one[-1] in _GOES_ON or other.lstrip()[0] in _GONE_ON
 
 
 def goes_on(line: str, following: str) -> bool:
-    """Whether a line is the beginning of a sentence that the next line goes on with."""
+    """Return whether a line is the beginning of a sentence that the next line goes on with."""
     one, other = line.rstrip(), following.lstrip()
     if not one or not other or not may_go_on(one, other):
         return False
@@ -124,17 +124,17 @@ def _is_name(line: str) -> bool:
 
 
 def is_one(text: str, start: int, stop: int) -> bool:
-    """Whether `[start, stop)` is a line without a sign of a sentence's end."""
+    """Return whether `[start, stop)` is a line without a sign of a sentence's end."""
     return _PARTS.search(text, start, stop) is None
 
 
 def has_stop(text: str, start: int, stop: int) -> bool:
-    """Whether there is a sign in `[start, stop)` that a sentence may end with."""
+    """Return whether there is a sign in `[start, stop)` that a sentence may end with."""
     return _STOP.search(text, start, stop) is not None
 
 
 def sentence_ends(text: str, start: int, stop: int, solid: Sequence[Span]) -> list[int]:
-    """Where sentences of one line end in `[start, stop)`, the space behind them included; none ends inside of a solid span."""
+    """Find the ends of sentences of one line in `[start, stop)`, with the space after them; none is inside of a solid span."""
     ends: list[int] = []
     if not has_stop(text, start, stop):
         return ends

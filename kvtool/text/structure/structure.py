@@ -18,7 +18,7 @@ MOST_LINES = 20_000
 """Of longer texts, and of those of more lines that are shorter than 32 characters in the mean, nothing is known but their lines."""
 
 _INLINE = frozenset({"data", "element"})
-"""Units that may stand within a line of text."""
+"""Units that may be within a line of text."""
 _ALIKE = re.compile(r"(?<![<\w/\\])[A-Za-z]{0,16}\d[\w-]*+")
 """Numbers and identifiers: which one it is says nothing about the structure."""
 _KEPT = 64
@@ -96,7 +96,7 @@ class Structure:
         return self._kept[key]
 
     def _read(self, unit: TextUnit, values: Sequence[Span] = ()) -> TextUnit:
-        """A paragraph with what it is made of; what stands in it as one piece is in one of its sentences."""
+        """A paragraph with what it is made of; what is in it as one piece is in one of its sentences."""
         if not unit.children and (one := line_of_one(self.text, unit.start, unit.stop)) is not None:
             return unit_of("paragraph", unit.start, unit.stop, unit.start, one)
         inside = [RawUnit(*below[:4]) for child in unit.children for below in _all_in(child)]
@@ -159,7 +159,7 @@ def _alike(text: str) -> str:
 
 
 def _line_alike(line: str) -> str:
-    """A line with all its numbers and identifiers alike: none of them goes on behind its end."""
+    """A line with all its numbers and identifiers alike: none of them goes on after its end."""
     return _short_alike(line) if len(line) <= _SHORT_LINE else _ALIKE.sub(_ones, line)
 
 

@@ -86,11 +86,11 @@ class PlacedLines:
         self._ends: dict[int, Span] = {}
 
     def of(self, at: int) -> int:
-        """The number of the line on which a character stands."""
+        """The number of the line on which a character is."""
         return bisect_right(self.starts, at) - 1
 
     def end(self, number: int) -> int:
-        """Where what a line shows ends."""
+        """Return the end of a line's visible text."""
         return self.starts[number] + len(self.bare[number])
 
     def last_of(self, first: int, stop: int) -> int:
@@ -101,7 +101,7 @@ class PlacedLines:
         return last
 
     def behind(self, number: int) -> int:
-        """The line behind this one, or behind the blank one that is there."""
+        """The line after this one, or after the blank one that is there."""
         number += 1
         return number + 1 if number < len(self.bare) and not self.bare[number] else number
 
@@ -112,7 +112,7 @@ class PlacedLines:
         return (self.starts[first], self.end(last)) if alone else (start, stop)
 
     def _content(self, number: int) -> Span:
-        """Where what a line shows begins, and where it ends, signs between values left out."""
+        """Return the start and end of a line's visible text, signs between values left out."""
         if number not in self._ends:
             line, start = self.shown[number], self.starts[number]
             self._ends[number] = start + len(line) - len(line.lstrip()), start + len(line.rstrip(" \t\r,;"))

@@ -24,7 +24,7 @@ UnitKind = Literal[
 """What a unit is.
 
 `section`: a heading and what it heads, to the next one of the same or a higher level. `element`: from an opening tag to its closing
-one. `introduced`: a line that ends with a colon and the lines, list, table or data behind it. `numbered`: a list whose items bear
+one. `introduced`: a line that ends with a colon and the lines, list, table or data after it. `numbered`: a list whose items bear
 numbers. `data`: a JSON value, YAML front matter, or lines between brackets. `rows`: lines of a tree of files or of a status.
 `statement`: a sentence, or a line that is one.
 """
@@ -36,7 +36,7 @@ SEALED: frozenset[UnitKind] = frozenset({"fence", "data", "table", "rows", "quot
 class TextUnit(NamedTuple):
     """Characters `[start, stop)` of a text, no white space at either end but indents; its content begins at `body`.
 
-    What stands before `body` is the heading, the introduction, the opening tag or the marker of an item.
+    What is before `body` is the heading, the introduction, the opening tag or the marker of an item.
     """
 
     kind: UnitKind
@@ -46,5 +46,5 @@ class TextUnit(NamedTuple):
     children: tuple[TextUnit, ...] = ()
 
     def holds(self, start: int, stop: int) -> bool:
-        """Whether it holds all of `[start, stop)`."""
+        """Return whether it holds all of `[start, stop)`."""
         return self.start <= start and stop <= self.stop

@@ -71,7 +71,7 @@ def _form(line: str) -> str | None:
 
 
 def _heads(lines: Sequence[str], number: int, form: str) -> bool:
-    """Whether a line says nothing by itself, and a sentence or a list stands below it that is none of its form."""
+    """Return whether a line says nothing by itself, and a sentence or a list is below it that is none of its form."""
     line = lines[number]
     if is_sentence(line.strip(" *_[]【】「」")):
         return False
@@ -90,7 +90,7 @@ def _heads(lines: Sequence[str], number: int, form: str) -> bool:
 
 
 def _may_head(lines: Sequence[str], number: int, form: str) -> bool:
-    """Whether a line is one of several headings, by those of its form that surely are: rows, a list or a label stand below it."""
+    """Return whether a line is one of several headings, by sure ones of its form: rows, a list or a label follow them."""
     line, below = lines[number], next(filter(None, lines[number + 1 : number + 3]), "")
     if form not in ("plain", "number") or not below or is_sentence(line) or not _is_short(line, form):
         return False
@@ -98,11 +98,11 @@ def _may_head(lines: Sequence[str], number: int, form: str) -> bool:
 
 
 def _is_short(line: str, form: str) -> bool:
-    """Whether a line has a few words; of letters without spaces, three times as many are counted as there are."""
+    """Return whether a line has a few words; of letters without spaces, three times as many are counted as there are."""
     most = _MOST_PLAIN_WORDS if form == "plain" else _MOST_WORDS
     return 1 <= words_in(line) <= most * (3 if _LETTERS_WITHOUT_SPACES.search(line) is not None else 1)
 
 
 def _says(text: str) -> bool:
-    """Whether a line is, or begins, a sentence."""
+    """Return whether a line is, or begins, a sentence."""
     return is_sentence(text) or words_in(text) > _MOST_WORDS

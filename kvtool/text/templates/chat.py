@@ -72,7 +72,7 @@ _DEVELOPER = ('"developer"', "'developer'")
 _MOST_BYTES = 64 << 20
 _EPOCH = datetime(2025, 1, 1)
 TOOLS_HEAD = "tools:\n"
-"""What stands before the tools in `ChatTemplate.hosted`; each is a line of its own behind it."""
+"""What is before the tools in `ChatTemplate.hosted`; each is a line of its own after it."""
 _MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """What a tool may carry that is an order to a provider's cache, not a part of the prompt."""
 
@@ -104,7 +104,7 @@ class ChatTemplate:
 
     @property
     def tells_time(self) -> bool:
-        """Whether the template may ask what time it is, and has no clock of its own that answers."""
+        """Return whether the template may ask what time it is, and has no clock of its own that answers."""
         return not self._has_clock and "strftime_now" in self.source
 
     def changed(
@@ -125,7 +125,7 @@ class ChatTemplate:
 
     @classmethod
     def own(cls, tokenizer: Tokenizer) -> ChatTemplate:
-        """kvtool's template for this vocabulary: tools stand right behind the system prompt."""
+        """kvtool's template for this vocabulary: tools are right after the system prompt."""
         kind = "tekken" if all(map(tokenizer.is_token, _TEKKEN_TOKENS)) else "chatml"
         source = (files("kvtool") / "text" / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
         return cls(f"{BUILT_IN_TEMPLATES}{kind}.jinja", source, tokenizer.special_tokens)
@@ -214,7 +214,7 @@ def _moment(seconds: float) -> datetime:
 
 
 def template_text(path: str) -> str:
-    """What stands in the file of a template; KvtoolError where it cannot be read."""
+    """Read the file of a template; KvtoolError where it cannot be read."""
     data = read_data(Path(path).expanduser(), what="chat template ", shown=path, limit=_MOST_BYTES)
     try:
         return data.decode()

@@ -1,4 +1,4 @@
-"""How templates become code: output keeps its origins, and every run of statements is paid for when it begins."""
+"""Code for templates: output keeps its origins, and every run of statements is paid for when it begins."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _CHECKED = "if environment.left < 0: environment.exhausted()"
 
 
 class TemplateParser(Parser):
-    """Jinja's parser, which tells the environment which expression stands in which `{{ … }}`, and has what runs unseen paid for."""
+    """Jinja's parser, which says the environment which expression is in which `{{ … }}`, and has what runs unseen paid for."""
 
     environment: LocatedEnvironment
 
@@ -214,7 +214,7 @@ def _called(name: str, *args: nodes.Expr) -> nodes.Expr:
 
 
 def _is_fixed(node: nodes.Node) -> bool:
-    """Whether this is a small value that the template says, which bounds the cost of a comparison with it."""
+    """Return whether this is a small value that the template says, which bounds the cost of a comparison with it."""
     if isinstance(node, nodes.Const):
         return not isinstance(node.value, str) or len(node.value) <= _FIXED_TEXT
     return isinstance(node, nodes.List | nodes.Tuple) and all(map(_is_fixed, node.items))
@@ -225,7 +225,7 @@ def _is_text(node: nodes.Expr) -> bool:
 
 
 class ParsedEnvironment(LocatedEnvironment):
-    """The same syntax, and the same origins, as of a template that is rendered. `dollars`: its variables stand in `${…}`."""
+    """The same syntax, and the same origins, as of a template that is rendered. `dollars`: its variables are in `${…}`."""
 
     def __init__(self, source: Traced, *, chat: bool, dollars: bool = False) -> None:
         if chat:

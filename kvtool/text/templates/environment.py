@@ -94,7 +94,7 @@ class TracedEnvironment(Work, ParsedEnvironment):
     # Called by the code that is generated
 
     def traced(self, number: int, value: object) -> Traced:
-        """The output of expression `number`: it keeps the origins it has; the rest of it stands at the expression."""
+        """The output of expression `number`: it keeps the origins it has; the rest of it is at the expression."""
         text = value if isinstance(value, str) else self.text(value)
         origin = self.origins[number]
         if not isinstance(text, Traced):
@@ -150,11 +150,11 @@ class TracedEnvironment(Work, ParsedEnvironment):
         return value in self.pay_within(value, values)
 
     def searched(self, values: Any) -> Any:
-        """What something is looked for in that is not known yet."""
+        """Return the value that a name is looked for in, if not yet known."""
         return self.pay_within(" " * _UNKNOWN, values)
 
     def arguments(self, values: Any) -> Any:
-        """What a call unpacks."""
+        """Return the arguments that a call unpacks."""
         if isinstance(values, Mapping):
             found: Any = dict(self.items(values, 1))
         else:
@@ -288,7 +288,7 @@ class TracedEnvironment(Work, ParsedEnvironment):
         return args
 
     def _pairs(self, value: Any) -> Any:
-        """What `dict` makes a copy of."""
+        """Return the pairs that `dict` copies."""
         if isinstance(value, Mapping):
             return self.items(value, _PAIR)
         pairs = list(self.items(value, _PAIR))

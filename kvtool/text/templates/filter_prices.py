@@ -1,4 +1,4 @@
-"""What the filters and tests of Jinja cost, before they run."""
+"""Prices of Jinja's filters and tests, paid before they run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def price_tests(work: Work, tests: dict[str, Callable[..., Any]]) -> None:
 
 
 def _priced(work: Work, function: Callable[..., Any], price: Price) -> Callable[..., Any]:
-    """The filter behind its price. What Jinja passes first to some of them stays first."""
+    """The filter after its price. What Jinja passes first to some of them stays first."""
     passed = getattr(function, "jinja_pass_arg", None)
     if passed is None:
 

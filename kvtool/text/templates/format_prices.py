@@ -1,4 +1,4 @@
-"""What the formats of Python cost: `'%s' % x`, `'{}'.format(x)` and `strftime`, before their text is built."""
+"""Prices of Python's formats: `'%s' % x`, `'{}'.format(x)` and `strftime`, before their text is built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods of text, lists and numbers cost that a template may call, before they are called."""
+"""Prices of the methods of text, lists and numbers that a template may call, and of keys of objects."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def count_lines(work: Work, text: str | bytes) -> int:
 
 
 def _count_all(work: Work, text: str | bytes, narrow: tuple[str, ...], wide: tuple[str, ...]) -> int:
-    """How many of these characters there are, one by one: the text is read for each."""
+    """Count these characters, one by one: the text is read for each."""
     if len(text) < 64:
         return len(text)
     work.spend(len(text) >> 2)
@@ -247,7 +247,7 @@ def _length(args: Args) -> int:
 
 
 def _count(text: Any, wanted: Any) -> int:
-    """How often a text occurs in another; none where one is text and one is bytes, which the method itself refuses."""
+    """Count a text in another; none where one is text and one is bytes, which the method itself refuses."""
     if isinstance(text, str):
         return str.count(text, wanted) if isinstance(wanted, str) else 0
     return int(text.count(wanted)) if isinstance(wanted, bytes) else 0

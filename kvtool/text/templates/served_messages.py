@@ -81,7 +81,7 @@ def _whole(content: object) -> str:
 def part_text(part: object) -> str:
     """The text of a content part; `<image:2c9b1f07>` and the like for what is no text, the same for the same image alone.
 
-    Engines hash what an image is with the tokens that stand for it, so behind another image nothing hits. A part that says
+    Engines hash what an image is with the tokens that mean it, so after another image nothing hits. A part that says
     nothing of its content (a log without data) is `<image>`. Its place is that of its `type`.
     """
     if isinstance(part, str):
@@ -144,7 +144,7 @@ def _traced_leaves(value: object, origin: Origin) -> object:
 
 
 def place_of(message: Mapping[str, object]) -> Place | None:
-    """Where the text of a message begins."""
+    """Return the place where the text of a message begins."""
     content = message.get("content")
     if isinstance(content, list) and content:
         content = content[0].get("text")

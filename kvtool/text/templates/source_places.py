@@ -1,4 +1,4 @@
-"""What the parts of a template were written at: its literals, and the `{{ … }}` of its expressions."""
+"""Places of the parts of a template: its literals, and the `{{ … }}` of its expressions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
 
     @property
     def line_of_most_code(self) -> int:
-        """Where the tag begins that has most words and marks, the first of them: what is nested deepest, as a rule."""
+        """Return the first line of the tag with most words and marks: the deepest nested, as a rule."""
         begin, most, line = 0, 0, 1
         for at, token in enumerate(self._tokens):
             if token.type in _BEGINS:
@@ -92,7 +92,7 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
         return self._spans.pop(id(token), None)
 
     def add_expression(self, node: nodes.Expr, span: tuple[int, int]) -> nodes.Expr:
-        """Note where an expression stands; a constant text becomes template text there and then."""
+        """Note where an expression is; a constant text becomes template text there and then."""
         number = self._add_origin(span[0], span[1], _variable(node))
         if isinstance(node, nodes.Const) and isinstance(node.value, str):
             marks = (Mark(len(node.value), self.origins[number], 0),)
@@ -101,7 +101,7 @@ class LocatedEnvironment(ImmutableSandboxedEnvironment):
         return node
 
     def expression(self, node: nodes.Node) -> int:
-        """The number of an expression's origin; one without a `{{` (`{% print x %}`) stands at the start of its line."""
+        """The number of an expression's origin; one without a `{{` (`{% print x %}`) is at the start of its line."""
         if (number := self._expressions.get(id(node))) is not None:
             return number
         if not self._line_starts:

@@ -21,8 +21,10 @@ _MESSAGES, _CONTENT = "messages", "content"
 
 
 def reads_parts(tree: nodes.Template) -> bool:
-    """Whether contents are lists of parts for this template. The first loop over one decides; a tree that vLLM's detection cannot
-    follow (two names for one value of a list) takes texts."""
+    """Return whether contents are lists of parts for this template.
+
+    The first loop over one decides; a tree that vLLM's detection cannot follow (two names for one value of a list) takes texts.
+    """
     names = _names_of_messages(tree)
     if names is None:
         return False
@@ -84,7 +86,7 @@ def _macro_loops(tree: nodes.Template, messages: set[str]) -> tuple[set[int], di
 
 
 def _reads(node: nodes.Node | None, name: str, key: str | None = None) -> bool:
-    """Whether an expression is a variable, or a field of it, filtered, tested or cut."""
+    """Return whether an expression is a variable, or a field of it, filtered, tested or cut."""
     while True:
         if isinstance(node, nodes.Filter | nodes.Test) or (
             isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)
@@ -117,9 +119,9 @@ def compile_template(
     origin: Origin | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> TracedTemplate:
-    """A template from its source, which says itself where it stands (Traced) or else stands at `origin`.
+    """A template from its source, which says itself where it is (Traced) or else is at `origin`.
 
-    `chat` gives the environment in which Hugging Face renders chat templates, with `clock` behind its `strftime_now`; otherwise
+    `chat` gives the environment in which Hugging Face renders chat templates, with `clock` after its `strftime_now`; otherwise
     undefined variables are errors and line breaks at the end are kept. Raises KvtoolError, with the place, on bad syntax.
     """
     if not isinstance(source, Traced):
@@ -128,7 +130,7 @@ def compile_template(
 
 
 def _shortened(message: str) -> str:
-    """What Jinja says may quote the template."""
+    """Shorten a message of Jinja, which may quote the template."""
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …"
 
 

@@ -44,7 +44,7 @@ def traced_json(
 
 
 def _without_strings(value: object, strings: list[str]) -> object:
-    """A copy of `value` in which a placeholder stands for each string, collected in `strings`."""
+    """A copy of `value` in which a placeholder means each string, collected in `strings`."""
     if isinstance(value, str):
         strings.append(value)
         return f"\0{len(strings) - 1}\0"
@@ -56,7 +56,7 @@ def _without_strings(value: object, strings: list[str]) -> object:
 
 
 def _escaped(text: str, ensure_ascii: bool, pay: Callable[[int], None] | None) -> str:
-    """A JSON string; an escape has the origin of the character it stands for."""
+    """A JSON string; an escape has the origin of the character it means."""
     dumped = json.dumps(str.__str__(text), ensure_ascii=ensure_ascii)
     if not isinstance(text, Traced):
         return dumped

@@ -1,6 +1,6 @@
-"""What one rendering may do: a single purse that every statement, call and result is paid from before it happens.
+"""The budget of one rendering: every statement, call and result is paid from it before it happens.
 
-One step stands for about 25 ns of a processor's time or 8 bytes of a result. Steps are counted, never timed, so that a template
+One step means about 25 ns of a processor's time or 8 bytes of a result. Steps are counted, never timed, so that a template
 ends with the same error on every machine.
 """
 
@@ -40,7 +40,7 @@ _BYTES_OR_TEXT = (str, bytes)
 
 
 class Weight(NamedTuple):
-    """What a value holds, things that stand in it twice counted twice: values, characters when written, and levels of lists."""
+    """The size of a value, repeated parts counted twice: values, characters when written, and levels of lists."""
 
     values: int
     characters: int
@@ -104,7 +104,7 @@ class Work:
         return value
 
     def weigh(self, value: object) -> Weight:
-        """How much a value holds; pays for the walk, which ends where the steps do."""
+        """Measure the size of a value; pays for the walk, which ends where the steps do."""
         values = characters = depth = 0
         level: list[object] = [value]
         while level:
@@ -181,7 +181,7 @@ class Work:
             yield value
 
     def chained(self, values: object, made: Any) -> Any:
-        """What a filter makes of values as it is asked for them; such filters of such filters may not stand too deep."""
+        """Yield a filter's values as they are asked for; such filters may not be nested too deep."""
         depth = self._depths.get(values, 0) + 1 if isinstance(values, GeneratorType) else 1
         if depth > MAX_DEPTH // 5:
             raise TemplateRuntimeError(f"more than {MAX_DEPTH // 5} of its filters wait for each other")

@@ -1,4 +1,4 @@
-"""Whether the process may have as much memory as its libraries take while they are imported."""
+"""Return whether the process may have as much memory as its libraries take while they are imported."""
 
 from __future__ import annotations
 

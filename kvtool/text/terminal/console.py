@@ -90,7 +90,7 @@ def wants_color(color: ColorChoice, stream: IO[str], env: Mapping[str, str]) -> 
 
 
 def find_width(stream: IO[str], env: Mapping[str, str]) -> int:
-    """COLUMNS, else the terminal behind the stream, else 80."""
+    """COLUMNS, else the terminal after the stream, else 80."""
     columns = parse_digits(env.get("COLUMNS", ""), 1, UNBOUNDED)
     if columns is not None:
         return columns
@@ -110,7 +110,7 @@ def _is_terminal(stream: IO[str]) -> bool:
 
 
 def ascii_only(console: Console) -> bool:
-    """Whether the console's encoding lacks the characters that bars and boxes are drawn with."""
+    """Return whether the console's encoding lacks the characters that bars and boxes are drawn with."""
     try:
         _BOX.encode(console.encoding)
     except (UnicodeEncodeError, LookupError):
@@ -119,12 +119,12 @@ def ascii_only(console: Console) -> bool:
 
 
 def is_plain(console: Console) -> bool:
-    """Whether the console takes one record per line, without bars and columns (`--plain`)."""
+    """Return whether the console takes one record per line, without bars and columns (`--plain`)."""
     return console.width >= UNBOUNDED
 
 
 def draws_bars(console: Console) -> bool:
-    """Whether a bar has room beside the figures."""
+    """Return whether a bar has room beside the figures."""
     return BARS_FROM <= console.width < UNBOUNDED
 
 
@@ -144,7 +144,7 @@ def put_field(
 
 
 def at_right(console: Console, line: str, text: str, *, margin: int = 0) -> str:
-    """The line with a text at the right edge of the console, or where there are no edges behind it."""
+    """The line with a text at the right edge of the console, or where there are no edges after it."""
     if is_plain(console):
         return f"{line}; {text}"
     return line + text.rjust(max(console.width - margin - cell_width(line), len(text) + 1))
@@ -200,7 +200,7 @@ def sanitize(text: str, *, newlines: bool = True, ascii_only: bool = False) -> s
 
 
 def is_visible(char: str) -> bool:
-    """Whether a terminal draws the character as itself; spaces other than U+0020 count, as they only take room."""
+    """Return whether a terminal draws the character as itself; spaces other than U+0020 count, as they only take room."""
     return char.isprintable() or (char.isspace() and char > "\x9f" and char not in "\u2028\u2029")
 
 
@@ -213,7 +213,7 @@ def escape(char: str) -> str:
 
 
 def cell_width(text: str) -> int:
-    """How many terminal cells the text takes (wide characters take two, combining marks none)."""
+    """Count the terminal cells of a text (wide characters take two, combining marks none)."""
     if str.isascii(text):
         return len(text)
     from rich.cells import cell_len

@@ -20,7 +20,7 @@ def percent(ratio: float) -> str:
 def shares(parts: Sequence[int]) -> list[str]:
     """Percentages with one decimal that add up to exactly 100.0.
 
-    The first one (the hits, which stand at the head of the report as well) is rounded as usual, the others by largest remainders.
+    The first one (the hits, which are at the head of the report as well) is rounded as usual, the others by largest remainders.
     """
     total = sum(parts)
     if not total:

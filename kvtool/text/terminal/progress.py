@@ -20,10 +20,10 @@ LINE_EVERY = 10.0
 """Seconds between two lines of progress where it is no terminal that is drawn on again."""
 _REDRAW = 0.1
 _SETTLED = 1.0
-"""Seconds of steady work from which on its rate tells something."""
+"""Seconds of steady work from which on its rate says something."""
 _FORESEEN = 0.05
 _LONG = 3.0
-"""A stage tells the time left when that part of it is done, or after so many seconds of steady work."""
+"""A stage says the time left when that part of it is done, or after so many seconds of steady work."""
 _BAR = 20
 _ROUNDING = 1e-6
 _CLEAR = "\r\x1b[2K"
@@ -66,7 +66,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """What has been counted in this stage."""
+        """The count of this stage."""
         return self._done
 
     def stage(self, name: str, total: int | None = None, share: Share | None = None) -> None:
@@ -79,7 +79,7 @@ class Progress:
         self._until = moment
 
     def tells(self, found: Callable[[], str]) -> None:
-        """What this stage has found so far is told with what is done; asked for when that is shown."""
+        """Show what this stage has found so far with its count; `found` is called when that is shown."""
         self._found = found
 
     def advance(self, count: int = 1) -> None:
@@ -111,7 +111,7 @@ class Progress:
         self._write(_CLEAR + line)
 
     def _told(self, now: float) -> list[str]:
-        """What is done, how fast it goes, how long the stage will take and what it has found: what is known of it.
+        """Return the count, the pace, the time left and the finds of a stage, as far as they are known.
 
         The first one is not timed: what has to be loaded is loaded for it.
         """
@@ -130,7 +130,7 @@ class Progress:
         return parts
 
     def _seconds_left(self, now: float, taken: float, done: int) -> float | None:
-        """Of this stage at the pace of the `done` ones; None where that cannot be known, or not yet."""
+        """Estimate the seconds left of this stage at the pace of the `done` ones; None where that cannot be known yet."""
         share = self._share_done()
         if share is None or not 0 < share < 1 or (share < _FORESEEN and taken < _LONG):
             return None
@@ -138,7 +138,7 @@ class Progress:
         return left if self._until is None else min(left, max(self._until - now, 0.0))
 
     def _share_done(self) -> float | None:
-        """Of this stage, from 0 to 1."""
+        """Return the share of this stage that is done, from 0 to 1."""
         if self._total:
             return self._done / self._total if self._done <= self._total else None
         return None if self._share is None else self._share()

@@ -1,6 +1,6 @@
 """Text that CI runners would obey if a file of ours is printed into their log: made harmless, without loss where a format can.
 
-GitHub's runner obeys lines that begin with `::` behind spaces, and `##[command]` anywhere; Azure's obeys `##vso[`, and TeamCity
+GitHub's runner obeys lines that begin with `::` after spaces, and `##[command]` anywhere; Azure's obeys `##vso[`, and TeamCity
 `##teamcity[`.
 """
 
@@ -18,7 +18,7 @@ def blunt(text: str) -> str:
 
 
 def sign_places(text: str) -> list[int]:
-    """Where `blunt` puts spaces."""
+    """Return the offsets at which `blunt` puts spaces."""
     return [
         *(match.start() + 1 for match in _ANYWHERE.finditer(text)),
         *(match.end() for match in _AT_START.finditer(text)),

@@ -38,7 +38,7 @@ class Screen:
         self._write(_LEAVE)
 
     def draw(self, shown: Callable[[Console], None]) -> None:
-        """What `shown` prints, from the first line on; what has no room below is left out."""
+        """Draw the output of `shown`, from the first line on; lines without room below are left out."""
         columns, lines = shutil.get_terminal_size()
         kept = io.TextIOWrapper(io.BytesIO(), encoding=self._stream.encoding, errors="backslashreplace")
         shown(make_console(file=kept, color=self._color, width=min(self._width or columns, columns)))

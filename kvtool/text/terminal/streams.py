@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from kvtool.errors import KvtoolError
 
 STDIN = "-"
-"""What stands for standard input where a path is asked for."""
+"""What means standard input where a path is asked for."""
 _MODES = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)
 
 
@@ -46,7 +46,7 @@ def check_piped(command: str, inputs: Sequence[str]) -> None:
 
 
 def stdout_is_terminal() -> bool:
-    """Whether people see what is printed, and no file or log of a CI system keeps it."""
+    """Return whether people see what is printed, and no file or log of a CI system keeps it."""
     try:
         return sys.stdout is not None and sys.stdout.isatty()
     except ValueError:  # it was closed
@@ -80,7 +80,7 @@ def output_error(error: OSError) -> KvtoolError:
 
 
 def discard_stdout() -> None:
-    """What is still buffered goes nowhere; it would raise again when the process ends."""
+    """Discard buffered output, which would raise again when the process ends."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

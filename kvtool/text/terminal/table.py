@@ -23,7 +23,7 @@ _GAP = 2
 class Column:
     """One column. `align` is `<` or `>`; `keep` None stays at any width, else columns of the lowest `keep` go first.
 
-    Only a `prose` column may be shortened. What a `drawing` column shows stands in the other columns as figures, too.
+    Only a `prose` column may be shortened. What a `drawing` column shows is in the other columns as figures, too.
     """
 
     title: str
@@ -116,7 +116,7 @@ def _stacked(
 
 
 def _titled(title: str, cell: str, size: int, width: int, indent: int) -> list[str]:
-    """A cell behind its title, which takes `size` cells where there is room; else close to it, else below it."""
+    """A cell after its title, which takes `size` cells where there is room; else close to it, else below it."""
     margin = " " * indent
     aligned = margin + title + " " * (size - cell_width(title) + 2) + cell
     if cell_width(aligned) <= width:

@@ -1,4 +1,4 @@
-"""What encodes text: the `tokenizers` library, or anything that gives the very same ids."""
+"""Backends that encode text: the `tokenizers` library, or anything that gives the very same ids."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Backend(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens there are, added ones included."""
+        """The number of tokens, added ones included."""
 
     @property
     def prefix(self) -> Sequence[int]:
-        """What the tokenizer's post-processor puts before every prompt."""
+        """The ids that the tokenizer's post-processor puts before every prompt."""
 
     @property
     def suffix(self) -> Sequence[int]:
-        """What it puts behind every prompt."""
+        """The ids that it puts after every prompt."""
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """The ids `[n]` of each text, without prefix and suffix; added tokens that are written in a text count as such."""
@@ -82,7 +82,7 @@ class LibraryBackend:
             ) from error
 
     def spans(self, text: str, ids: Ids | None = None) -> Spans:
-        """Characters of each token; the library tells them only where it encodes."""
+        """Characters of each token; the library says them only where it encodes."""
         del ids
         return np.array(self.library.encode(text, add_special_tokens=False).offsets, np.int32).reshape(-1, 2)
 

@@ -28,7 +28,7 @@ _WORTH_IT = 500_000
 
 
 def open_backend(files: TokenizerFiles) -> tuple[Backend, Mapping[str, object]]:
-    """What encodes, and the tokenizer.json as far as it is at hand: its model may be left out.
+    """Return the backend, and the tokenizer.json as far as it is at hand: its model may be left out.
 
     Raises KvtoolError where the file is no tokenizer.json.
     """
@@ -56,7 +56,7 @@ def open_backend(files: TokenizerFiles) -> tuple[Backend, Mapping[str, object]]:
 
 
 def _path(digest: str) -> Path:
-    """Where the ranks are kept; other versions of the libraries may differ in what they do."""
+    """Return the path of the kept ranks; other versions of the libraries may differ in what they do."""
     libraries = f"{version('tokenizers')}-{version('tiktoken')}"
     return cache_folder() / f"{digest[:32]}-{libraries}-{_LAYOUT}{_SUFFIX}"
 
@@ -74,7 +74,7 @@ def _proven(files: TokenizerFiles, library: LibraryBackend) -> RankedVocabulary 
 
 
 def _writable(folder: Path) -> bool:
-    """Whether a proof can be kept: without that, each run would pay for it."""
+    """Return whether a proof can be kept: without that, each run would pay for it."""
     with suppress(OSError, KvtoolError):
         return os.access(make_folders(folder), os.W_OK)
     return False

@@ -1,10 +1,10 @@
-"""Places where a tokenizer must split a text whatever stands around them, so that both sides can be encoded alone.
+"""Places where a tokenizer must split a text whatever is around them, so that both sides can be encoded alone.
 
 Why that is exact: a byte-level pre-tokenizer cuts the text with one regular expression whose branches are known here. Where no
 branch can match across a place, and no branch that ends there looks at what follows, the words on each side are the same with and
 without the other side. Added tokens are found before that; they are safe as long as none contains a line break (for the
 cuts inside lines: a space) or takes in neighbouring white space. NFC leaves such places alone because an ASCII character never
-composes with what precedes it. A control token is such a place of itself, for nearly every tokenizer: what stands before it and
+composes with what precedes it. A control token is such a place of itself, for nearly every tokenizer: what is before it and
 what follows are encoded apart in any case.
 """
 
@@ -64,7 +64,7 @@ _NO_SPACE_PATTERNS = frozenset({r"\p{N}", r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Where to cut: `offset` characters after the start of each match of `lines`, and before each match of `controls`."""
+    """Offsets of cuts: `offset` characters after the start of each match of `lines`, and before each match of `controls`."""
 
     lines: re.Pattern[str] | None = None
     offset: int = 0
@@ -135,7 +135,7 @@ def _control_tokens(added: Sequence[Mapping[str, object]]) -> re.Pattern[str] | 
 
 
 def _is_local(pre_tokenizer: object) -> bool:
-    """Whether the pre-tokenizer treats what stands between two added tokens without a look at where that is."""
+    """Return whether the pre-tokenizer treats what is between two added tokens without a look at where that is."""
     if pre_tokenizer is None:
         return True
     if not isinstance(pre_tokenizer, dict):
@@ -148,7 +148,7 @@ def _is_local(pre_tokenizer: object) -> bool:
 
 
 def _is_nfc(normalizer: object) -> bool:
-    """Whether the normalizer is none, or NFC."""
+    """Return whether the normalizer is none, or NFC."""
     if normalizer is None:
         return True
     if not isinstance(normalizer, dict):

@@ -15,7 +15,7 @@ Ids = npt.NDArray[np.int32]
 Spans = npt.NDArray[np.int32]
 """The first character and the end of each token of a text `[tokens, 2]`."""
 Offsets = Callable[[str, Ids | None], Spans]
-"""What tells the characters of each token of a piece of text: see `Prompt`."""
+"""What says the characters of each token of a piece of text: see `Prompt`."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Whether a tokenizer.json can be run by its ranks: the same words, and in each word the same merges as the library makes.
+"""Return whether a tokenizer.json can be run by its ranks: the same words, and in each word the same merges as the library makes.
 
 Merges by rank join, of all neighbours that together are a token, the pair whose token has the lowest id, leftmost first.
 The library joins the pair that comes first in its list of merges, leftmost first. Both are local: as long as no merge
@@ -47,7 +47,7 @@ _SAMPLE = 512
 _BETWEEN = 8
 """One in so many characters is tried between others, too."""
 _NONE = 1 << 40
-"""A rank behind all others."""
+"""A rank after all others."""
 
 
 def ranked_vocabulary(spec: Mapping[str, object], backend: LibraryBackend) -> RankedVocabulary | None:

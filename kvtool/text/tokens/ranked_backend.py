@@ -127,7 +127,7 @@ def any_of(texts: Iterable[str]) -> re.Pattern[str]:
 
 
 def _alternatives(texts: Sequence[str], at: int) -> str:
-    """What follows the first `at` characters, which texts that are sorted backwards have in common."""
+    """Return a pattern for the texts after their first `at` characters, which they have in common."""
     longer = [text for text in texts if len(text) > at]
     found = [
         re.escape(character) + _alternatives(list(group), at + 1)

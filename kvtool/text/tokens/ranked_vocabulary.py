@@ -51,7 +51,7 @@ class RankedVocabulary:
 
     @classmethod
     def of_bytes(cls, file: bytes) -> RankedVocabulary | None:
-        """What a file holds; None where it is cut off, changed, or no such file."""
+        """Read a kept file; None where it is cut off, changed, or no such file."""
         import orjson
         from xxhash import xxh3_128_digest
 

@@ -26,7 +26,7 @@ _END = "<|endoftext|>"
 
 @dataclass(frozen=True, slots=True)
 class TiktokenKind:
-    """What belongs to a vocabulary and is not in its file."""
+    """The parts of a vocabulary that are not in its file."""
 
     pattern: str
     special: Mapping[str, int]
@@ -60,12 +60,12 @@ _KINDS = {
 
 
 def is_tiktoken(data: bytes) -> bool:
-    """Whether a file begins as one of these does."""
+    """Return whether a file begins as one of these does."""
     return _LINE.match(data) is not None
 
 
 def tiktoken_kind(name: str, data: bytes) -> TiktokenKind:
-    """What belongs to a vocabulary; KvtoolError for one that is not known."""
+    """Return the parts of a vocabulary that are not in its file; KvtoolError for one that is not known."""
     count = data.count(b"\n") + (not data.endswith(b"\n"))
     if count not in _KINDS:
         raise KvtoolError(

@@ -144,7 +144,7 @@ class Tokenizer:
 
     @property
     def num_prefix_tokens(self) -> int:
-        """How many special tokens begin a prompt."""
+        """The number of special tokens that begin a prompt."""
         return len(self._prefix)
 
     @property
@@ -196,7 +196,7 @@ class Tokenizer:
         return mask
 
     def is_token(self, text: str) -> bool:
-        """Whether the vocabulary has a token that is written so."""
+        """Return whether the vocabulary has a token that is written so."""
         return self._backend.token_id(text) is not None
 
     def _pieces(self, text: str, starts: list[int]) -> list[Ids]:

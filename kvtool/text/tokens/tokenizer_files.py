@@ -39,7 +39,7 @@ _CACHE_LAYOUT = 2
 
 @dataclass(frozen=True, eq=False)
 class TokenizerFiles:
-    """What a tokenizer is made of: its tokenizer.json, the tokens its configuration names, its chat template."""
+    """The parts of a tokenizer: its tokenizer.json, the tokens that its configuration names, its chat template."""
 
     name: str
     digest: str
@@ -191,7 +191,7 @@ def _from_hub(name: str, *, offline: bool) -> TokenizerFiles:
 
 
 def _if_there(ask: Callable[[], T]) -> T | None:
-    """What the hub answers; None where it says that it has no such file."""
+    """Return the hub's answer; None where it says that it has no such file."""
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     try:
@@ -277,7 +277,7 @@ def _parsed(data: bytes) -> Mapping[str, object] | None:
 
 
 def read_kept(path: Path) -> bytes:
-    """What a file of the cache holds; OSError, too, for what is no ordinary file: a pipe or a device may have no end."""
+    """Read a file of the cache; OSError, too, for what is no ordinary file: a pipe or a device may have no end."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(EINVAL, "no ordinary file")
@@ -297,12 +297,12 @@ def keep(path: Path, data: bytes) -> None:
 
 
 def _conversion(digest: str) -> Path:
-    """Where the converted form of a vocabulary is kept."""
+    """Return the path of a vocabulary's converted form."""
     return cache_folder() / f"ranks-{digest[:_FINGERPRINT]}-{_CACHE_LAYOUT}.json"
 
 
 def cache_folder() -> Path:
-    """Where forms of tokenizers are kept that load sooner than their files."""
+    """Return the folder for forms of tokenizers that load sooner than their files."""
     from platformdirs import user_cache_path
 
     return user_cache_path("kvtool") / "tokenizers"

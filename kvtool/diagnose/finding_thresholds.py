@@ -1,4 +1,4 @@
-"""Thresholds of diagnosis: the numbers that decide between two findings. Bounds on work and memory are not here."""
+"""FindingThresholds of diagnosis: the numbers that decide between two findings. Bounds on work and memory are not here."""
 
 from __future__ import annotations
 
