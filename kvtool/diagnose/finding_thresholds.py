@@ -1,4 +1,4 @@
-"""FindingThresholds of diagnosis: the numbers that decide between two findings. Bounds on work and memory are not here."""
+"""Thresholds of diagnosis: the numbers that decide between two findings. Bounds on work and memory are not here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FixThresholds of fixes: the numbers that decide what may move. Bounds on work and memory are not here."""
+"""Thresholds of fixes: the numbers that decide what may move. Bounds on work and memory are not here."""
 
 from __future__ import annotations
 

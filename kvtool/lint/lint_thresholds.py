@@ -1,4 +1,4 @@
-"""LintThresholds from which on lint reports a loss, each chosen for the most right findings on packages that people judged.
+"""Thresholds from which on lint reports a loss, each chosen for the most right findings on packages that people judged.
 
 The packages and the verdicts are in `benchmarks/data`, what the numbers give today is in `benchmarks/RESULTS.md`. A block is one
 of the KV cache, 16 tokens unless options say otherwise.
