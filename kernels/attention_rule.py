@@ -32,7 +32,7 @@ PLAIN_RULE = AttentionRule()
 
 
 def capped(scores: torch.Tensor, softcap: float | None) -> torch.Tensor:
-    """Scores after a softcap, if there is one."""
+    """Return scores after a softcap, if there is one."""
     return scores if softcap is None else torch.tanh(scores / softcap) * softcap
 
 

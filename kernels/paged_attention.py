@@ -87,7 +87,7 @@ class _Rows:
         self._stored, self._dtype = cache.dtype, dtype
 
     def read(self, rows: torch.Tensor, length: int) -> torch.Tensor:
-        """[Hkv, length, D] of the rows [Hkv * blocks]."""
+        """Return [Hkv, length, D] of the rows [Hkv * blocks]."""
         shape = (self._kv_heads, -1, self._dim)
         stored = self._rows.index_select(0, rows).view(self._stored).view(shape)[:, :length]
         scale = self._scale
@@ -97,7 +97,7 @@ class _Rows:
 
 
 def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> torch.Tensor:
-    """q [Hkv, group, n, D] are the last n of the tokens in k, v [Hkv, length, D]; returns the shape of q."""
+    """Return q [Hkv, group, n, D] are the last n of the tokens in k, v [Hkv, length, D]; return the shape of q."""
     group, count = q.shape[1:3]
     length = k.shape[1]
     k, v = (x[:, None].expand(-1, group, -1, -1) for x in (k, v))

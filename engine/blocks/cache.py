@@ -43,7 +43,7 @@ class BlockManager(BlockPool):
         self._found = _NO_HITS
 
     def match(self, request: Request) -> list[int]:
-        """Physical ids of the longest cached prefix of a request of which nothing is computed.
+        """Return physical ids of the longest cached prefix of a request of which nothing is computed.
 
         At most ``(num_tokens - 1) // block_size`` blocks: the last token is always computed, as its logits are needed.
         """

@@ -31,7 +31,7 @@ class FleetReplica(ReplicaView, Protocol):
 
 
 MakeReplica = Callable[[int, FleetLedger], FleetReplica]
-"""Makes the replica of a number, which writes into the ledger."""
+"""Maker of a numbered replica, which writes into the ledger."""
 
 
 def serve(

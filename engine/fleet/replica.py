@@ -118,7 +118,7 @@ class Replica:
         return seconds
 
     def add(self, request: FleetRequest, now: float) -> None:
-        """A request arrives; EngineError if it could never run. `advance` was called with `now`."""
+        """Add an arriving request; EngineError if it could never run. `advance` was called with `now`."""
         request.check_fits(self.config)
         target = min(request.output_tokens, self.config.max_model_len - request.prompt_tokens)
         asked = min(request.asked, (request.prompt_tokens - 1) // self.block_size)
@@ -163,7 +163,7 @@ class Replica:
                 self._decode(begun - self._step)
 
     def _cut(self, now: float) -> None:
-        """End the run in flight with the step that is in flight at `now`, as somebody has come."""
+        """End the run in flight with the step in flight at `now`, because a request arrived."""
         run = self._run
         assert run is not None
         steps = max(run.begun_before(now - self._begun, self._run_steps), self._step - self._run_last + self._run_steps)
@@ -224,7 +224,7 @@ class Replica:
         return 1 + fits
 
     def _decode_one(self) -> bool:
-        """Give those that decode the blocks of one more step; returns whether somebody was preempted for that."""
+        """Give decoding requests the blocks of one more step; return whether that preempted any."""
         if self._decoders.new_blocks(self._step, 1) <= self.pool.free:
             self._decode(1)
             return False
@@ -266,7 +266,7 @@ class Replica:
             del self._spare[-missing:]
 
     def _extend(self, live: LiveRequest, count: int) -> bool:
-        """Blocks for `count` more tokens of a prompt."""
+        """Return blocks for `count` more tokens of a prompt."""
         missing = -(-(live.computed + count) // self.block_size) - len(live.blocks)
         if missing > self.pool.free:
             return False
@@ -275,7 +275,7 @@ class Replica:
         return True
 
     def _chunk(self, live: LiveRequest, count: int) -> None:
-        """`count` tokens of a prompt are computed in this step; its full blocks can be hit from now on."""
+        """Compute `count` tokens of a prompt in this step; its full blocks can be hit from now on."""
         live.computed += count
         self._chunked.append(live)
         self.computed_tokens += count
@@ -321,7 +321,7 @@ class Replica:
         return False
 
     def _may_hit(self, live: LiveRequest) -> int:
-        """Its leading blocks that may hit; after a preemption its answer so far is like a part of its prompt."""
+        """Return its leading blocks that may hit; after a preemption its answer so far is like a part of its prompt."""
         return (live.tokens - 1) // self.block_size if live.outputs else live.asked
 
     def _begin(self, live: LiveRequest, hits: int) -> None:
@@ -368,7 +368,7 @@ class Replica:
         live.blocks, live.registered, live.order = [], 0, -1
 
     def _complete(self) -> None:
-        """The step or run in flight has ended."""
+        """End the step or run in flight."""
         assert self._ends is not None
         now, self._begun, self._ends = self._ends, self._ends, None
         if self._run is not None:

@@ -68,7 +68,7 @@ class TieredReplica(Replica):
         return super().pending_tokens + sum(live.expected for live in self._away())
 
     def _away(self) -> list[LiveRequest]:
-        """Requests that left the queue for a while."""
+        """Return requests that left the queue for a while."""
         return [*(load.live for load in self._loads.values()), *self._delayed]
 
     def matched_below(self, request: FleetRequest) -> tuple[int, int]:

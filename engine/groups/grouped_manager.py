@@ -74,7 +74,7 @@ class GroupedManager(BlockPool):
                 raise EngineError(f"{ahead} modules that draft need blocks of as many tokens; they have {size}")
 
     def _tags(self) -> list[int]:
-        """Groups in the order of their tags: the first with full attention, which has most blocks, needs none."""
+        """Return groups in the order of their tags: the first with full attention, which has most blocks, needs none."""
         indices = range(len(self.plan.groups))
         first = next((index for index in indices if self.plan.groups[index].kind in ("full", "mla")), 0)
         return [first, *(index for index in indices if index != first)]
@@ -102,7 +102,7 @@ class GroupedManager(BlockPool):
         return self._found.tokens
 
     def match(self, request: Request) -> CommonHit:
-        """The longest prefix that all groups have cached of a request of which nothing is computed, less its last token."""
+        """Return the longest prefix that all groups have cached of a request of which nothing is computed, less its last token."""
         if not self.config.enable_prefix_caching or request.skip_reading_cache:
             return CommonHit([[] for _ in self.groups], 0, 0)
         self._extend_hashes(request)
@@ -161,7 +161,7 @@ class GroupedManager(BlockPool):
         return True
 
     def _quiet_until(self, request: Request, num_tokens: int) -> int:
-        """Tokens up to which nothing has to be done for a request of which so many were registered."""
+        """Return tokens up to which nothing has to be done for a request of which so many were registered."""
         tables = request.tables
         quiet = min([group.quiet_until(table) for group, table in zip(self.groups, tables, strict=True)])
         if self.config.enable_prefix_caching:
@@ -279,7 +279,7 @@ class GroupedManager(BlockPool):
         self.free_queue.append(cached)
 
     def _release_in_turn(self, tables: list[list[int]]) -> None:
-        """The same as a `release` for each of the lists, which may have null blocks."""
+        """Release each of the lists, which may have null blocks, in turn."""
         sharers, holds, caching = self.sharers, self.keys.hashes, self.config.enable_prefix_caching
         cached: list[int] = []
         rest: list[int] = []
@@ -308,7 +308,7 @@ class GroupedManager(BlockPool):
         self._evict([block])
 
     def split(self, key: BlockHash) -> tuple[BlockHash, int]:
-        """The hash in a key of `keys`, and the group that it is of."""
+        """Return the hash in a key of `keys`, and the group that it is of."""
         block_hash, tag = split_key(key)
         return block_hash, self._tag_order[tag]
 

@@ -20,7 +20,7 @@ def is_llama_cpp(case: Case) -> bool:
 
 
 def llama_cpp_differences(case: Case) -> Iterator[str]:
-    """Every request that reuses another number of tokens."""
+    """Return every request that reuses another number of tokens."""
     expected = case["expected"]["cached_tokens"]
     if len(expected) != len(case["requests"]):
         yield f"{len(case['requests'])} requests, llama.cpp has {len(expected)} results"
@@ -32,7 +32,7 @@ def llama_cpp_differences(case: Case) -> Iterator[str]:
 
 
 def _options(engine: dict[str, Any]) -> LlamaCppOptions:
-    """A shared pool was recorded with the context of all its slots."""
+    """Return a shared pool was recorded with the context of all its slots."""
     return LlamaCppOptions(
         parallel=engine["slots"],
         ctx_size=engine["n_ctx_slot"] * engine["slots"],

@@ -82,7 +82,7 @@ class _Reader:
         return _Sample(len(lengths), flat, tokens, chosen.shared, seconds, seconds - saved)
 
     def traffic(self, samples: list[_Sample], *, together: bool, steps: int) -> Decode | None:
-        """Means over the samples, out of so many `steps`; None where no two requests ever decode together.
+        """Return means over the samples, out of so many `steps`; None where no two requests ever decode together.
 
         Bytes and seconds are those of the predicted model and accelerator, and the seconds of the step as a whole, with all that it
         does beside attention. `together`: the requests did decode together in the run.
@@ -188,7 +188,7 @@ class ConversationWindows:
         """Conversations that may continue: their window, their place in it and their number of turns."""
 
     def add(self, turn: Turn, request: Request) -> None:
-        """A request that is done."""
+        """Add a finished request."""
         if request.num_prompt_tokens >= _MOST_TOKENS:
             return
         session = None if turn.session is None else (turn.group, turn.session)
@@ -204,7 +204,7 @@ class ConversationWindows:
             window.prompts[place] = self._prompt(request)
 
     def add_numbered(self, tokens: int, numbers: array[int]) -> None:
-        """A request of a trace that is done and belongs to no session, by the numbers of its blocks."""
+        """Add a finished request of a trace without a session, by the numbers of its blocks."""
         if tokens < _MOST_TOKENS and (found := self._next_place()) is not None:
             found[0].prompts.append(self._numbered(tokens, numbers))
 
@@ -219,7 +219,7 @@ class ConversationWindows:
             self._turns[session] = window, place, 1
 
     def _next_place(self) -> tuple[_Window, int] | None:
-        """The window of the next conversation and its place there; None where that window is not kept."""
+        """Return the window of the next conversation and its place there; None where that window is not kept."""
         number, place = divmod(self._begun, self._plan.decode_batch)
         self._begun += 1
         if not place:

@@ -61,7 +61,7 @@ def made_report(
     by: By | None,
     told: MoneyTold,
 ) -> Report:
-    """The report of a run, before anything is measured or judged, and without its configuration.
+    """Return the report of a run, before anything is measured or judged, and without its configuration.
 
     Its findings have their lines as they were sent.
     """

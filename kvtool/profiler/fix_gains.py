@@ -78,7 +78,7 @@ def _unlock(number: int, step: KeptFix) -> Unlock:
 
 
 def _row(cause: SlotCause, place: tuple[str, int, int], blame: int, share: int, unlock: Unlock | None) -> Cause:
-    """The cause as figures; nothing in it quotes a prompt. Where it was logged, its line is that of the record."""
+    """Return the cause as figures; nothing in it quotes a prompt. Where it was logged, its line is that of the record."""
     path, line, column = place
     return Cause(
         group=cause.group,
@@ -104,7 +104,7 @@ def _row(cause: SlotCause, place: tuple[str, int, int], blame: int, share: int, 
 
 
 def _whole(parts: Sequence[float]) -> list[int]:
-    """Parts of a whole number as whole numbers with the same sum, by largest remainders."""
+    """Return parts of a whole number as whole numbers with the same sum, by largest remainders."""
     floors = [int(part) for part in parts]
     order = sorted(range(len(parts)), key=lambda at: (floors[at] - parts[at], at))
     for at in order[: round(sum(parts)) - sum(floors)]:

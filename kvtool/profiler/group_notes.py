@@ -20,7 +20,7 @@ _KINDS = {
 
 
 def group_notes(served: ServedCache, retention: int | None) -> list[str]:
-    """The groups, their blocks and why these are so long, and where boundaries are kept."""
+    """Return the groups, their blocks and why these are so long, and where boundaries are kept."""
     plan = served.planned.plan
     counts: dict[str, int] = {}
     for group in plan.groups:
@@ -72,7 +72,7 @@ def _sizes(served: ServedCache) -> str:
 
 
 def described_groups(served: ServedCache | None, retention: int | None) -> dict[str, str | int | float | bool | None]:
-    """The same for machines; empty where a model has one group with full attention."""
+    """Return the same for machines; empty where a model has one group with full attention."""
     if served is None or (served.plan is None and not served.options.disable_hybrid_kv_cache_manager):
         return {}
     drafts, plan = served.options.speculation, served.planned.plan

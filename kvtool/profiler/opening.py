@@ -100,7 +100,7 @@ class Opened:
         return plan_edits(self, progress, result, advice)
 
     def _beside(self) -> BesideEvents | None:
-        """The KV events of a server, if given; read once before any work is done."""
+        """Return the KV events of a server, if given; read once before any work is done."""
         path = self.options.measuring.kv_events
         if path is None:
             return None
@@ -119,7 +119,7 @@ class Opened:
         return price_table(pricing.prices, share_of(pricing.discount))
 
     def _pair_command(self) -> PairCommand:
-        """The command that shows two requests of its logs side by side: read and rendered as here."""
+        """Return the command that shows two requests of its logs side by side: read and rendered as here."""
         said = {"--tokenizer": self.tokenizer, "--chat-template": self.chat_template}
         flags = [word for flag, value in said.items() if value is not None for word in (flag, value)]
         size = self.planned.plan.engine.block_size
@@ -132,7 +132,7 @@ class Opened:
         return self.measured(profiler, self.accounted(profiler))
 
     def accounted(self, profiler: Profiler) -> Report:
-        """The report before anything is measured."""
+        """Return the report before anything is measured."""
         return self._described(profiler, profiler.run())
 
     def measured(self, profiler: Profiler, report: Report) -> Report:
@@ -164,7 +164,7 @@ class Opened:
             raise ProblemsError(errors)
 
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
-        """The workload file read again, with the text of some files (by their real paths) replaced."""
+        """Return the workload file read again, with the text of some files (by their real paths) replaced."""
         from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
         assert not isinstance(self.source, LogSource)

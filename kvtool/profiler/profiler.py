@@ -79,7 +79,7 @@ class ReportOptions:
 
 
 class Profiler:
-    """Runs the passes over one source and puts their results together."""
+    """Run the passes over one source and puts their results together."""
 
     def __init__(
         self,
@@ -298,7 +298,7 @@ class Profiler:
         return result
 
     def advised(self, result: RunResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
-        """The fixes of these tiers that win. Raises TrialInterruptedError."""
+        """Return the fixes of these tiers that win. Raises TrialInterruptedError."""
         from kvtool.fixes.propose import propose
         from kvtool.profiler.advice.advisor import Advisor
 
@@ -352,7 +352,7 @@ class Profiler:
         return found + shared
 
     def _advise(self, result: RunResult, teller: Teller) -> list[Finding]:
-        """The findings of fixes that were tried; an interruption marks the result."""
+        """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
             advice = self.advised(result)
             if self._plan_edits is not None and advice.kept:
@@ -365,7 +365,7 @@ class Profiler:
         return teller.findings(advice, self.edits)
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
-        """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
+        """Return the edits of the workload's own files for a kept fix, or the reason for none; computed once for each."""
         if fix.key not in self._edits:
             from kvtool.fixes.edits.edits import edits_for
 

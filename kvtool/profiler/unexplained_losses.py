@@ -53,7 +53,7 @@ def with_the_rest(
 
 
 def check_nothing_hidden(findings: Iterable[Finding], groups: Iterable[GroupTotals]) -> None:
-    """AssertionError where differences lose more of a group's tokens than may go without a finding; under `python -O`, too."""
+    """Raise AssertionError if differences lose more of a group's tokens than may go without a finding; under `python -O`, too."""
     findings = list(findings)
     for group in groups:
         rest = behind_differences(group, findings)

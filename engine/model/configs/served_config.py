@@ -55,7 +55,7 @@ _KEY = re.compile(r"`(?:[\w.]+\.)?(\w+)`")
 
 
 def read_served_model(file: Path, name: str) -> ServedModel:
-    """The model of a config.json; EngineError names the file, and the place of the key that is wrong."""
+    """Return the model of a config.json; EngineError names the file, and the place of the key that is wrong."""
     try:
         config = JsonObject.read(file)
         return _read(config, name, str(file))
@@ -71,7 +71,7 @@ def served_of(values: dict[str, object], name: str, source: str) -> ServedModel:
 
 
 def _place(file: Path, message: str) -> str:
-    """`:line:column` of the first key that a message names, where the file has it."""
+    """Return the `:line:column` of the first key that a message names, if the file has it."""
     if (found := _KEY.search(message)) is None:
         return ""
     try:
@@ -116,7 +116,7 @@ def _read(config: JsonObject, name: str, source: str) -> ServedModel:
 
 
 def _language_model(config: JsonObject) -> tuple[JsonObject, str]:
-    """The part that keeps a KV cache, and its family."""
+    """Return the part that keeps a KV cache, and its family."""
     text, outer = config, config.text_or("model_type", "")
     while (child := next((part for key in _NESTED if (part := text.child(key)) is not None), None)) is not None:
         text = child

@@ -36,7 +36,7 @@ def _looks_both_ways(text: JsonObject) -> bool:
 
 
 def attention_free(text: JsonObject, family: str) -> list[LayerShape] | None:
-    """The layers of a model without attention; None of one with it."""
+    """Return the layers of a model without attention; None of one with it."""
     if family not in _ATTENTION_FREE:
         return None
     kernel, state = text.integer_or("conv_kernel", 4), text.integer_or("state_size", 16 if family != "mamba2" else 128)

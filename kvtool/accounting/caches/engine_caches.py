@@ -12,7 +12,7 @@ from kvtool.workload.jobs import Job
 
 
 def asked_of(job: Job) -> Asked:
-    """A request as the rules of engines take it."""
+    """Return a request as the rules of engines take it."""
     request = job.request
     answer = np.asarray(request.output_ids or [], dtype=np.int32)
     scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)

@@ -250,7 +250,7 @@ class ProviderCache:
         return kept(found.hit, least), kept(found.answered, least), kept(found.lasting, least), kept(found.short, 0)
 
     def _cut(self, asked: _Asked, own: int) -> int:
-        """A length in own tokens, cut to whole steps of the provider's, or of ours where the run goes by blocks of a step."""
+        """Return a length in own tokens, cut to whole steps of the provider's, or of ours if the run has blocks of a step."""
         step, scale = asked.rules.step, asked.scale
         if step == 1:
             return own

@@ -16,7 +16,7 @@ Rungs = list[tuple[str, int]]
 
 
 class KinderEngines:
-    """Runs each request, one at a time, in the kinder engines, too."""
+    """Run each request, one at a time, in the kinder engines, too."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._block = 1 if config.plan is None else config.plan.hit_alignment
@@ -48,7 +48,7 @@ class KinderEngines:
         return [*found, ("no_state", most), ("long_block", own)]
 
     def _last_prompt(self, job: Job) -> int | None:
-        """Tokens of the session's last prompt, before this one takes its place."""
+        """Return tokens of the session's last prompt, before this one takes its place."""
         if job.turn.session is None:
             return None
         name = job.turn.group, job.turn.session
@@ -58,7 +58,7 @@ class KinderEngines:
 
 
 def _again(request: Request) -> Request:
-    """The same request, as it was before it ran."""
+    """Return the same request, as it was before it ran."""
     return Request(
         id=request.id,
         num_prompt_tokens=request.num_prompt_tokens,

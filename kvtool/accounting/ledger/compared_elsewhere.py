@@ -40,7 +40,7 @@ class ComparedHere:
         self._tree = RadixTree()
 
     def told(self, turn: Turn, prompt: Prompt, output: Ids) -> ToldComparison:
-        """The next request, with the computed part of its answer."""
+        """Return the next request, with the computed part of its answer."""
         sequence = with_answer(prompt.ids, output)
         match = self._tree.match(prompt.ids)
         alignment, repeated = self._comparer.compare(self._tree, match, turn, prompt, sequence)
@@ -54,7 +54,7 @@ class ComparedHere:
         return ToldComparison(tuple(tuple(gap) for gap in alignment.gaps), named, repeated, gone)
 
     def state(self) -> bytes:
-        """All that is kept, requests by their order."""
+        """Return all that is kept, requests by their order."""
         file = io.BytesIO()
         _Pickler(file, pickle.HIGHEST_PROTOCOL).dump((self._comparer.donors, self._comparer.lines))
         return file.getvalue()
@@ -112,7 +112,7 @@ class ComparedThere:
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> int | None:
-        """Requests stay where they are."""
+        """Return requests stay where they are."""
         return obj.order if type(obj) is Seen else None
 
 
@@ -122,5 +122,5 @@ class _Unpickler(pickle.Unpickler):
         self._seen = seen
 
     def persistent_load(self, pid: Any) -> Seen:
-        """The same request, as it came here."""
+        """Return the same request, as it came here."""
         return self._seen[pid]

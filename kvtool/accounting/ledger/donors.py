@@ -64,7 +64,7 @@ class DonorContent:
         return DonorContent(chunks, self.length + other.length)
 
     def shared(self, other: DonorContent) -> int:
-        """Tokens in chunks that both have."""
+        """Return tokens in chunks that both have."""
         mine, theirs = self.chunks, other.chunks
         return sum([min(mine[name], theirs[name]) for name in mine.keys() & theirs.keys()])
 
@@ -104,7 +104,7 @@ class _Slots:
         """The last query and its answer, while it is valid."""
 
     def shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
-        """Tokens in chunks that a request shares with each example."""
+        """Return tokens in chunks that a request shares with each example."""
         if self._asked is None or self._asked[0] is not content:
             self._asked = content, self._shares(content)
         return self._asked[1]
@@ -123,7 +123,7 @@ class _Slots:
         return (np.array(list(together.values()), np.float64) @ bits).astype(np.int64)
 
     def nearest(self, turn: Turn, content: DonorContent) -> _Kept | None:
-        """The example with the most in common; of equals one of the same session, then the latest."""
+        """Return the example with the most in common; of equals one of the same session, then the latest."""
         shares = self.shares(content)
         most = int(shares.max())
         if not most:
@@ -212,7 +212,7 @@ class Donors:
         """The order of dropped requests, if a reader checks and clears it."""
 
     def find(self, turn: Turn, content: DonorContent) -> Seen | None:
-        """The earlier request with the most tokens in common; of equals one of the same session, then the latest."""
+        """Return the earlier request with the most tokens in common; of equals one of the same session, then the latest."""
         group = turn.group
         slots = self._groups.get(group)
         if slots is None:

@@ -119,7 +119,7 @@ def _look(begin: str) -> str:
 
 
 def _next(prompt: Prompt, token: int, most: int) -> list[str]:
-    """The beginnings of the next lines of some length, found without encoding anything."""
+    """Return the beginnings of the next lines of some length, found without encoding anything."""
     at = prompt.char_before(token)
     assert at is not None
     assert prompt.text is not None

@@ -112,7 +112,7 @@ class Ledger:
         """`tokens` and `text`, where any prompt had them."""
 
     def group(self, name: str) -> GroupTotals:
-        """The totals of a group, made where it is new."""
+        """Return the totals of a group, made where it is new."""
         if name not in self.groups:
             self.groups[name] = GroupTotals(name=name)
         return self.groups[name]
@@ -354,18 +354,18 @@ class Ledger:
         self._taken, self.comparer = Ranges(), Comparer(self.newline, lines=self._has_fates)
 
     def fates(self) -> dict[str, int]:
-        """Tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
+        """Return tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
         sums: Counter[str] = Counter()
         for group in self.groups.values():
             sums.update(group.fates)
         return {name: sums[name] for name in FATES if sums[name] or name == "hit"}
 
     def sums(self) -> list[SumTotals]:
-        """The fates by the constructor's `by`, in order of lost tokens; complete after `close`."""
+        """Return the fates by the constructor's `by`, in order of lost tokens; complete after `close`."""
         return [] if self._sums is None else self._sums.rows()
 
     def absent(self) -> tuple[str, ...]:
-        """Fates that this workload cannot have, because no prompt came with its tokens or none with its text."""
+        """Return fates that this workload cannot have, because no prompt came with its tokens or none with its text."""
         return tuple(
             fate
             for fate in FATES
@@ -381,15 +381,15 @@ class Ledger:
         return self._trees
 
     def owner(self, number: int) -> tuple[str, int]:
-        """The group of a request and its prompt tokens (0 where it was dropped), by the order of submission."""
+        """Return the group of a request and its prompt tokens (0 where it was dropped), by the order of submission."""
         return self._owner_group[number].name, self._owner_tokens[number]
 
     def examples(self) -> Iterator[Prompt]:
-        """Prompts that are kept to compare others with: of each group and session the last, and others; bounded in tokens."""
+        """Return kept prompts to compare others with: of each group and session the last, and others; bounded in tokens."""
         return self.comparer.examples()
 
     def totals(self) -> Iterator[GroupTotals]:
-        """The groups in the order of their first request."""
+        """Return the groups in the order of their first request."""
         return iter(self.groups.values())
 
 

@@ -60,7 +60,7 @@ class _TokenPlaces:
 
 
 def _char_lines(marks: tuple[Mark, ...], text: str) -> Iterator[tuple[int, str]]:
-    """The first character of each stretch of text with the name of its line; neighbours may have one name."""
+    """Return the first character of each stretch of text with the name of its line; neighbours may have one name."""
     at = 0
     for length, origin, offset in marks:
         if origin is None or origin.pointer or origin.variable is not None or not origin.verbatim:
@@ -77,7 +77,7 @@ def _char_lines(marks: tuple[Mark, ...], text: str) -> Iterator[tuple[int, str]]
 
 
 def _whole(origin: Origin | None) -> str:
-    """The name of a stretch that answers as a whole."""
+    """Return the name of a stretch that answers as a whole."""
     if origin is None:
         return UNKNOWN
     return origin.part or origin.path if origin.pointer else f"{origin.path}:{origin.line}"

@@ -97,7 +97,7 @@ class SumBook:
             index += 1
 
     def rows(self) -> list[SumTotals]:
-        """The rows in order of lost tokens."""
+        """Return the rows in order of lost tokens."""
         return sorted(self._rows, key=lambda row: (-lost_tokens(row), row.key))
 
     def check(self, prompt_tokens: int) -> None:

@@ -56,7 +56,7 @@ class TracedBatch:
         return number
 
     def add(self, group: int, tokens: int, chain: Chain, hit: int, outputs: int) -> None:
-        """The next request, which is done."""
+        """Add the next finished request."""
         content, known, unit = chain.content, chain.known, self.unit
         blocks = len(content)
         first = 0
@@ -73,7 +73,7 @@ class TracedBatch:
         return TracedRows(*np.frombuffer(self._rows, np.int64).reshape(-1, _FIELDS).T)
 
     def of_groups(self, rows: TracedRows) -> Iterator[tuple[str, TracedRows]]:
-        """The rows of each group, in the order of the groups."""
+        """Return the rows of each group, in the order of the groups."""
         present = np.unique(rows.group).tolist()
         if len(present) == 1:
             yield self.groups[present[0]], rows

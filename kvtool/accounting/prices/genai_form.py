@@ -24,7 +24,7 @@ SOURCE = "genai-prices"
 
 
 def read_genai(document: PriceDocument) -> list[PriceRow]:
-    """Its rows; models that are not priced by tokens of text are left out."""
+    """Return its rows; models that are not priced by tokens of text are left out."""
     rows: list[PriceRow] = []
     for at, provider in enumerate(document.value):
         name = str(document.mapping(provider, (at,)).get("id", ""))
@@ -103,7 +103,7 @@ def _variants(
 
 
 def _rates(document: PriceDocument, value: object, at: Pointer) -> tuple[Rates, tuple[tuple[int, Rates], ...]] | None:
-    """The rates, and those above so many tokens; None where there are none for text."""
+    """Return the rates, and those above so many tokens; None where there are none for text."""
     given = {} if value is None else document.mapping(value, at)
     if given.get("input_mtok") is None or given.get("output_mtok") is None:
         return None

@@ -13,7 +13,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 
 def prices_document(rows: Sequence[PriceRow]) -> PricesDocument:
-    """The rows in their order."""
+    """Return the rows in their order."""
     return PricesDocument(rows=[_line(row) for row in rows])
 
 
@@ -55,7 +55,7 @@ def _told(rates: Rates) -> str:
 
 
 def plain(rate: Decimal) -> str:
-    """A rate without an exponent, with two places at least."""
+    """Return a rate without an exponent, with two places at least."""
     text = format(rate.normalize(), "f")
     whole, _, places = text.partition(".")
     return f"{whole}.{places:0<2}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class AloneServer:
-    """Takes each request through the engine's scheduler and cache at once, as single steps would leave these."""
+    """Take each request through the engine's scheduler and cache at once, as single steps would leave these."""
 
     traits = ServerTraits(follows_engine=True)
     by_number: ByNumber | None = None

@@ -38,7 +38,7 @@ class ReuseBook:
         """Hits of an unlimited list."""
 
     def add(self, job: Job, reachable: int) -> None:
-        """The next request, of which an unlimited cache hits `reachable` tokens."""
+        """Add the next request, of which an unlimited cache hits `reachable` tokens."""
         size, tokens = self._block_size, job.request.num_prompt_tokens
         blocks, asked = self._blocks(job)
         level = self._distances.level
@@ -85,7 +85,7 @@ class ReuseBook:
         )
 
     def _bins(self, end: int) -> Iterator[ReuseBin]:
-        """Distance 0, 1, 2 to 3, 4 to 7 and so on."""
+        """Return distance 0, 1, 2 to 3, 4 to 7 and so on."""
         least, before = 0, 0
         while least < end:
             stop = max(2 * least, 1)
@@ -102,7 +102,7 @@ class ReuseBook:
         return min(max(counts.below(distance) + self._uses - counts.below(end), 0), self._uses)
 
     def _hits(self, capacity: int, end: int) -> int:
-        """Tokens that a list of so many blocks hits; made up for likewise."""
+        """Return tokens that a list of so many blocks hits; made up for likewise."""
         counts, lacking = self._distances.counts, self._lacking
 
         def tokens(blocks: int) -> int:
@@ -112,5 +112,5 @@ class ReuseBook:
 
 
 def _spread(end: int) -> list[int]:
-    """Capacities from one block to the smallest that hits all that can be hit, evenly on a logarithmic scale."""
+    """Return capacities from one block to the smallest that hits all that can be hit, evenly on a logarithmic scale."""
     return sorted({round(end ** (step / (MOST_POINTS - 1))) for step in range(MOST_POINTS)})

@@ -77,7 +77,7 @@ class WeighedTree:
                 yield from opened
 
     def _add(self, node: PrefixNode, parent: TreePart | None, opened: list[TreePart]) -> TreePart:
-        """Make a part of an edge, or make it one with the part before it; returns the part in which it ends."""
+        """Make a part of an edge, or make it one with the part before it; return the part in which it ends."""
         for start, stop, requests in self._stretches(node):
             if parent is not None and parent.requests == requests:
                 parent.stop = stop
@@ -93,7 +93,7 @@ class WeighedTree:
         return next((child for child in node.children.values() if self._requests(child) == requests), None)
 
     def _requests(self, node: PrefixNode) -> int:
-        """Prompts that pass the first token of an edge."""
+        """Return prompts that pass the first token of an edge."""
         return node.uses + (self._owner(node.owner)[1] > node.start * self._unit)
 
     def _end(self, node: PrefixNode) -> tuple[int, int]:

@@ -41,7 +41,7 @@ class WorstBook:
         self._spread: list[_Kept] = []
         """The worst of which no more than `MOST_OF_GROUP` are of one group, in order."""
         self._all: list[_Kept] = []
-        """The worst whatever their groups, in order."""
+        """The worst of all groups, in order."""
         self._by_owner: dict[int, _Kept] = {}
 
     def add(
@@ -89,7 +89,7 @@ class WorstBook:
         return (kept.prompt for kept in self._chosen() if kept.prompt is not None)
 
     def worst(self) -> list[WorstPrompt]:
-        """The worst prompts, the worst first; complete after the ledger's `close`."""
+        """Return the worst prompts, the worst first; complete after the ledger's `close`."""
         return [
             WorstPrompt(
                 id=kept.id,

@@ -229,6 +229,6 @@ def _text(amount: Decimal | None) -> str | None:
 
 
 def _amount(amount: Decimal) -> str:
-    """A decimal number without an exponent and without zeros at its end."""
+    """Return a decimal number without an exponent and without zeros at its end."""
     text = format(amount.normalize(), "f")
     return text.rstrip("0").rstrip(".") or "0" if "." in text else text

@@ -72,7 +72,7 @@ class _Tokens:
 
 
 def explained(reads: ServerReads, plan: Plan) -> ServerDifference:
-    """The causes of the whole difference; nothing where there is none."""
+    """Return the causes of the whole difference; nothing where there is none."""
     rows = list(reads.rows())
     found = ServerDifference()
     tokens = _Tokens(rows)
@@ -118,7 +118,7 @@ def _by_running_again(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[s
 
 
 def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:
-    """The same cache in blocks of another size."""
+    """Return the same cache in blocks of another size."""
     blocks = engine.num_blocks
     scaled = None if blocks is None else max((blocks - 1) * engine.block_size // size, 1) + 1
     return replace(engine, block_size=size, num_blocks=scaled)

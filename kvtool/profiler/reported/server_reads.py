@@ -68,7 +68,7 @@ class ServerReads:
     """Take every request that ran; those without a server's report are only kept to be run again."""
 
     def __init__(self, *, before: int = 0) -> None:
-        """`before`: requests that ran before the first one that is entered."""
+        """Create the reads. `before`: requests that ran before the first one that is entered."""
         self.before = before
         self.groups: dict[str, int] = {}
         self.models: dict[str, tuple[int, int]] = {}
@@ -114,7 +114,7 @@ class ServerReads:
             self.kept.append(_Kept(job.ids.astype(np.int32), output, request.cache_salt, reads, began, ended))
 
     def rows(self) -> Iterator[ServerRead]:
-        """Requests with both figures, in the order in which they ended."""
+        """Return requests with both figures, in the order in which they ended."""
         numbers, times = self._numbers, self._times
         for at in range(len(self)):
             group, reported, prompt, own, hit, reachable, known, kept, cut = numbers[at * _WIDTH : (at + 1) * _WIDTH]

@@ -20,7 +20,7 @@ def one_in(groups: Iterable[GroupTotals], *, most: int = MOST_LOOKED_AT) -> dict
 
 
 class Looks:
-    """Chooses runs of requests, all over the workload; the same ones in every pass."""
+    """Choose runs of requests, all over the workload; the same ones in every pass."""
 
     def __init__(self, every: Mapping[str, int]) -> None:
         """Create the sample. `every` is that number of runs by group; other groups are searched in full."""

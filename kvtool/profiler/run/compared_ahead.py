@@ -44,11 +44,11 @@ class ComparedAhead:
         return self._here
 
     def take_over(self, state: bytes) -> None:
-        """The other process compares no more."""
+        """Note that the other process compares no more."""
         assert self._there is not None
         self._there.take_over(state)
 
     def comes(self, turn: Turn) -> None:
-        """A request is about to be entered."""
+        """Note that a request is about to be entered."""
         if self._there is not None and isinstance(turn, PreparedTurn) and isinstance(turn.found, ToldComparison):
             self._there.coming, turn.found = turn.found, None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LedgerWriter(Protocol):
-    """Writes the ledger of a run."""
+    """Write the ledger of a run."""
 
     ledger: Ledger
     causes: CauseBook
@@ -151,7 +151,7 @@ class CauseWriter:
         self.ledger.count(job.turn.group, job.request.num_prompt_tokens, served.hit)
 
     def add_batch(self, batch: TracedBatch) -> None:
-        """Raise: each request is needed by itself."""
+        """Raise an error: each request is needed separately."""
         raise AssertionError(batch)
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ FAILED = 400
 """The first HTTP status of an error (4xx, 5xx)."""
 
 Read = Callable[[Source], AbstractContextManager[Iterator[Conversation]]]
-"""Gives the conversations of a source."""
+"""Reader of a source's conversations."""
 
 
 def read_plainly(setup: RunSetup) -> Read:

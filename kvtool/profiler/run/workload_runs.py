@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 Purpose = Callable[[RunSetup], Run]
-"""Makes a run: one of `purposes`."""
+"""Maker of a run: one of `purposes`."""
 
 
 class WorkloadRuns:
-    """Runs a workload again and again, each time for a purpose; keeps its requests where that saves reading them again."""
+    """Run a workload repeatedly, each time for a purpose; keep its requests if that saves reading them again."""
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class WorkloadRuns:
         prices: Callable[[], PriceTable] | None,
         tries: bool,
     ) -> None:
-        """`jobs` processes may work on a run, None: as many as pay. `prices` are those of tokens. `tries`: fixes will be tried."""
+        """Create the runs. `jobs` processes may work on one, None: as many as pay. `prices` are those of tokens. `tries`: fixes
+        will be tried."""
         self.source = source
         self.renderer = renderer
         self.plan = plan
@@ -213,7 +214,7 @@ class WorkloadRuns:
 
 
 def workload_file(source: Source) -> YamlSource | None:
-    """The source as that of a workload file; None where it is another, and nothing is loaded for a log's sake."""
+    """Return the source as that of a workload file; None where it is another, and nothing is loaded for a log's sake."""
     if isinstance(source, LogSource):
         return None
     from kvtool.workload.yaml.yaml_source import YamlSource
