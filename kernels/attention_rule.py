@@ -36,6 +36,6 @@ def capped(scores: torch.Tensor, softcap: float | None) -> torch.Tensor:
     return scores if softcap is None else torch.tanh(scores / softcap) * softcap
 
 
-def beside_sinks(out: torch.Tensor, lse: torch.Tensor, sinks: torch.Tensor) -> torch.Tensor:
+def apply_sinks(out: torch.Tensor, lse: torch.Tensor, sinks: torch.Tensor) -> torch.Tensor:
     """Return the rest of out [..., D], with natural log-sum-exps lse [...], after sinks [...] take their share of the weights."""
     return out * torch.sigmoid(lse - sinks.to(lse.dtype)).unsqueeze(-1)

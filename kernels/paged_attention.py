@@ -7,7 +7,7 @@ import math
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, beside_sinks
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, apply_sinks
 from kvtool.kernels.checks import check_caches, check_indices, check_queries, check_range, check_shape, check_type
 from kvtool.kernels.kv_quantization import Scale, dequantized, storage_view
 from kvtool.kernels.partial_attention import attend_part, read_tokens
@@ -150,6 +150,6 @@ def _by_rule(
             )
             part, lse = attend_part(q[rows], k, v, scale, visible, rule.softcap)
             if rule.sinks is not None:
-                part = beside_sinks(part, lse * _LN_2, rule.sinks)
+                part = apply_sinks(part, lse * _LN_2, rule.sinks)
             out[rows] = part.to(q.dtype)
     return out

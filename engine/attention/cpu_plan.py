@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kvtool.engine.attention.window_tile import QUERY_TILE, WindowTile, by_head
-from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, beside_sinks
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, apply_sinks
 from kvtool.kernels.lse_attention import attend_lse, merge_lse
 
 Rows = slice | torch.Tensor
@@ -173,7 +173,7 @@ class CpuPlan:
         for context in self.contexts:
             _attend_context(context, rows, k_cache, v_cache, rule, out, lse)
         if rule.sinks is not None:
-            out = beside_sinks(out, lse, rule.sinks.view(kv_heads, 1, group))
+            out = apply_sinks(out, lse, rule.sinks.view(kv_heads, 1, group))
         return out.transpose(0, 1).to(q.dtype).reshape(count, heads, dim)
 
 

@@ -164,7 +164,7 @@ class BlockPool(ABC):
     def _removal(self, content: BlockHash) -> BlockRemoved:
         return BlockRemoved(content)
 
-    def _left(self, blocks: list[int]) -> list[int]:
+    def _drop_users(self, blocks: list[int]) -> list[int]:
         """Take a holder from each of the blocks, one after the other; return those that have none any more."""
         sharers = self.sharers
         if not sharers:

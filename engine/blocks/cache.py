@@ -121,7 +121,7 @@ class BlockManager(BlockPool):
     def free(self, request: Request) -> None:
         full = request.num_registered_blocks
         cached, rest = request.block_ids[:full], request.block_ids[full:]
-        cached = self._left(cached)
+        cached = self._drop_users(cached)
         cached.reverse()
         self.free_queue.append(cached)
         self.free_queue.prepend(rest)

@@ -52,7 +52,7 @@ class DecodeReplica(Replica):
         self._got.append(live)
         self.last_arrival = now
         if self._ends is None:
-            self._begun = max(self._begun, now)
+            self._step_start = max(self._step_start, now)
             self._admit_got()
         elif self._run is not None and len(self._got) == 1 and self._may_admit():
             self._cut(now)

@@ -59,9 +59,9 @@ class Replica:
         self._private = 0
         self._step = 0
         """Steps that were scheduled."""
-        self._seen = 0.0
+        self._now = 0.0
         """The moment up to which all is known."""
-        self._begun = 0.0
+        self._step_start = 0.0
         """Start of the step in flight, or of the first of the run; without one, the earliest start of the next."""
         self._ends: float | None = None
         """End of the step or the run in flight."""
@@ -111,7 +111,7 @@ class Replica:
         seconds = self._waiting.seconds()
         if self._chunked:
             assert self._ends is not None
-            seconds += self._ends - self._seen
+            seconds += self._ends - self._now
             last = self._chunked[-1]
             if last.computed < last.tokens:
                 seconds += self._times.seconds(last.tokens, last.computed)
@@ -127,14 +127,14 @@ class Replica:
         if self._run is not None and not self._waiting and len(self._decoders) < self._most_running:
             self._cut(now)
         elif self._ends is None:
-            self._begun = max(self._begun, now)
+            self._step_start = max(self._step_start, now)
         self._waiting.add(live)
         self.last_arrival = now
         self._ledger.replica[request.number] = self.number
 
     def advance(self, moment: float) -> None:
         """Do all work that begins before `moment`, and end all work that ends by then."""
-        self._seen = moment
+        self._now = moment
         while self._go_on(moment):
             pass
 
@@ -144,7 +144,7 @@ class Replica:
             if self._ends > moment:
                 return False
             self._complete()
-        elif not (self._waiting or self._decoders or self._partial) or self._begun >= moment:
+        elif not (self._waiting or self._decoders or self._partial) or self._step_start >= moment:
             return False
         else:
             self._schedule()
@@ -158,7 +158,7 @@ class Replica:
         """Take the blocks of the steps of a run that have begun."""
         run = self._run
         if run is not None:
-            begun = self._run_last - self._run_steps + run.begun_before(self._seen - self._begun, self._run_steps)
+            begun = self._run_last - self._run_steps + run.begun_before(self._now - self._step_start, self._run_steps)
             if begun > self._step:
                 self._decode(begun - self._step)
 
@@ -166,10 +166,12 @@ class Replica:
         """End the run in flight with the step in flight at `now`, because a request arrived."""
         run = self._run
         assert run is not None
-        steps = max(run.begun_before(now - self._begun, self._run_steps), self._step - self._run_last + self._run_steps)
+        steps = max(
+            run.begun_before(now - self._step_start, self._run_steps), self._step - self._run_last + self._run_steps
+        )
         self._run_last -= self._run_steps - steps
         self._run_steps = steps
-        self._ends = self._begun + run.seconds(steps)
+        self._ends = self._step_start + run.seconds(steps)
 
     def _schedule(self) -> None:
         """Begin a step, or a run of steps that only decode."""
@@ -192,16 +194,16 @@ class Replica:
         if not preempted and self._waiting:
             self._admit(budget, chunks)
         if chunks:
-            self._ends = self._begun + self._latency.mixed_seconds(chunks, decoding, context, longest)
+            self._ends = self._step_start + self._latency.mixed_seconds(chunks, decoding, context, longest)
         elif decoding:
             self._run = self._latency.decode_run(decoding, context, longest)
-            self._run_steps = 1 if preempted else self._steps_alike(before)
+            self._run_steps = 1 if preempted else self._uneventful_steps(before)
             self._run_last = before + self._run_steps
-            self._ends = self._begun + self._run.seconds(self._run_steps)
+            self._ends = self._step_start + self._run.seconds(self._run_steps)
         else:
-            self._ends = self._begun
+            self._ends = self._step_start
 
-    def _steps_alike(self, before: int) -> int:
+    def _uneventful_steps(self, before: int) -> int:
         """Return the number of steps, of which the first has its blocks, in which nothing happens to the decoding requests."""
         decoders = self._decoders
         steps = decoders.next_end() - before
@@ -370,7 +372,7 @@ class Replica:
     def _complete(self) -> None:
         """End the step or run in flight."""
         assert self._ends is not None
-        now, self._begun, self._ends = self._ends, self._ends, None
+        now, self._step_start, self._ends = self._ends, self._ends, None
         if self._run is not None:
             if (rest := self._run_last - self._step) > 0:
                 self._decode(rest)

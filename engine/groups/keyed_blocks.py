@@ -29,7 +29,7 @@ class KeyedBlocks(HashedBlocks):
         super().grow(count)
         self.tokens += [0] * count
 
-    def goes_by(self, block: int, key: BlockHash) -> bool:
+    def has_key(self, block: int, key: BlockHash) -> bool:
         """Return whether a block has the content of a key."""
         return self.hashes[block] == key or key in self.more.get(block, ())
 
@@ -38,7 +38,7 @@ class KeyedBlocks(HashedBlocks):
         if self.hashes[block] is None:
             self.hashes[block] = key
             self.tokens[block] = tokens
-        elif self.goes_by(block, key):
+        elif self.has_key(block, key):
             return
         else:
             self.more.setdefault(block, {})[key] = None

@@ -36,12 +36,12 @@ def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
             turns = base * (rope.original_max_position_embeddings / (2 * math.pi))
             kept = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
         case YarnRope():
-            kept = _yarn_kept(rope, head_dim)
+            kept = _yarn_own_share(rope, head_dim)
     kept = kept.clamp(0.0, 1.0)
     return base * kept + base / rope.factor * (1.0 - kept)
 
 
-def _yarn_kept(rope: YarnRope, head_dim: int) -> torch.Tensor:
+def _yarn_own_share(rope: YarnRope, head_dim: int) -> torch.Tensor:
     """Return the kept part of each pair's own frequency, before it is clamped to [0, 1]."""
 
     def pair_with(turns: float) -> float:

@@ -20,7 +20,7 @@ _SAVED_BELOW = np.float32(0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class LlamaCppAsked(Asked):
+class LlamaCppRequest(Asked):
     """A request with the extra fields of llama.cpp's own API."""
 
     id_slot: int | None = None
@@ -53,8 +53,8 @@ class LlamaCppCache:
             raise self._impossible(length(prompt))
         own = (
             asked
-            if isinstance(asked, LlamaCppAsked)
-            else LlamaCppAsked(asked.prompt, asked.answer, lora=_adapter(asked.scope))
+            if isinstance(asked, LlamaCppRequest)
+            else LlamaCppRequest(asked.prompt, asked.answer, lora=_adapter(asked.scope))
         )
         before = [slot.tokens for slot in self.memory.slots]
         dropped = self._dropped

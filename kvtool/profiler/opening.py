@@ -90,7 +90,7 @@ class Opened:
             pair_command=self._pair_command(),
             prices=self._prices,
             gpu_hour=amount_of(self.options.pricing.gpu_hour),
-            beside=self._beside() if measure else None,
+            beside=self._server_events() if measure else None,
             plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, progress),
         )
 
@@ -99,7 +99,7 @@ class Opened:
 
         return plan_edits(self, progress, result, advice)
 
-    def _beside(self) -> BesideEvents | None:
+    def _server_events(self) -> BesideEvents | None:
         """Return the KV events of a server, if given; read once before any work is done."""
         path = self.options.measuring.kv_events
         if path is None:

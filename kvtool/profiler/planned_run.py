@@ -302,7 +302,7 @@ class PlannedRun:
             try:
                 blocks = self._capacity_blocks(capacity, geometry, block_size, kv_dtype)
             except KvtoolError as error:
-                raise self._of_option(name, error) from None
+                raise self._option_error(name, error) from None
         elif memory is not None:
             utilization = options.serving.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(
@@ -324,7 +324,7 @@ class PlannedRun:
                 f"a cache of {blocks - 1:,} blocks is more than the {_MOST_BLOCKS:,} that kvtool can follow",
                 hint="leave the capacity out: the cache is then unlimited",
             )
-            raise self._of_option(name, too_many)
+            raise self._option_error(name, too_many)
         return blocks
 
     def _capacity_blocks(self, capacity: Capacity, geometry: Geometry, block_size: int, kv_dtype: str) -> int:
@@ -335,7 +335,7 @@ class PlannedRun:
             return self.served.blocks_of_tokens(capacity.number)
         return _blocks(capacity, block_size, self.served.bytes_per_block) + 1
 
-    def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
+    def _option_error(self, name: str, error: KvtoolError) -> KvtoolError:
         """Return the error of an engine's option, with the flag or the place that sets the option."""
         flag = getattr(self.options.serving, name) is not None
         message = f"--{name.replace('_', '-')}: {error.message}" if flag else error.message

@@ -47,7 +47,7 @@ _ARCHITECTURES = {
     "Phi3ForCausalLM": "phi3",
 }
 """Families of files that have no `model_type`, by their architecture."""
-_ALIKE = ("llama", "mistral", "qwen2", "qwen3")
+_LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 """Families of which all layers have the same weights, which a geometry counts by itself."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16", "float": "bf16"}
 """Servers load float32 checkpoints in 16 bits."""
@@ -151,7 +151,7 @@ def _geometry(config: JsonObject, text: JsonObject, family: str, name: str, laye
     first = next((layer for layer in layers if isinstance(layer, AttentionLayerShape)), None)
     heads = text.integer_or("num_attention_heads", 1)
     counted = count_weights(text, family, quantized, tied) if first is not None else None
-    alike = counted is not None and family in _ALIKE and quantized is None
+    alike = counted is not None and family in _LLAMA_LIKE and quantized is None
     return Geometry(
         name=name,
         num_layers=text.integer("num_hidden_layers"),

@@ -94,14 +94,14 @@ class ReplicaCaches:
         self.block_size = block_size
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self._caches = caches(capacity, rules.ttl)
-        self._kinder: list[tuple[str, list[TimedLru]]] = []
+        self._relaxed: list[tuple[str, list[TimedLru]]] = []
         """Caches, each with the fate of its extra hits; the last that differs from one lasting cache needs no list of its own."""
         later = [("expired", rules.ttl is not None), ("scattered", rules.replicas > 1)]
         self._last = next((fate for fate, there in reversed(later) if there), "evicted")
         if capacity is not None and self._last != "evicted":
-            self._kinder.append(("evicted", caches(None, rules.ttl)))
+            self._relaxed.append(("evicted", caches(None, rules.ttl)))
         if rules.ttl is not None and self._last != "expired":
-            self._kinder.append(("expired", caches(None, None)))
+            self._relaxed.append(("expired", caches(None, None)))
         self.router = Router(rules.routing, rules.replicas, seed)
 
     @property
@@ -126,7 +126,7 @@ class ReplicaCaches:
 
         own = hit(self._caches[at])
         self.router.computed[at] += count - own
-        rungs = [(fate, hit(caches[at])) for fate, caches in self._kinder]
+        rungs = [(fate, hit(caches[at])) for fate, caches in self._relaxed]
         return Outcome(own, (*rungs, (self._last, reachable)))
 
     def _blocks(self, job: Job) -> tuple[Blocks, int]:

@@ -43,7 +43,7 @@ class UnlimitedCache:
             self.num_filled += computed // size - hit // size
 
 
-class SeenPrefixes:
+class ComputedPrefixes:
     """The computed prompts of each salt, for runs without a ledger."""
 
     def __init__(self, block_size: int) -> None:

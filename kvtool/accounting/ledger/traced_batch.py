@@ -87,15 +87,15 @@ class TracedBatch:
         self._rows, self.again = array("q"), array("i")
 
 
-def settle(totals: GroupTotals, rows: TracedRows, kinder: str | None, rungs: Sequence[tuple[str, Counts]]) -> None:
+def settle(totals: GroupTotals, rows: TracedRows, relaxed: str | None, rungs: Sequence[tuple[str, Counts]]) -> None:
     """Close requests of a group, as `Ledger.settle` does one by one: unknown tokens count as unique until more is known.
 
-    `kinder` is the fate of reachable tokens that did not hit, None if there are none; `rungs` come from `traced_rungs`.
+    `relaxed` is the fate of reachable tokens that did not hit, None if there are none; `rungs` come from `traced_rungs`.
     """
     reachable = rungs[0][1]
     at, hit = rows.hit, int(rows.hit.sum())
     assert bool((at <= reachable).all()), "the engine hit more than there was"
-    climbed = [*([] if kinder is None else [(kinder, reachable)]), *rungs]
+    climbed = [*([] if relaxed is None else [(relaxed, reachable)]), *rungs]
     fates = totals.fates
     fates["hit"] += hit
     for fate, most in climbed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from kvtool.accounting.caches.relaxed_configs import kinder_configs
+from kvtool.accounting.caches.relaxed_configs import relax_configs
 from kvtool.config.engine_rules import own_choice, rules_of_flags
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.engine.config import EngineConfig
@@ -59,7 +59,7 @@ def _embedded(rules: AnyRuleSet, engine: EngineConfig) -> RuleChoice:
         return RuleChoice(rules, VllmOptions(engine.block_size, engine.num_blocks))
     alignment = engine.plan.hit_alignment
     options = VllmOptions(num_gpu_blocks=engine.num_blocks, engine=engine)
-    ladder = tuple(_rung(fate, kind) for fate, kind in kinder_configs(engine))
+    ladder = tuple(_rung(fate, kind) for fate, kind in relax_configs(engine))
     return RuleChoice(replace(rules, unit=lambda _: alignment, ladder=ladder, rest="no_state"), options)
 
 

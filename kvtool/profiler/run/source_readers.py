@@ -9,7 +9,7 @@ from kvtool.accounting.servers.server import Server
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.request import Request
 from kvtool.fixes.fix import CombinedFixes
-from kvtool.profiler.run.cause_sample import Looks
+from kvtool.profiler.run.cause_sample import CauseSample
 from kvtool.profiler.run.compared_ahead import ComparedAhead
 from kvtool.profiler.run.ledger_writers import CauseWriter
 from kvtool.profiler.run.run_setup import RunSetup
@@ -55,7 +55,7 @@ def _is_entered(server: Server, turn: Turn, made: Prepared) -> bool:
     return True
 
 
-def read_divided(setup: RunSetup, looks: Looks | None = None) -> Read:
+def read_divided(setup: RunSetup, looks: CauseSample | None = None) -> Read:
     """Divide kept requests between two processes; only those that `looks` takes need their texts.
 
     Use it for runs that need only the tokens of other requests.

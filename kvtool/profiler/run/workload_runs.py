@@ -156,11 +156,11 @@ class WorkloadRuns:
 
     def relaxed_hits(self) -> list[tuple[str, Hits]]:
         """Run without each limit of the engine, for concurrent requests; return the hits by the fate that the limit explains."""
-        from kvtool.accounting.caches.relaxed_configs import full_attention, kinder_configs
+        from kvtool.accounting.caches.relaxed_configs import full_attention, relax_configs
 
         plan = self.plan
         found: list[tuple[str, Hits]] = []
-        for fate, engine in [*kinder_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
+        for fate, engine in [*relax_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
             stage = "unlimited cache" if fate == "evicted" else f"without the limit {fate}"
             run = self.run(stage, replace(plan, engine=engine), partial(counted_run, keep_hits=True))
             if run.partial:
