@@ -43,7 +43,7 @@ class Batch:
 
     @classmethod
     def build(cls, step: EngineStep, block_size: int, tables: BlockTables | None = None) -> Batch:
-        """Tensors on the CPU for a step that schedules at least one token; `tables` remembers the steps before."""
+        """Return tensors on the CPU for a step that schedules at least one token; `tables` remembers the steps before."""
         items = step.scheduled
         counts = np.array([item.num_tokens for item in items], dtype=np.int64)
         starts = np.array([item.start for item in items], dtype=np.int64)
@@ -88,7 +88,7 @@ class Batch:
         )
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch with its tensors on `device`."""
+        """Return the same batch with its tensors on `device`."""
         if device == self.input_ids.device:
             return self
         return Batch(

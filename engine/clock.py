@@ -40,7 +40,7 @@ class StepTimes(Protocol):
     """A latency model, as far as a clock needs it."""
 
     def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
-        """Seconds of a step that has, for each request, the tokens computed before and those computed now."""
+        """Return seconds of a step that has, for each request, the tokens computed before and those computed now."""
         ...
 
 

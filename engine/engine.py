@@ -25,7 +25,7 @@ class Engine:
         record_events: bool = False,
         numbers: ChainNumbers | None = None,
     ) -> None:
-        """`record_events` and `numbers` are for the cache."""
+        """Create the engine. `record_events` and `numbers` are for the cache."""
         self.config = config
         self.cache = make_cache(config, record_events=record_events, numbers=numbers)
         self.scheduler = Scheduler(config, self.cache)

@@ -22,7 +22,7 @@ class KVDtype:
     """Bytes of the scale of each token's and head's key, and again of its value."""
 
     def vector_bytes(self, head_dim: int) -> int:
-        """A key or a value of one token and head, with its scale."""
+        """Return a key or a value of one token and head, with its scale."""
         return head_dim * self.bytes + self.scale_bytes
 
     @property
@@ -56,7 +56,7 @@ _ALIASES = {
 
 
 def find_kv_dtype(name: str, model_dtype: str = "bf16") -> KVDtype:
-    """A type by its name; `auto` is the model's own."""
+    """Return a type by its name; `auto` is the model's own."""
     wanted = model_dtype if name == AUTO else name
     try:
         return KV_DTYPES[_ALIASES.get(wanted, wanted)]

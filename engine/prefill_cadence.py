@@ -27,7 +27,7 @@ class PrefillCadence:
         )
 
     def step_done(self, *, scheduled: bool, prefills: bool) -> None:
-        """A step was scheduled: whether anything was, and whether prefill was among it."""
+        """Record a scheduled step: whether it computes anything, and whether it has prefill."""
         self._steps += scheduled
         if self.interval > 1 and prefills:
             self._last = self._steps

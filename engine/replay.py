@@ -350,7 +350,7 @@ def judge(path: Path) -> Iterator[Judged]:
 
 
 def main(arguments: list[str]) -> int:
-    """1 where a file differs; else 2 where one is refused, and 0 where all agree."""
+    """Return 1 if a file differs; else 2 if one is refused, and 0 if all agree."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m kvtool.engine.replay CASE.json...", file=sys.stderr)
         return 0 if arguments else 2

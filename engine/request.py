@@ -96,7 +96,7 @@ class Request:
             self.max_tokens = len(self.output_ids)
 
     def token_ids(self, start: int, stop: int) -> Ids:
-        """Tokens [start, stop) of prompt and output together, int32[stop - start]."""
+        """Return tokens [start, stop) of prompt and output together, int32[stop - start]."""
         if self.prompt_ids is None:
             raise ValueError(f"request {self.id} has no token ids")
         prompt = self.prompt_ids[start : min(stop, self.num_prompt_tokens)]
@@ -125,5 +125,5 @@ class Request:
         return len(self.outputs) >= self.max_tokens
 
     def next_forced(self) -> int | None:
-        """The token that is forced next; None where the runner is free to choose."""
+        """Return the token that is forced next; None where the runner is free to choose."""
         return None if self.output_ids is None else self.output_ids[len(self.outputs)]

@@ -62,7 +62,7 @@ def _step_by_step(scheduler: Scheduler, request: Request) -> None:
 
 
 def _compute_in_parts(cache: BlockManager, request: Request, end: int, part: int, hits: list[int]) -> None:
-    """All tokens up to the one at `end`, so many at a time; those of the hits first."""
+    """Compute all tokens up to the one at `end`, so many at a time; those of the hits first."""
     left = end - request.num_computed_tokens - len(hits) * cache.block_size
     while left > 0:
         _compute(cache, request, min(left, part), hits)

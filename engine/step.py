@@ -50,7 +50,7 @@ class EngineStep:
 
 
 class Runner(Protocol):
-    """Executes steps. The scheduler and the cache are the same objects under every runner."""
+    """Execute steps. The scheduler and the cache are the same objects under every runner."""
 
     def run(self, step: EngineStep) -> Sequence[Sampled]:
         """Return new tokens for each scheduled request that samples, None for the others; in the order of `step.scheduled`.

@@ -32,10 +32,10 @@ PLAIN_RULE = AttentionRule()
 
 
 def capped(scores: torch.Tensor, softcap: float | None) -> torch.Tensor:
-    """Scores after a softcap, if there is one."""
+    """Return scores after a softcap, if there is one."""
     return scores if softcap is None else torch.tanh(scores / softcap) * softcap
 
 
-def beside_sinks(out: torch.Tensor, lse: torch.Tensor, sinks: torch.Tensor) -> torch.Tensor:
+def apply_sinks(out: torch.Tensor, lse: torch.Tensor, sinks: torch.Tensor) -> torch.Tensor:
     """Return the rest of out [..., D], with natural log-sum-exps lse [...], after sinks [...] take their share of the weights."""
     return out * torch.sigmoid(lse - sinks.to(lse.dtype)).unsqueeze(-1)

@@ -17,7 +17,7 @@ _CACHES = (*_FLOATS, torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
 
 
 def check_shape(name: str, x: torch.Tensor, *shape: int | None) -> None:
-    """`x` has as many dimensions as `shape`, of these sizes; None is any."""
+    """Check that `x` has as many dimensions as `shape`, of these sizes; None is any."""
     if x.shape == shape:
         return
     if x.dim() != len(shape) or any(want not in (None, has) for want, has in zip(shape, x.shape, strict=True)):
@@ -43,7 +43,7 @@ def check_heads(name: str, x: torch.Tensor, *, written: bool = False) -> None:
 
 
 def check_devices(**tensors: torch.Tensor | float | None) -> None:
-    """All that are tensors are on one device."""
+    """Check that all tensors are on one device."""
     found = {name: x.device for name, x in tensors.items() if isinstance(x, torch.Tensor)}
     if len(set(found.values())) > 1:
         places = ", ".join(f"{name} on {device}" for name, device in found.items())
@@ -65,7 +65,7 @@ def check_indices(name: str, x: torch.Tensor, *shape: int | None, dtype: torch.d
 
 
 def check_range(name: str, x: torch.Tensor, low: int, high: int) -> None:
-    """Every number is in [low, high); a tensor that is not on the CPU is taken at its word."""
+    """Check that every number is in [low, high); tensors outside of the CPU are not checked."""
     if x.device.type != "cpu" or not x.numel():
         return
     least, most = (int(value) for value in torch.aminmax(x))
@@ -74,7 +74,7 @@ def check_range(name: str, x: torch.Tensor, low: int, high: int) -> None:
 
 
 def check_caches(k_cache: torch.Tensor, v_cache: torch.Tensor, k_scale: Scale, v_scale: Scale) -> None:
-    """Two caches [num_blocks, Hkv, P, D] of one type, and their scales."""
+    """Check two caches [num_blocks, Hkv, P, D] of one type, and their scales."""
     if k_cache.dim() != 4 or not k_cache.shape[1] * k_cache.shape[2] * k_cache.shape[3]:
         raise ValueError(f"k_cache must be [num_blocks, Hkv, P, D] with nothing empty, not {list(k_cache.shape)}")
     check_shape("v_cache", v_cache, *k_cache.shape)
@@ -107,7 +107,7 @@ def check_new_tokens(
     k_scale: Scale,
     v_scale: Scale,
 ) -> None:
-    """k, v [T, Hkv, D] that go to slots of the caches."""
+    """Check k, v [T, Hkv, D] that go to slots of the caches."""
     check_caches(k_cache, v_cache, k_scale, v_scale)
     num_blocks, kv_heads, page, dim = k_cache.shape
     for name, x in (("k", k), ("v", v)):
@@ -129,7 +129,7 @@ def check_new_tokens(
 
 
 def check_rotation(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
-    """x [T, H, D] with an even D; cos and sin [T, 1, D] of its type."""
+    """Check x [T, H, D] with an even D; cos and sin [T, 1, D] of its type."""
     check_type("x", x, *_FLOATS)
     check_shape("x", x, None, None, None)
     check_rows("x", x)
@@ -143,7 +143,7 @@ def check_rotation(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Non
 
 
 def check_projection(qkv: torch.Tensor, k_cache: torch.Tensor, qk_norm: torch.Tensor | None) -> None:
-    """qkv [T, Hq + 2 * Hkv, D] for the cache's Hkv; qk_norm [Hq + Hkv, D]."""
+    """Check qkv [T, Hq + 2 * Hkv, D] for the cache's Hkv; qk_norm [Hq + Hkv, D]."""
     if qkv.dim() != 3 or k_cache.dim() != 4:
         raise ValueError(
             f"qkv and k_cache must have 3 and 4 dimensions, not be {list(qkv.shape)} and {list(k_cache.shape)}"
@@ -158,7 +158,7 @@ def check_projection(qkv: torch.Tensor, k_cache: torch.Tensor, qk_norm: torch.Te
 
 
 def check_norm(x: torch.Tensor, weight: torch.Tensor) -> None:
-    """x [..., D] and weight [D], or x [..., H, D] and weight [H, D], of one type."""
+    """Check x [..., D] and weight [D], or x [..., H, D] and weight [H, D], of one type."""
     check_type("x", x, *_FLOATS)
     check_type("weight", weight, x.dtype)
     if weight.dim() not in (1, 2) or x.dim() < weight.dim() or x.shape[-weight.dim() :] != weight.shape:
@@ -172,7 +172,7 @@ def check_norm(x: torch.Tensor, weight: torch.Tensor) -> None:
 
 
 def check_summands(x: torch.Tensor, delta: torch.Tensor, weight: torch.Tensor) -> None:
-    """x, delta [T, D] and weight [D] of one type."""
+    """Check x, delta [T, D] and weight [D] of one type."""
     check_shape("x", x, None, None)
     check_shape("weight", weight, None)
     check_norm(x, weight)
@@ -182,7 +182,7 @@ def check_summands(x: torch.Tensor, delta: torch.Tensor, weight: torch.Tensor) -
 
 
 def check_gate_up(gate_up: torch.Tensor) -> None:
-    """gate_up [T, 2 * I]."""
+    """Check gate_up [T, 2 * I]."""
     check_type("gate_up", gate_up, *_FLOATS)
     check_shape("gate_up", gate_up, None, None)
     check_rows("gate_up", gate_up)

@@ -14,7 +14,7 @@ _LEAST_SCALE = torch.finfo(torch.float32).tiny  # below it, a quotient by the sc
 
 
 def dynamic_scale(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """f32[...] for x [..., D]: the scale with which the largest magnitude of each vector is stored as the type's largest."""
+    """Return f32[...] for x [..., D]: the scale with which the largest magnitude of each vector is stored as the type's largest."""
     largest = x.abs().amax(dim=-1).to(torch.float32)
     return (largest / MAXIMA[dtype]).clamp(min=_LEAST_SCALE)
 

@@ -16,12 +16,12 @@ def attend_lse(
     causal: bool = False,
     mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output [B, H, n, D] of q [B, H, n, D] over k, v [B, H, m, D], and f32[B, H, n]: the logarithm of the sum of its weights.
+    """Return output [B, H, n, D] of q [B, H, n, D] over k, v [B, H, m, D], and the logarithm f32[B, H, n] of the sum of its
+    weights.
 
-    Of the rule, scale and softcap are computed; windows are a matter of the mask, sinks of the whole result. `causal`: query i sees
-    the keys up to i. `mask` is added to the scores: q's type, broadcast over [B, H, n, m], and every query sees one key at least.
-    All tensors are on the CPU, contiguous in their last dimension.
-    """
+    Of the rule, scale and softcap are computed; windows are a matter of the mask, sinks of the whole result. `causal`: query i
+    sees the keys up to i. `mask` is added to the scores: q's type, broadcast over [B, H, n, m], and every query sees one key at
+    least. All tensors are on the CPU, contiguous in their last dimension."""
     if rule.softcap is not None:
         return _attend_capped(q, k, v, rule, causal=causal, mask=mask)
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(

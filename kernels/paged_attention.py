@@ -7,7 +7,7 @@ import math
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, beside_sinks
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, apply_sinks
 from kvtool.kernels.checks import check_caches, check_indices, check_queries, check_range, check_shape, check_type
 from kvtool.kernels.kv_quantization import Scale, dequantized, storage_view
 from kvtool.kernels.partial_attention import attend_part, read_tokens
@@ -87,7 +87,7 @@ class _Rows:
         self._stored, self._dtype = cache.dtype, dtype
 
     def read(self, rows: torch.Tensor, length: int) -> torch.Tensor:
-        """[Hkv, length, D] of the rows [Hkv * blocks]."""
+        """Return [Hkv, length, D] of the rows [Hkv * blocks]."""
         shape = (self._kv_heads, -1, self._dim)
         stored = self._rows.index_select(0, rows).view(self._stored).view(shape)[:, :length]
         scale = self._scale
@@ -97,7 +97,7 @@ class _Rows:
 
 
 def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> torch.Tensor:
-    """q [Hkv, group, n, D] are the last n of the tokens in k, v [Hkv, length, D]; returns the shape of q."""
+    """Return q [Hkv, group, n, D] are the last n of the tokens in k, v [Hkv, length, D]; return the shape of q."""
     group, count = q.shape[1:3]
     length = k.shape[1]
     k, v = (x[:, None].expand(-1, group, -1, -1) for x in (k, v))
@@ -150,6 +150,6 @@ def _by_rule(
             )
             part, lse = attend_part(q[rows], k, v, scale, visible, rule.softcap)
             if rule.sinks is not None:
-                part = beside_sinks(part, lse * _LN_2, rule.sinks)
+                part = apply_sinks(part, lse * _LN_2, rule.sinks)
             out[rows] = part.to(q.dtype)
     return out

@@ -94,6 +94,6 @@ def check_decode(
 
 
 def _members(first: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
-    """first[0] ... first[0] + count[0] - 1, then those of the next."""
+    """Return first[0] ... first[0] + count[0] - 1, then those of the next."""
     position = torch.arange(int(count.sum()))
     return position + torch.repeat_interleave(first - count.cumsum(0) + count, count)

@@ -25,7 +25,7 @@ def paged_prefill(
     k_scale: Scale = 1.0,
     v_scale: Scale = 1.0,
 ) -> None:
-    """Prefill, chunked prefill and prefill after a cached prefix: sequence r's queries are its last tokens, all in the cache.
+    """Compute prefill, chunked or not, also after a cached prefix: sequence r's queries are its last tokens, all in the cache.
 
     Sequence r has the queries [query_start[r], query_start[r + 1]) of q [T, Hq, D] and seq_lens[r] tokens, in the blocks
     block_table[r] of the caches [NB, Hkv, P, D]. Tile (request, first, kv_from, kv_to, part) of tiles int32[m, 5] has the queries
@@ -129,7 +129,7 @@ def check_prefill(
 
 
 def _check_under(name: str, x: torch.Tensor, high: torch.Tensor) -> None:
-    """Each number is in [0, its own high)."""
+    """Check that each number is in [0, its own high)."""
     wrong = (x < 0) | (x >= high)
     if bool(wrong.any()):
         raise ValueError(f"{name} is {int(x[wrong][0])}, which is not in [0, {int(high[wrong][0])})")

@@ -31,7 +31,7 @@ def check_attention(
     k_scale: Scale,
     v_scale: Scale,
 ) -> None:
-    """q [T, Hq, D], caches [NB, Hkv, P, D], partial_out f32[R, Hq, D], partial_lse f32[R, Hq]; scales are above 0."""
+    """Check q [T, Hq, D], caches [NB, Hkv, P, D], partial_out f32[R, Hq, D], partial_lse f32[R, Hq]; scales are above 0."""
     check_caches(k_cache, v_cache, k_scale, v_scale)
     check_queries(q, k_cache)
     check_type("partial_out", partial_out, torch.float32)
@@ -59,7 +59,7 @@ def check_attention(
 def read_tokens(
     cache: torch.Tensor, scale: Scale, blocks: torch.Tensor, length: int, dtype: torch.dtype
 ) -> torch.Tensor:
-    """f32[Hkv, length, D]: the first tokens of blocks i32[at least ceil(length / P)], as `dtype` reads them."""
+    """Return f32[Hkv, length, D]: the first tokens of blocks i32[at least ceil(length / P)], as `dtype` reads them."""
     page = cache.shape[2]
     blocks = blocks[: -(-length // page)].long()
     stored = storage_view(cache)[blocks].view(cache.dtype).transpose(0, 1).flatten(1, 2)[:, :length]

@@ -23,14 +23,14 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def add_rms_norm(
     x: torch.Tensor, delta: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """x + delta, all [T, D], and its norm with weight [D]; the sum is rounded to x's type before it is normed."""
+    """Return x + delta, all [T, D], and its norm with weight [D]; the sum is rounded to x's type before it is normed."""
     check_summands(x, delta, weight)
     total = x + delta
     return total, _normed(total, weight, eps)
 
 
 def _normed(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """x [..., D] and weight [D]. In fp32 on CPUs torch's own goes through memory more often than needed."""
+    """Return x [..., D] and weight [D]. In fp32 on CPUs torch's own goes through memory more often than needed."""
     if x.dtype != torch.float32 or x.device.type != "cpu":
         return functional.rms_norm(x, weight.shape, weight, eps)
     mean: torch.Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1])

@@ -8,7 +8,7 @@ from kvtool.kernels.checks import check_rotation
 
 
 def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """x [T, H, D], rotated: element j with element j + D/2, which is Hugging Face's layout.
+    """Return x [T, H, D], rotated: element j with element j + D/2, which is Hugging Face's layout.
 
     cos, sin: [T, 1, D] of x's type; sin is signed, negative for the first half of the elements. Both terms of a sum are not
     rounded alike: the product with cos is rounded to x's type, that with sin is not. Su et al., "RoFormer", 2021.

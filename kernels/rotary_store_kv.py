@@ -24,7 +24,7 @@ def rotary_store_kv(
     qk_norm: torch.Tensor | None = None,
     eps: float = 0.0,
 ) -> torch.Tensor:
-    """Queries [T, Hq, D], rotated; keys, rotated, and values are put into the caches as `store_kv` does.
+    """Return queries [T, Hq, D], rotated; keys, rotated, and values are put into the caches as `store_kv` does.
 
     qkv: [T, Hq + 2 * Hkv, D], queries first and values last, where Hkv is the caches'; cos, sin: [T, 1, D] as for `rotary`.
     qk_norm: [Hq + Hkv, D], weights of an RMS norm of each query's and key's head before it is rotated.

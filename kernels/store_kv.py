@@ -46,7 +46,7 @@ def store_kv(
 
 
 def _first_of_a_row(slots: torch.Tensor) -> int | None:
-    """The first of slots on the CPU that follow each other, as those of a prompt's new blocks mostly do; else None."""
+    """Return the first of slots on the CPU that follow each other, as those of a prompt's new blocks mostly do; else None."""
     if slots.device.type != "cpu" or not len(slots) or int(slots[-1]) - int(slots[0]) != len(slots) - 1:
         return None
     return int(slots[0]) if bool((slots.diff() == 1).all()) else None

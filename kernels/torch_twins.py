@@ -33,6 +33,6 @@ _PREFILL_QUERIES = 256
 
 
 def prefill_queries(q_dtype: torch.dtype, group: int, head_dim: int, cache_dtype: torch.dtype) -> int:
-    """Queries in a tile of `paged_prefill`."""
+    """Return queries in a tile of `paged_prefill`."""
     del q_dtype, group, head_dim, cache_dtype
     return _PREFILL_QUERIES

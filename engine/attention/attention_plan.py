@@ -40,7 +40,7 @@ class AttentionPlan:
     num_parts: int
 
     def partials(self, heads: int, head_dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Memory for partial results and their log-sum-exps, which one layer after the other uses."""
+        """Return memory for partial results and their log-sum-exps, which one layer after the other uses."""
         device = self.tiles.device
         return (
             torch.empty(self.num_parts, heads, head_dim, device=device),
@@ -49,7 +49,7 @@ class AttentionPlan:
 
 
 class AttentionPlanner:
-    """Makes the plans of one model on one device."""
+    """Make the plans of one model on one device."""
 
     def __init__(
         self,
@@ -115,7 +115,8 @@ def attend(
     v_scale: Scale,
     rule: AttentionRule = PLAIN_RULE,
 ) -> torch.Tensor:
-    """Attention output [T, Hq, D] of a layer. Without a plan, request after request in torch; plans are for the plain rule."""
+    """Return attention output [T, Hq, D] of a layer. Without a plan, torch computes request after request; plans are for the plain
+    rule."""
     if plan is None or partials is None:
         return paged_attention(
             q,

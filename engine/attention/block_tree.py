@@ -59,7 +59,7 @@ class FoldRule:
 
 
 def common_blocks(left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> Ints:
-    """int64[n]: how many leading entries of left[i] and right[i] are equal; both [n, W]."""
+    """Return int64[n]: how many leading entries of left[i] and right[i] are equal; both [n, W]."""
     count, width = left.shape
     if not width:
         return np.zeros(count, dtype=np.int64)
@@ -70,7 +70,7 @@ def common_blocks(left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> 
 
 
 def sort_by_blocks(table: npt.NDArray[np.int32], full: Ints) -> tuple[Ints, list[int]]:
-    """The rows in an order that puts equal beginnings of their first full[i] blocks together, and the common blocks of neighbours.
+    """Return the rows sorted by their first full[i] blocks, equal beginnings together, and the common blocks of neighbours.
 
     Returns (order int64[n], common[n], of which the last is 0).
     """
@@ -87,7 +87,7 @@ def sort_by_blocks(table: npt.NDArray[np.int32], full: Ints) -> tuple[Ints, list
 
 
 def block_tree(common: list[int]) -> list[BlockNode]:
-    """The nodes over sorted sequences, children before parents and the root last, in O(n): intervals of the common prefixes."""
+    """Return the nodes over sorted sequences, children before parents and the root last, in O(n): intervals of common prefixes."""
     stack = [BlockNode(low=0, end=0)]
     nodes: list[BlockNode] = []
     for position, ahead in enumerate(common):

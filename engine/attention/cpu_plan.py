@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kvtool.engine.attention.window_tile import QUERY_TILE, WindowTile, by_head
-from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, beside_sinks
+from kvtool.kernels.attention_rule import PLAIN_RULE, AttentionRule, apply_sinks
 from kvtool.kernels.lse_attention import attend_lse, merge_lse
 
 Rows = slice | torch.Tensor
@@ -82,7 +82,7 @@ class Tails:
         return hidden if self.window is None else hidden | (at < ends - self.window)
 
     def advance(self, grown: torch.Tensor, newest: torch.Tensor) -> None:
-        """The next step: `grown` int64[n] tokens more, 0 or 1 each, the last of which is in slot newest[i]."""
+        """Move to the next step: `grown` int64[n] tokens more, 0 or 1 each, the last of which is in slot newest[i]."""
         self.lengths = self.lengths + grown
         self.newest = newest
         self.longest = int(self.lengths.max())
@@ -97,7 +97,7 @@ class Tails:
                 self.mask[every[left], 0, 0, gone[left]] = -torch.inf
 
     def tokens(self, layer: int, k_cache: torch.Tensor, v_cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """K and V [n, Hkv, longest, D] of a layer."""
+        """Return K and V [n, Hkv, longest, D] of a layer."""
         caches = (k_cache,) if v_cache is k_cache else (k_cache, v_cache)  # latent vectors are both
         copies = self.copies.get(layer)
         if copies is None:
@@ -145,7 +145,7 @@ class CpuPlan:
         v_cache: torch.Tensor,
         rule: AttentionRule = PLAIN_RULE,
     ) -> torch.Tensor:
-        """Attention output [T, Hq, D] of queries q [T, Hq, D] over caches whose memory is [Hkv, num_blocks, P, D].
+        """Return attention output [T, Hq, D] of queries q [T, Hq, D] over caches whose memory is [Hkv, num_blocks, P, D].
 
         The rule's window must be the plan's.
         """
@@ -173,7 +173,7 @@ class CpuPlan:
         for context in self.contexts:
             _attend_context(context, rows, k_cache, v_cache, rule, out, lse)
         if rule.sinks is not None:
-            out = beside_sinks(out, lse, rule.sinks.view(kv_heads, 1, group))
+            out = apply_sinks(out, lse, rule.sinks.view(kv_heads, 1, group))
         return out.transpose(0, 1).to(q.dtype).reshape(count, heads, dim)
 
 
@@ -215,12 +215,12 @@ def _pieces(
 def _attend_fresh(
     fresh: Fresh, rows: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, rule: AttentionRule
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output [Hkv, n, group, D] and log-sum-exps [Hkv, n, group] of the rows of requests with new tokens."""
+    """Return output [Hkv, n, group, D] and log-sum-exps [Hkv, n, group] of the rows of requests with new tokens."""
     kv_heads, _, group, dim = rows.shape
     requests = fresh.requests
 
     def read(cache: torch.Tensor) -> torch.Tensor:
-        """[requests * Hkv, group, length, D]"""
+        """Return [requests * Hkv, group, length, D]."""
         heads = by_head(cache)
         if fresh.run is not None:
             first, last = fresh.run
@@ -241,7 +241,7 @@ def _attend_fresh(
 def _causal(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, before: int, rule: AttentionRule
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """q [B, H, n, D] are the last n of the before + n tokens in k, v [B, H, before + n, D]."""
+    """Return q [B, H, n, D] are the last n of the before + n tokens in k, v [B, H, before + n, D]."""
     count = q.shape[2]
     if before <= count * MOST_WASTED and rule.softcap is None:
         if before:

@@ -64,7 +64,7 @@ class CpuPlanner:
         measure_costs: Callable[[], CpuCosts],
         window: int | None = None,
     ) -> None:
-        """`token_bytes` are those of K and V of a token in all layers."""
+        """Create the planner. `token_bytes` are those of K and V of a token in all layers."""
         self.block_size = block_size
         self._window = _ANY_NUMBER if window is None else window
         self._token_bytes = token_bytes
@@ -87,7 +87,7 @@ class CpuPlanner:
         return plan
 
     def _grow(self, last: _Growing, batch: Batch, counts: Ints, lengths: Ints) -> CpuPlan | None:
-        """The last plan for the same requests, none or one token later; None where it will not do."""
+        """Return the last plan for the same requests, none or one token later; None where it will not do."""
         if batch.owners != last.owners or (counts != 1).any():
             return None
         grown = lengths - last.lengths
@@ -154,7 +154,7 @@ class CpuPlanner:
     def _shared(
         self, table: npt.NDArray[np.int32], before: Ints, query_start: Ints
     ) -> tuple[list[ContextPart], list[int]]:
-        """Contexts of two and more requests, and the block from which on each request reads alone."""
+        """Return contexts of two and more requests, and the block from which on each request reads alone."""
         nothing = [0] * len(before)
         if self._mode == "flat" or len(before) < 2 or not before.any():
             return [], nothing
@@ -185,7 +185,7 @@ class CpuPlanner:
     def _runs(
         self, blocks: npt.NDArray[np.int32], least: int
     ) -> tuple[tuple[tuple[int, int], ...], npt.NDArray[np.int32]]:
-        """Ranges of at least so many tokens that the blocks make up in any order, and the blocks that are in none."""
+        """Return ranges of at least so many tokens that the blocks make up in any order, and the blocks that are in none."""
         if len(blocks) * self.block_size < least:
             return (), blocks
         ordered = np.sort(blocks)
@@ -208,7 +208,7 @@ class CpuPlanner:
         query_start: Ints,
         window: int | None,
     ) -> tuple[list[Tails], list[Ints]]:
-        """Tails of about the same length are read together: of each length up to the next power of two."""
+        """Return tails of about the same length are read together: of each length up to the next power of two."""
         tails: list[Tails] = []
         members: list[Ints] = []
         sizes = np.maximum(2 ** np.ceil(np.log2(lengths[requests])), ROOM_TOKENS).astype(np.int64)
@@ -245,7 +245,7 @@ class CpuPlanner:
         counts: Ints,
         query_start: Ints,
     ) -> list[Fresh]:
-        """Requests with as many new tokens and as much before them are computed together."""
+        """Return requests with as many new tokens and as much before them are computed together."""
         groups: dict[tuple[int, int], list[int]] = {}
         for request in requests.tolist():
             groups.setdefault((int(counts[request]), int(lengths[request])), []).append(request)
@@ -267,7 +267,7 @@ class CpuPlanner:
         return fresh
 
     def _tiles(self, own: npt.NDArray[np.int32], length: int, count: int, first_row: int) -> Iterator[WindowTile]:
-        """Tiles of the last `count` of a request's `length` tokens in its `own` blocks."""
+        """Return tiles of the last `count` of a request's `length` tokens in its `own` blocks."""
         before = length - count
         for start in range(before, length, QUERY_TILE):
             stop = min(start + QUERY_TILE, length)

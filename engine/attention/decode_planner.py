@@ -152,7 +152,7 @@ class DecodePlanner:
     def _checked(
         self, table: Int32, seq_lens: npt.NDArray[np.integer], rows: npt.NDArray[np.integer] | None
     ) -> tuple[Ints, Ints]:
-        """int64[B] lengths and rows of their own."""
+        """Return int64[B] lengths and rows of their own."""
         if table.ndim != 2 or table.dtype != np.int32:
             raise EngineError(f"a block table is int32[B, W], not {table.dtype}{list(table.shape)}")
         count, width = table.shape
@@ -245,7 +245,7 @@ class DecodePlanner:
         return (shared[0], private[0]), shared[1] + private[1]
 
     def _tiled(self, segments: list[Segment]) -> tuple[_Work, list[int]]:
-        """The segments in tiles of at most `max_queries` and about equally many members, and all their members in a row."""
+        """Return the segments in tiles of at most `max_queries` and about equally many members, and all their members in a row."""
         tiles: list[tuple[int, int, int, int]] = []
         members: list[int] = []
         place = 0
@@ -287,12 +287,12 @@ class DecodePlanner:
         return max(2 * self.vector_bytes, 4 * rows * self.head_dim / FLOPS_PER_BYTE)
 
     def _cut(self, tokens: Ints, share: Ints) -> tuple[Ints, Ints]:
-        """Equal lengths of at most `share` tokens for the pieces of each segment but its last, and how many pieces that makes."""
+        """Return equal lengths, at most `share` tokens, for the pieces of each segment but its last, and the number of pieces."""
         lengths = -(-tokens // (-(-tokens // share) * self.granule)) * self.granule
         return lengths, -(-tokens // lengths)
 
     def _items(self, work: _Work, share: int, first_part: int) -> tuple[Int32, Ints, Ints]:
-        """The work cut at block boundaries into pieces of at most `share` tokens, the most expensive first.
+        """Return the work cut at block boundaries into pieces of at most `share` tokens, the most expensive first.
 
         Returns items int32[n, 4], the segment of each, and for each segment which item has its end. Within a phase all programs
         have the same tile, so that a piece's time goes with its tokens, not with its rows.
@@ -316,7 +316,7 @@ class DecodePlanner:
     # -- the same sequences again
 
     def _grow(self, last: _Growing, table: Int32, lengths: Ints, rows: Ints) -> DecodePlan | None:
-        """The last plan with its sequences' ends moved; None where it will not do."""
+        """Return the last plan with its sequences' ends moved; None where it will not do."""
         if len(lengths) != len(last.lengths) or not np.array_equal(rows, last.rows):
             return None
         grown = lengths - last.lengths
@@ -351,7 +351,7 @@ class DecodePlanner:
 
 
 def _block_index(table: Int32, division: _Division, blocks: Ints, spare: int) -> tuple[Int32, Ints]:
-    """The blocks of the segments and then those that sequences read alone, each with room for `spare` more.
+    """Return the blocks of the segments and then those that sequences read alone, each with room for `spare` more.
 
     Also where block 0 of each sequence that ends alone would be, if it were there.
     """
@@ -374,5 +374,5 @@ def _block_index(table: Int32, division: _Division, blocks: Ints, spare: int) ->
 
 
 def _ragged(counts: Ints) -> Ints:
-    """0 … counts[0] - 1, 0 … counts[1] - 1, and so on."""
+    """Return 0 … counts[0] - 1, 0 … counts[1] - 1, and so on."""
     return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

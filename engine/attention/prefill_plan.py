@@ -38,7 +38,7 @@ def plan_prefill(
     processors: int,
     first_part: int = 0,
 ) -> PrefillPlan:
-    """Tiles of `tile_queries` queries for the given requests of a batch.
+    """Return tiles of `tile_queries` queries for the given requests of a batch.
 
     Where tiles times K/V heads are fewer than the `processors`, as for a short question on a long cached document, each tile's
     tokens are cut into parts of at least `_LEAST_PART`, and the partial results are merged afterwards.

@@ -28,12 +28,12 @@ class WindowTile:
     def attend(
         self, rows: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, rule: AttentionRule
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Output [Hkv, n, group, D] and log-sum-exps [Hkv, n, group] of the tile's queries, of rows [Hkv, T, group, D]."""
+        """Return output [Hkv, n, group, D] and log-sum-exps [Hkv, n, group] of the tile's queries, of rows [Hkv, T, group, D]."""
         q = rows[:, self.rows].transpose(1, 2)  # [Hkv, group, n, D]
         group, count = q.shape[1:3]
 
         def read(cache: torch.Tensor) -> torch.Tensor:
-            """[Hkv, group, length, D]"""
+            """Return [Hkv, group, length, D]."""
             tokens = by_head(cache).index_select(1, self.blocks).flatten(1, 2)
             return tokens[:, None, self.skipped : self.skipped + self.length].expand(-1, group, -1, -1)
 
@@ -46,5 +46,5 @@ class WindowTile:
 
 
 def by_head(cache: torch.Tensor) -> torch.Tensor:
-    """[Hkv, num_blocks, P, D], a view."""
+    """Return [Hkv, num_blocks, P, D], a view."""
     return cache.transpose(0, 1)

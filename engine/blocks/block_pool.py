@@ -91,15 +91,15 @@ class BlockPool(ABC):
         return self.num_blocks - 1 - self.free_queue.size
 
     def begin_step(self) -> None:  # noqa: B027 - one group has nothing to do
-        """A step is about to be scheduled."""
+        """Note that a step is about to be scheduled."""
 
     def end_step(self) -> tuple[tuple[int, int], ...]:
-        """A step was scheduled; returns the blocks that it copies before it runs, each with the block it is copied to."""
+        """Return a step was scheduled; return the blocks that it copies before it runs, each with the block it is copied to."""
         return ()
 
     @abstractmethod
     def look_up(self, request: Request) -> int:
-        """Find the longest cached prefix of a request of which nothing is computed, and remember it; returns its tokens."""
+        """Find the longest cached prefix of a request of which nothing is computed, and remember it; return its tokens."""
 
     @abstractmethod
     def admit(self, request: Request, num_new: int, *, reserve: int = 0, whole: bool = False) -> bool:
@@ -123,7 +123,7 @@ class BlockPool(ABC):
 
     @abstractmethod
     def blocks_needed(self, num_tokens: int) -> int:
-        """Blocks without which a request of so many tokens could never run."""
+        """Return blocks without which a request of so many tokens could never run."""
 
     @abstractmethod
     def check_held(self, running: Iterable[Request]) -> None:
@@ -164,8 +164,8 @@ class BlockPool(ABC):
     def _removal(self, content: BlockHash) -> BlockRemoved:
         return BlockRemoved(content)
 
-    def _left(self, blocks: list[int]) -> list[int]:
-        """Take a holder from each of the blocks, one after the other; returns those that have none any more."""
+    def _drop_users(self, blocks: list[int]) -> list[int]:
+        """Take a holder from each of the blocks, one after the other; return those that have none any more."""
         sharers = self.sharers
         if not sharers:
             return blocks
@@ -190,7 +190,7 @@ class BlockPool(ABC):
         return True
 
     def take_events(self) -> list[Event]:
-        """The events since the last call."""
+        """Return the events since the last call."""
         events, self.events = self.events or [], None if self.events is None else []
         return events
 

@@ -19,7 +19,7 @@ class BlockTables:
         self._rows: dict[Request, _Row] = {}
 
     def table(self, requests: Sequence[Request], num_blocks: Int32) -> Int32:
-        """int32[n, num_blocks.max()]: the first num_blocks[i] blocks of each request, then zeros."""
+        """Return int32[n, num_blocks.max()]: the first num_blocks[i] blocks of each request, then zeros."""
         known, self._rows = self._rows, {}
         table = np.zeros((len(requests), int(num_blocks.max())), dtype=np.int32)
         for row, request, count in zip(table, requests, num_blocks.tolist(), strict=True):

@@ -43,7 +43,7 @@ class BlockManager(BlockPool):
         self._found = _NO_HITS
 
     def match(self, request: Request) -> list[int]:
-        """Physical ids of the longest cached prefix of a request of which nothing is computed.
+        """Return physical ids of the longest cached prefix of a request of which nothing is computed.
 
         At most ``(num_tokens - 1) // block_size`` blocks: the last token is always computed, as its logits are needed.
         """
@@ -121,7 +121,7 @@ class BlockManager(BlockPool):
     def free(self, request: Request) -> None:
         full = request.num_registered_blocks
         cached, rest = request.block_ids[:full], request.block_ids[full:]
-        cached = self._left(cached)
+        cached = self._drop_users(cached)
         cached.reverse()
         self.free_queue.append(cached)
         self.free_queue.prepend(rest)

@@ -47,7 +47,7 @@ class ChainNumbers:
         """Open addressing by parent and first id: a run counted from 1, or 0."""
 
     def __len__(self) -> int:
-        """The largest number."""
+        """Return the largest number."""
         return len(self._ids) - 1
 
     def enter(self, ids: array[int], root: int) -> tuple[array[int], int]:
@@ -134,7 +134,7 @@ class ChainNumbers:
 
 
 class TraceNumbers:
-    """Numbers the prompts of a trace, for each salt apart and for all together."""
+    """Number the prompts of a trace, for each salt apart and for all together."""
 
     def __init__(self) -> None:
         self.tenants = ChainNumbers()
@@ -144,7 +144,7 @@ class TraceNumbers:
         self._names: dict[int, int] = {}
 
     def number(self, ids: Sequence[int], salt: str | None) -> Chain:
-        """The chain of a prompt, entered as known from here on. An empty salt is no salt."""
+        """Return the chain of a prompt, entered as known from here on. An empty salt is no salt."""
         try:
             own_ids = array("i", ids)
         except OverflowError:
@@ -174,7 +174,7 @@ class TraceNumbers:
 
 
 def number_runs(numbers: array[int]) -> Iterator[int]:
-    """First number and length of each run of consecutive numbers, one after the other. The numbers of a chain only rise."""
+    """Return first number and length of each run of consecutive numbers, one after the other. The numbers of a chain only rise."""
     at, count = 0, len(numbers)
     while at < count:
         length = run_length(numbers, at, count)

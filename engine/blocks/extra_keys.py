@@ -49,7 +49,7 @@ def extra_keys(request: Request, start: int, stop: int) -> ExtraKeys:
 
 
 def untagged(key: ExtraKey) -> object:
-    """A key as vLLM's events have it: without its tag and an adapter's path; a digest in hexadecimal digits."""
+    """Return a key as vLLM's events have it: without its tag and an adapter's path; a digest in hexadecimal digits."""
     name, *rest = key[1:]
     if key[0] == "mm":
         return [name, *rest]

@@ -28,7 +28,7 @@ class FreeQueue:
     __slots__ = ("_front", "_head", "_line", "_new", "_place", "size")
 
     def __init__(self, num_blocks: int) -> None:
-        """A queue of 1 … num_blocks - 1, in that order."""
+        """Create a queue of 1 … num_blocks - 1, in that order."""
         if num_blocks < 1:
             raise EngineError(f"a pool has at least the null block, not {num_blocks} blocks")
         self._front: list[int] = []
@@ -53,7 +53,7 @@ class FreeQueue:
         return range(first, first + count)
 
     def peek(self) -> int:
-        """The head; the null block where the queue is empty."""
+        """Return the head; the null block where the queue is empty."""
         if self._front:
             return self._front[-1]
         if self._new:

@@ -64,7 +64,7 @@ class BlockHasher(Protocol):
 
 
 def root_hash(cache_salt: str | None, lora: Lora | None = None) -> BlockHash:
-    """The parent of a prompt's first block. An empty salt is no salt, as in vLLM."""
+    """Return the parent of a prompt's first block. An empty salt is no salt, as in vLLM."""
     root = xxhash.xxh3_128_digest(_ROOT + cache_salt.encode(errors="surrogatepass") if cache_salt else _ROOT)
     if lora is not None:
         root = xxhash.xxh3_128_digest(root + ascii((lora.name, lora.path)).encode())
@@ -110,7 +110,7 @@ NATIVE = NativeHasher()
 
 
 def block_hasher(algorithm: HashAlgorithm, seed: str | None = None) -> BlockHasher:
-    """The hasher of `EngineConfig.hash_algo` and `hash_seed`."""
+    """Return the hasher of `EngineConfig.hash_algo` and `hash_seed`."""
     if algorithm == "native":
         return NATIVE
     from kvtool.engine.blocks.vllm_hashing import VllmHasher

@@ -52,7 +52,8 @@ class SequentialPool:
     )
 
     def __init__(self, config: EngineConfig, stats: PrefixCacheStats, numbers: ChainNumbers) -> None:
-        """`stats` counts the lookups; `numbers` made the `prompt_numbers` of requests, and give some to those that have hashes."""
+        """Create the pool. `stats` counts the lookups; `numbers` made the `prompt_numbers` of requests, and numbers those with
+        hashes."""
         self._config = config
         self._size = config.block_size
         self._stats = stats
@@ -129,7 +130,7 @@ class SequentialPool:
             self._place.frombytes(bytes(self._place.itemsize * (missing + _AHEAD)))  # numbers only rise in a chain
 
     def _names(self, request: Request) -> array[int]:
-        """The numbers of the full blocks of a request, as far as its tokens or its trace name them."""
+        """Return the numbers of the full blocks of a request, as far as its tokens or its trace name them."""
         size = self._size
         if request.prompt_numbers is not None:
             names = request.prompt_numbers[: request.num_prompt_tokens // size]

@@ -31,18 +31,18 @@ _NEGATIVE, _BYTES, _TEXT, _ARRAY = 0x20, 0x40, 0x60, 0x80
 
 
 def event_hash(block_hash: BlockHash) -> int:
-    """The hash as KV events publish it: its low 64 bits."""
+    """Return the hash as KV events publish it: its low 64 bits."""
     return int.from_bytes(block_hash[-8:], "big")
 
 
 def none_hash(algorithm: HashAlgorithm, seed: str | None = None) -> BlockHash:
-    """The parent of a prompt's first block."""
+    """Return the parent of a prompt's first block."""
     text = DEFAULT_SEED if seed is None else seed
     return BlockHash(_digest(algorithm)(_cbor_text(text) if algorithm.endswith("_cbor") else _pickled(text)))
 
 
 class VllmHasher:
-    """Hashes blocks as a vLLM server does that runs with this algorithm and this PYTHONHASHSEED (None: not set)."""
+    """Hash blocks as a vLLM server with this algorithm and this PYTHONHASHSEED does (None: not set)."""
 
     def __init__(self, algorithm: HashAlgorithm, seed: str | None = None) -> None:
         self.none_hash = none_hash(algorithm, seed)
@@ -92,7 +92,7 @@ class VllmHasher:
 
 
 Encode = Callable[[int, bytes, Extras], bytes]
-"""Writes the triple of a block: its index among those at hand, its parent's hash, its extras."""
+"""Writer of a block's triple: its index among the given ones, its parent's hash, its extras."""
 
 
 def _digest(algorithm: HashAlgorithm) -> Callable[[bytes], bytes]:
@@ -148,7 +148,7 @@ def _cbor_text(text: str) -> bytes:
 
 
 def _cbor_head(major: int, value: int) -> bytes:
-    """A CBOR item's head: its major type and a number in as few bytes as it takes (RFC 8949, section 3)."""
+    """Return a CBOR item's head: its major type and a number in as few bytes as it takes (RFC 8949, section 3)."""
     if value < 24:
         return bytes([major | value])
     for width, code in ((1, 24), (2, 25), (4, 26)):

@@ -40,19 +40,19 @@ class DecodeReplica(Replica):
         return len(self.pool.find(request.blocks, self._full(request))) * self.block_size
 
     def _full(self, request: FleetRequest) -> int:
-        """Blocks of a prompt that may be hit; none is computed here, so the one with its last token, too."""
+        """Return blocks of a prompt that may be hit; none is computed here, so the one with its last token, too."""
         full = min(request.prompt_tokens // self.block_size, len(request.blocks))
         return full if self.config.enable_prefix_caching else 0
 
     def receive(self, request: FleetRequest, now: float) -> None:
-        """A prompt is here, with its first token; more are to come. `advance` was called with `now`."""
+        """Receive a prompt with its first token; more are to come. `advance` was called with `now`."""
         target = min(request.output_tokens, self.config.max_model_len - request.prompt_tokens)
         assert target > 1
         live = LiveRequest(request, target, request.asked, request.blocks, 0, outputs=1)
         self._got.append(live)
         self.last_arrival = now
         if self._ends is None:
-            self._begun = max(self._begun, now)
+            self._step_start = max(self._step_start, now)
             self._admit_got()
         elif self._run is not None and len(self._got) == 1 and self._may_admit():
             self._cut(now)

@@ -42,13 +42,13 @@ class Decoders:
         return self._offsets + step * len(self._members)
 
     def longest(self, count: int, step: int) -> list[int]:
-        """The longest contexts after so many steps, at most `count`."""
+        """Return the longest contexts after so many steps, at most `count`."""
         if not count:
             return []
         return [offset + step for offset in heapq.nlargest(count, [live.offset for live in self._members])]
 
     def add(self, live: LiveRequest, step: int) -> None:
-        """A request that got a token in `step` and is to get more."""
+        """Add a request that got a token in `step` and is to get more."""
         live.offset = live.computed - step
         live.last_step = step + live.target - live.outputs
         self._members[live] = None
@@ -69,7 +69,7 @@ class Decoders:
             heapq.heappush(self._named, ((block + 1) * self._block_size - live.offset, live.order, block, live))
 
     def next_end(self) -> int:
-        """The first step in which a request gets its last token."""
+        """Return the first step in which a request gets its last token."""
         ends = self._ends
         while ends[0][1] != ends[0][2].order:
             heapq.heappop(ends)
@@ -85,21 +85,21 @@ class Decoders:
         return found
 
     def next_name(self) -> int | None:
-        """The step that fills the next block with a name."""
+        """Return the step that fills the next block with a name."""
         named = self._named
         while named and named[0][1] != named[0][3].order:
             heapq.heappop(named)
         return named[0][0] if named else None
 
     def named(self, step: int) -> Iterator[tuple[LiveRequest, int]]:
-        """The blocks with a name that are full by this step, in the order in which they become so."""
+        """Return the blocks with a name that are full by this step, in the order in which they become so."""
         while (due := self.next_name()) is not None and due <= step:
             _, _, block, live = heapq.heappop(self._named)
             yield live, block
             self.expect_name(live, block + 1)
 
     def new_blocks(self, step: int, steps: int) -> int:
-        """Blocks that so many steps after `step` begin."""
+        """Return blocks that so many steps after `step` begin."""
         size, phases = self._block_size, self._phases
         rounds, rest = divmod(steps, size)
         count = rounds * len(self._members)

@@ -31,7 +31,7 @@ class FleetReplica(ReplicaView, Protocol):
 
 
 MakeReplica = Callable[[int, FleetLedger], FleetReplica]
-"""Makes the replica of a number, which writes into the ledger."""
+"""Maker of a numbered replica, which writes into the ledger."""
 
 
 def serve(
@@ -60,7 +60,7 @@ def serve(
         now = request.arrival
         for replica in fleet:
             replica.advance(now)
-        if _tell(router, fleet, give_up):
+        if _report_events(router, fleet, give_up):
             return ledger.run(requests, replicas)
         chosen = router.choose(request, views, now)
         if chosen == REFUSED:
@@ -71,11 +71,11 @@ def serve(
             routed[chosen].sent(request)
     for replica in fleet:
         replica.finish()
-    _tell(router, fleet, give_up)
+    _report_events(router, fleet, give_up)
     return ledger.run(requests, replicas)
 
 
-def _tell(router: FleetRouter, fleet: list[FleetReplica], give_up: Callable[[Happening], bool] | None) -> bool:
+def _report_events(router: FleetRouter, fleet: list[FleetReplica], give_up: Callable[[Happening], bool] | None) -> bool:
     """Report events to the router, in order of time; return whether the run is given up."""
     news: list[Happening] = []
     for replica in fleet:

@@ -69,14 +69,14 @@ class ReplicaView(Protocol):
 
 
 class FleetRouter(Protocol):
-    """Chooses a replica for each request, in order of arrival."""
+    """Choose a replica for each request, in order of arrival."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The number of the replica, or REFUSED."""
+        """Return the number of the replica, or REFUSED."""
         ...
 
     def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None:
-        """A request that was sent to `replica` got its first token after `ttft` seconds."""
+        """Record that a request sent to `replica` got its first token after `ttft` seconds."""
         ...
 
     def finished(self, request: FleetRequest, replica: int, now: float) -> None: ...

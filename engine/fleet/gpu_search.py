@@ -60,7 +60,8 @@ def smallest_fleet(
 def attainable(
     requests: Sequence[FleetRequest], latency: LatencyModel, slo: Slo, block_size: int, max_num_batched_tokens: int
 ) -> float:
-    """The share that meets the objective if each request runs alone and hits all blocks that came before: no fleet has more."""
+    """Return the share that meets the objective if each request runs alone and hits all earlier blocks: an upper bound of all
+    fleets."""
     times = PrefillTimes(latency, max_num_batched_tokens)
     seen: set[int] = set()
     met = 0

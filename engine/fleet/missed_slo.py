@@ -1,4 +1,4 @@
-"""Counts the requests that miss an objective while a fleet runs, so that a run can end where too many have."""
+"""Count the requests that miss an objective while a fleet runs, so that a run can end once too many have."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ class Replica:
         self._private = 0
         self._step = 0
         """Steps that were scheduled."""
-        self._seen = 0.0
+        self._now = 0.0
         """The moment up to which all is known."""
-        self._begun = 0.0
+        self._step_start = 0.0
         """Start of the step in flight, or of the first of the run; without one, the earliest start of the next."""
         self._ends: float | None = None
         """End of the step or the run in flight."""
@@ -111,14 +111,14 @@ class Replica:
         seconds = self._waiting.seconds()
         if self._chunked:
             assert self._ends is not None
-            seconds += self._ends - self._seen
+            seconds += self._ends - self._now
             last = self._chunked[-1]
             if last.computed < last.tokens:
                 seconds += self._times.seconds(last.tokens, last.computed)
         return seconds
 
     def add(self, request: FleetRequest, now: float) -> None:
-        """A request arrives; EngineError if it could never run. `advance` was called with `now`."""
+        """Add an arriving request; EngineError if it could never run. `advance` was called with `now`."""
         request.check_fits(self.config)
         target = min(request.output_tokens, self.config.max_model_len - request.prompt_tokens)
         asked = min(request.asked, (request.prompt_tokens - 1) // self.block_size)
@@ -127,14 +127,14 @@ class Replica:
         if self._run is not None and not self._waiting and len(self._decoders) < self._most_running:
             self._cut(now)
         elif self._ends is None:
-            self._begun = max(self._begun, now)
+            self._step_start = max(self._step_start, now)
         self._waiting.add(live)
         self.last_arrival = now
         self._ledger.replica[request.number] = self.number
 
     def advance(self, moment: float) -> None:
         """Do all work that begins before `moment`, and end all work that ends by then."""
-        self._seen = moment
+        self._now = moment
         while self._go_on(moment):
             pass
 
@@ -144,7 +144,7 @@ class Replica:
             if self._ends > moment:
                 return False
             self._complete()
-        elif not (self._waiting or self._decoders or self._partial) or self._begun >= moment:
+        elif not (self._waiting or self._decoders or self._partial) or self._step_start >= moment:
             return False
         else:
             self._schedule()
@@ -158,18 +158,20 @@ class Replica:
         """Take the blocks of the steps of a run that have begun."""
         run = self._run
         if run is not None:
-            begun = self._run_last - self._run_steps + run.begun_before(self._seen - self._begun, self._run_steps)
+            begun = self._run_last - self._run_steps + run.begun_before(self._now - self._step_start, self._run_steps)
             if begun > self._step:
                 self._decode(begun - self._step)
 
     def _cut(self, now: float) -> None:
-        """End the run in flight with the step that is in flight at `now`, as somebody has come."""
+        """End the run in flight with the step in flight at `now`, because a request arrived."""
         run = self._run
         assert run is not None
-        steps = max(run.begun_before(now - self._begun, self._run_steps), self._step - self._run_last + self._run_steps)
+        steps = max(
+            run.begun_before(now - self._step_start, self._run_steps), self._step - self._run_last + self._run_steps
+        )
         self._run_last -= self._run_steps - steps
         self._run_steps = steps
-        self._ends = self._begun + run.seconds(steps)
+        self._ends = self._step_start + run.seconds(steps)
 
     def _schedule(self) -> None:
         """Begin a step, or a run of steps that only decode."""
@@ -192,16 +194,16 @@ class Replica:
         if not preempted and self._waiting:
             self._admit(budget, chunks)
         if chunks:
-            self._ends = self._begun + self._latency.mixed_seconds(chunks, decoding, context, longest)
+            self._ends = self._step_start + self._latency.mixed_seconds(chunks, decoding, context, longest)
         elif decoding:
             self._run = self._latency.decode_run(decoding, context, longest)
-            self._run_steps = 1 if preempted else self._steps_alike(before)
+            self._run_steps = 1 if preempted else self._uneventful_steps(before)
             self._run_last = before + self._run_steps
-            self._ends = self._begun + self._run.seconds(self._run_steps)
+            self._ends = self._step_start + self._run.seconds(self._run_steps)
         else:
-            self._ends = self._begun
+            self._ends = self._step_start
 
-    def _steps_alike(self, before: int) -> int:
+    def _uneventful_steps(self, before: int) -> int:
         """Return the number of steps, of which the first has its blocks, in which nothing happens to the decoding requests."""
         decoders = self._decoders
         steps = decoders.next_end() - before
@@ -224,7 +226,7 @@ class Replica:
         return 1 + fits
 
     def _decode_one(self) -> bool:
-        """Give those that decode the blocks of one more step; returns whether somebody was preempted for that."""
+        """Give decoding requests the blocks of one more step; return whether that preempted any."""
         if self._decoders.new_blocks(self._step, 1) <= self.pool.free:
             self._decode(1)
             return False
@@ -266,7 +268,7 @@ class Replica:
             del self._spare[-missing:]
 
     def _extend(self, live: LiveRequest, count: int) -> bool:
-        """Blocks for `count` more tokens of a prompt."""
+        """Return blocks for `count` more tokens of a prompt."""
         missing = -(-(live.computed + count) // self.block_size) - len(live.blocks)
         if missing > self.pool.free:
             return False
@@ -275,7 +277,7 @@ class Replica:
         return True
 
     def _chunk(self, live: LiveRequest, count: int) -> None:
-        """`count` tokens of a prompt are computed in this step; its full blocks can be hit from now on."""
+        """Compute `count` tokens of a prompt in this step; its full blocks can be hit from now on."""
         live.computed += count
         self._chunked.append(live)
         self.computed_tokens += count
@@ -321,7 +323,7 @@ class Replica:
         return False
 
     def _may_hit(self, live: LiveRequest) -> int:
-        """Its leading blocks that may hit; after a preemption its answer so far is like a part of its prompt."""
+        """Return its leading blocks that may hit; after a preemption its answer so far is like a part of its prompt."""
         return (live.tokens - 1) // self.block_size if live.outputs else live.asked
 
     def _begin(self, live: LiveRequest, hits: int) -> None:
@@ -368,9 +370,9 @@ class Replica:
         live.blocks, live.registered, live.order = [], 0, -1
 
     def _complete(self) -> None:
-        """The step or run in flight has ended."""
+        """End the step or run in flight."""
         assert self._ends is not None
-        now, self._begun, self._ends = self._ends, self._ends, None
+        now, self._step_start, self._ends = self._ends, self._ends, None
         if self._run is not None:
             if (rest := self._run_last - self._step) > 0:
                 self._decode(rest)

@@ -18,7 +18,7 @@ class ReplicaPool:
     """
 
     def __init__(self, num_blocks: int | None) -> None:
-        """`num_blocks` with the null block; None: it grows and never evicts."""
+        """Create the pool. `num_blocks` includes the null block; None: it grows and never evicts."""
         self.limited = num_blocks is not None
         self._num_blocks = num_blocks or 1
         self._free: FreeQueue | FreeSet = FreeSet() if num_blocks is None else FreeQueue(num_blocks)

@@ -12,7 +12,7 @@ class RoutedView:
     """The latest blocks of the prompts sent; the replica reports everything else."""
 
     def __init__(self, replica: ReplicaView, most_blocks: int | None) -> None:
-        """`most_blocks` of the index; None: it forgets nothing."""
+        """Create the view. `most_blocks` limits the index; None: unlimited."""
         self._replica = replica
         self._most = most_blocks
         self._index: OrderedDict[int, None] = OrderedDict()
@@ -21,7 +21,7 @@ class RoutedView:
         self.num_blocks = replica.num_blocks
 
     def sent(self, request: FleetRequest) -> None:
-        """The replica gets this request: its prompt is thought to be there, its head touched last."""
+        """Record that the replica gets this request: its prompt counts as cached there, its head touched last."""
         index = self._index
         for block in reversed(request.blocks[: request.prompt_tokens // self.block_size]):
             index[block] = None

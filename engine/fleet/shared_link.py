@@ -20,7 +20,7 @@ class SharedLink:
     __slots__ = ("_coming", "_moved", "_now", "_sharing", "bandwidth", "latency", "num_bytes", "num_transfers")
 
     def __init__(self, bandwidth: float, latency: float = 0.0) -> None:
-        """Bytes per second, `inf` too, and seconds; EngineError for a link that moves nothing."""
+        """Create the link: bytes per second, which may be `inf`, and seconds; EngineError for a link that moves nothing."""
         if not bandwidth > 0:
             raise EngineError(f"a link moves more than {bandwidth:g} bytes per second")
         if not 0 <= latency < inf:
@@ -39,7 +39,7 @@ class SharedLink:
         """Heap: when a transfer begins to share, its number and bytes."""
 
     def __len__(self) -> int:
-        """Transfers in flight."""
+        """Return transfers in flight."""
         return len(self._sharing) + len(self._coming)
 
     def start(self, number: int, num_bytes: float, now: float) -> None:
@@ -89,5 +89,5 @@ class SharedLink:
         return self.latency + (num_bytes + shared) / self.bandwidth
 
     def left(self) -> float:
-        """Bytes that are still to be moved."""
+        """Return bytes that are still to be moved."""
         return sum(end - self._moved for end, _ in self._sharing) + sum(coming for _, _, coming in self._coming)

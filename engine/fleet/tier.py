@@ -105,7 +105,7 @@ class TierStack:
         return found
 
     def used(self, blocks: Sequence[int]) -> None:
-        """A request is done with these blocks, its first ones: the last becomes the latest used first."""
+        """Record the end of a request with these blocks, its first ones: the last becomes the latest used first."""
         if self.writes == "store":
             for block in reversed(blocks):
                 self._put(block)

@@ -53,7 +53,7 @@ class TieredReplica(Replica):
         self._loads: dict[int, TierLoad] = {}
         """Loads by a number that their transfers share."""
         self._num_loads = 0
-        self._on_way: set[Name] = set()
+        self._loading: set[Name] = set()
         self._delayed: list[LiveRequest] = []
         """Requests that need blocks which are on their way for others."""
         self._loaded: dict[LiveRequest, TierLoad] = {}
@@ -65,10 +65,10 @@ class TieredReplica(Replica):
 
     @property
     def pending_tokens(self) -> int:
-        return super().pending_tokens + sum(live.expected for live in self._away())
+        return super().pending_tokens + sum(live.expected for live in self._out_of_queue())
 
-    def _away(self) -> list[LiveRequest]:
-        """Requests that left the queue for a while."""
+    def _out_of_queue(self) -> list[LiveRequest]:
+        """Return requests that left the queue for a while."""
         return [*(load.live for load in self._loads.values()), *self._delayed]
 
     def matched_below(self, request: FleetRequest) -> tuple[int, int]:
@@ -84,7 +84,7 @@ class TieredReplica(Replica):
         while True:
             wake = self._next_wake()
             stop = min(moment, wake)
-            self._seen = stop
+            self._now = stop
             if self._go_on(stop):
                 continue
             if wake > moment or wake == inf:
@@ -118,12 +118,12 @@ class TieredReplica(Replica):
             if len(self._decoders) < self._most_running:
                 self._cut(now)
         elif self._ends is None:
-            self._begun = max(self._begun, now)
+            self._step_start = max(self._step_start, now)
 
     def _end(self, load: TierLoad) -> None:
         """Set the contents of a load's blocks."""
         live = load.live
-        self._on_way.difference_update(load.names)
+        self._loading.difference_update(load.names)
         self.pool.enter(live.blocks[load.hits :], load.names)
         self.pool.release(live.blocks, len(live.blocks))
         live.blocks = []
@@ -131,10 +131,10 @@ class TieredReplica(Replica):
 
     def _schedule(self) -> None:
         super()._schedule()
-        if self._ends == self._begun and self._waiting and not self._decoders and not self._chunked:
+        if self._ends == self._step_start and self._waiting and not self._decoders and not self._chunked:
             # The room that the first of the queue needs is taken by blocks on their way.
             assert self._loads
-            self._ends, self._begun = None, self._next_wake()
+            self._ends, self._step_start = None, self._next_wake()
 
     def _set_aside(self, live: LiveRequest, hits: list[int]) -> bool:
         if live in self._loaded:
@@ -143,10 +143,10 @@ class TieredReplica(Replica):
         most = min(self._may_hit(live), len(names))
         runs = self._stack.runs(names, first, most)
         stop = runs[-1].stop if runs else first
-        if self._on_way and not self._on_way.isdisjoint(names[first : min(stop + 1, most)]):
+        if self._loading and not self._loading.isdisjoint(names[first : min(stop + 1, most)]):
             self._delayed.append(self._waiting.pop())
             return True
-        runs = self._worth(live, runs)
+        runs = self._runs_to_load(live, runs)
         if not runs or not self._has_room(live, hits, runs[-1].stop):
             return False
         stop = runs[-1].stop
@@ -155,18 +155,18 @@ class TieredReplica(Replica):
         self._stack.loaded(wanted)
         pool.hold(hits, pool.idle(hits))
         live.blocks = hits + pool.take(stop - first)
-        self._on_way.update(wanted)
+        self._loading.update(wanted)
         by_level: dict[TierLevel, int] = {}
         for run in runs:
             by_level[run.level] = by_level.get(run.level, 0) + run.blocks
         for level, blocks in by_level.items():
-            self.links[level].start(self._num_loads, blocks * self._plan.block_bytes, self._begun)
+            self.links[level].start(self._num_loads, blocks * self._plan.block_bytes, self._step_start)
         self._loads[self._num_loads] = TierLoad(live, first, wanted, len(by_level))
         self._num_loads += 1
         live.expected = live.tokens - stop * self.block_size
         return True
 
-    def _worth(self, live: LiveRequest, runs: list[TierRun]) -> list[TierRun]:
+    def _runs_to_load(self, live: LiveRequest, runs: list[TierRun]) -> list[TierRun]:
         """Return the runs to load: all of them, or up to the first that is computed in less time."""
         if self._plan.takes == "always":
             return runs
@@ -208,6 +208,6 @@ class TieredReplica(Replica):
         """Assert that blocks, requests and counts agree, here and below."""
         self._check_held([load.live for load in self._loads.values()])
         self._stack.check()
-        assert self._on_way == {name for load in self._loads.values() for name in load.names}
+        assert self._loading == {name for load in self._loads.values() for name in load.names}
         assert sum(len(link) for link in self.links.values()) == sum(load.parts for load in self._loads.values())
         assert not any(live.blocks for live in self._delayed)

@@ -43,11 +43,11 @@ class PlannedPool:
         return tuple(blocks_of_request(group, tokens, self.plan.max_in_flight_tokens) for group in self.plan.groups)
 
     def max_concurrency(self, max_model_len: int) -> float:
-        """vLLM's "maximum concurrency" of requests of `max_model_len` tokens that share nothing."""
+        """Return vLLM's "maximum concurrency" of requests of `max_model_len` tokens that share nothing."""
         return self.num_blocks / sum(self.blocks_per_request(max_model_len))
 
     def tokens(self, max_model_len: int) -> int:
-        """vLLM's "GPU KV cache size": the tokens of all such requests, each with `max_model_len`."""
+        """Return vLLM's "GPU KV cache size": the tokens of all such requests, each with `max_model_len`."""
         return int(self.max_concurrency(max_model_len) * max_model_len)
 
     def holds(self, tokens: int) -> bool:
@@ -55,7 +55,7 @@ class PlannedPool:
         return sum(self.blocks_per_request(tokens)) <= self.usable_blocks
 
     def longest_request(self, at_most: int | None = None) -> int:
-        """Tokens of the longest request that fits, up to `at_most`; 0 where none does."""
+        """Return tokens of the longest request that fits, up to `at_most`; 0 where none does."""
         if not self.plan.groups or not self.holds(1):
             return at_most or 0
         low, high = 1, at_most or self.usable_blocks * max(group.block_size for group in self.plan.groups)

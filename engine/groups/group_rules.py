@@ -37,12 +37,12 @@ class GroupRules:
         """The most blocks of one request, which it needs for admission; None if that is all."""
 
     def out_of_reach(self, computed: int) -> int:
-        """Tokens that no layer reads any more once so many are computed."""
+        """Return tokens that no layer reads any more once so many are computed."""
         del computed
         return 0
 
     def quiet_until(self, table: GroupTable) -> int:
-        """Tokens, drafts not counted, that the request may have in all before it needs a block, or one is given back."""
+        """Return the tokens, without drafts, that the request may have in all before it needs or frees a block."""
         spare = self.pool.plan.num_lookahead_tokens
         return len(table.blocks) * self.size - spare
 
@@ -52,7 +52,7 @@ class GroupRules:
         return needed
 
     def blocks_needed(self, num_tokens: int) -> int:
-        """Blocks without which a request of so many tokens could never be computed to its end."""
+        """Return blocks without which a request of so many tokens could never be computed to its end."""
         return -(-num_tokens // self.size) - self.out_of_reach(num_tokens - 1) // self.size
 
     def give_back(self, table: GroupTable, processed: int) -> None:
@@ -133,7 +133,7 @@ class GroupRules:
             self._register_tail(request, table, tokens)
 
     def register_full(self, request: Request, table: GroupTable, tokens: int, boundaries: list[int]) -> None:
-        """Full blocks only."""
+        """Register full blocks only."""
         pool = self.pool
         full = min(tokens, len(request.block_hashes) * pool.plan.hash_block_size) // self.size
         first = table.registered

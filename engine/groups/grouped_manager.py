@@ -55,7 +55,7 @@ class GroupedManager(BlockPool):
         self._estimates = not any(group.group.ckpt_blocks for group in self.groups)
         self._sizes = [group.size for group in self.groups if not isinstance(group, StateGroup)]
         self._constant_need = sum(2 * group.group.spec_blocks + 4 for group in self.groups)
-        self._rests = (
+        self._can_skip_checks = (
             not self._drops
             and not self.plan.partial_hits
             and all(group.scale == 1 for group in self.groups if group.group.kind in ("full", "mla"))
@@ -74,7 +74,7 @@ class GroupedManager(BlockPool):
                 raise EngineError(f"{ahead} modules that draft need blocks of as many tokens; they have {size}")
 
     def _tags(self) -> list[int]:
-        """Groups in the order of their tags: the first with full attention, which has most blocks, needs none."""
+        """Return groups in the order of their tags: the first with full attention, which has most blocks, needs none."""
         indices = range(len(self.plan.groups))
         first = next((index for index in indices if self.plan.groups[index].kind in ("full", "mla")), 0)
         return [first, *(index for index in indices if index != first)]
@@ -102,7 +102,7 @@ class GroupedManager(BlockPool):
         return self._found.tokens
 
     def match(self, request: Request) -> CommonHit:
-        """The longest prefix that all groups have cached of a request of which nothing is computed, less its last token."""
+        """Return the longest prefix that all groups have cached of a request of which nothing is computed, less its last token."""
         if not self.config.enable_prefix_caching or request.skip_reading_cache:
             return CommonHit([[] for _ in self.groups], 0, 0)
         self._extend_hashes(request)
@@ -156,12 +156,12 @@ class GroupedManager(BlockPool):
         if used > self.peak_used:
             self.peak_used = used
         self._register(request, min(main, request.num_tokens))
-        if self._rests and main >= request.num_tokens and len(request.outputs) + 1 < request.max_tokens:
+        if self._can_skip_checks and main >= request.num_tokens and len(request.outputs) + 1 < request.max_tokens:
             request.quiet_until = self._quiet_until(request, min(main, request.num_tokens))
         return True
 
     def _quiet_until(self, request: Request, num_tokens: int) -> int:
-        """Tokens up to which nothing has to be done for a request of which so many were registered."""
+        """Return tokens up to which nothing has to be done for a request of which so many were registered."""
         tables = request.tables
         quiet = min([group.quiet_until(table) for group, table in zip(self.groups, tables, strict=True)])
         if self.config.enable_prefix_caching:
@@ -268,7 +268,7 @@ class GroupedManager(BlockPool):
 
     def release(self, blocks: list[int]) -> None:
         """Take a holder from each of the blocks; those that have none any more are free, in this order, cached ones last."""
-        left = self._left(blocks) if self.sharers else blocks
+        left = self._drop_users(blocks) if self.sharers else blocks
         if not self.config.enable_prefix_caching:
             self.free_queue.prepend(left[::-1])
             return
@@ -279,13 +279,13 @@ class GroupedManager(BlockPool):
         self.free_queue.append(cached)
 
     def _release_in_turn(self, tables: list[list[int]]) -> None:
-        """The same as a `release` for each of the lists, which may have null blocks."""
+        """Release each of the lists, which may have null blocks, in turn."""
         sharers, holds, caching = self.sharers, self.keys.hashes, self.config.enable_prefix_caching
         cached: list[int] = []
         rest: list[int] = []
         for blocks in tables:
             kept = [block for block in blocks if block]
-            left = self._left(kept) if sharers else kept
+            left = self._drop_users(kept) if sharers else kept
             if caching:
                 cached += [block for block in left if holds[block] is not None]
                 left = [block for block in left if holds[block] is None]
@@ -308,7 +308,7 @@ class GroupedManager(BlockPool):
         self._evict([block])
 
     def split(self, key: BlockHash) -> tuple[BlockHash, int]:
-        """The hash in a key of `keys`, and the group that it is of."""
+        """Return the hash in a key of `keys`, and the group that it is of."""
         block_hash, tag = split_key(key)
         return block_hash, self._tag_order[tag]
 
@@ -328,7 +328,7 @@ class GroupedManager(BlockPool):
             keys.put_run(blocks[first:stop], named, first * size, size)
             self.num_stored += stop - first
             if self.events is not None:
-                self._tell_full(request, group, first, stop, stored)
+                self._report_full(request, group, first, stop, stored)
             return
         stored = []
         for index in range(first, stop) if kept is None else kept:
@@ -345,16 +345,16 @@ class GroupedManager(BlockPool):
             stored.append(index)
         self.num_stored += len(stored)
         if self.events is not None:
-            self._tell_full(request, group, first, stop, stored)
+            self._report_full(request, group, first, stop, stored)
 
-    def _tell_full(self, request: Request, group: GroupRules, first: int, stop: int, stored: list[int]) -> None:
+    def _report_full(self, request: Request, group: GroupRules, first: int, stop: int, stored: list[int]) -> None:
         """Note that of the blocks at the places [first, stop) these were stored."""
         hashes, scale, size = request.block_hashes, group.scale, group.size
         parent = hashes[first * scale - 1] if first else None
         ids = None if request.prompt_ids is None else request.token_ids(first * size, stop * size)
         starts = [index * size for index in stored]
         new = tuple(hashes[(index + 1) * scale - 1] for index in stored)
-        self._tell(request, group, new, parent, ids, starts, size)
+        self._report_stored(request, group, new, parent, ids, starts, size)
 
     def store_part(
         self, request: Request, group: GroupRules, block: int, tokens: int, *, anew: bool = False
@@ -373,7 +373,7 @@ class GroupedManager(BlockPool):
                 hint="disable_lookahead_block_hashes",
             )
         key = BlockHash(hashes[at - 1] + group.tag)
-        known = not anew and keys.goes_by(block, key)
+        known = not anew and keys.has_key(block, key)
         if not known and keys.hashes[block] is not None and (anew or keys.tokens[block] < tokens):
             self._evict([block])
         keys.put(block, key, tokens)
@@ -382,10 +382,10 @@ class GroupedManager(BlockPool):
             if self.events is not None:
                 ids = None if request.prompt_ids is None else request.token_ids(tokens - unit, tokens)
                 parent = hashes[at - 2] if at > 1 else None
-                self._tell(request, group, (hashes[at - 1],), parent, ids, [tokens - unit], unit)
+                self._report_stored(request, group, (hashes[at - 1],), parent, ids, [tokens - unit], unit)
         return key
 
-    def _tell(
+    def _report_stored(
         self,
         request: Request,
         group: GroupRules,

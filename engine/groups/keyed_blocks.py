@@ -29,7 +29,7 @@ class KeyedBlocks(HashedBlocks):
         super().grow(count)
         self.tokens += [0] * count
 
-    def goes_by(self, block: int, key: BlockHash) -> bool:
+    def has_key(self, block: int, key: BlockHash) -> bool:
         """Return whether a block has the content of a key."""
         return self.hashes[block] == key or key in self.more.get(block, ())
 
@@ -38,7 +38,7 @@ class KeyedBlocks(HashedBlocks):
         if self.hashes[block] is None:
             self.hashes[block] = key
             self.tokens[block] = tokens
-        elif self.goes_by(block, key):
+        elif self.has_key(block, key):
             return
         else:
             self.more.setdefault(block, {})[key] = None
@@ -99,10 +99,10 @@ class KeyedBlocks(HashedBlocks):
 
 
 def group_tag(number: int) -> bytes:
-    """The tag of the group with this number among those that have one, from 1 on; 0 has none."""
+    """Return the tag of the group with this number among those that have one, from 1 on; 0 has none."""
     return bytes([number]) if number else b""
 
 
 def split_key(key: BlockHash) -> tuple[BlockHash, int]:
-    """The hash in a key, and the number of its group's tag."""
+    """Return the hash in a key, and the number of its group's tag."""
     return (BlockHash(key[:-1]), key[-1]) if len(key) % _HASH_BYTES else (key, 0)

@@ -33,7 +33,7 @@ class LayerGroup:
 def group_layers(
     layers: list[LayerSpec], *, one_group: bool = False, block_outermost: bool = False
 ) -> list[LayerGroup]:
-    """The groups in vLLM's order; EngineError where it has no plan.
+    """Return the groups in vLLM's order; EngineError where it has no plan.
 
     `one_group` is vLLM's `disable_hybrid_kv_cache_manager`, `block_outermost` a layout that keeps all layers of a block together.
     """
@@ -75,7 +75,7 @@ def _merged_group(layers: list[LayerSpec]) -> LayerGroup:
 
 
 def _promoted_by_sharding(layers: list[LayerSpec]) -> list[LayerSpec]:
-    """Windows and chunks as full attention: sharded layers, states among them, and replicated ones each by themselves."""
+    """Return windows and chunks as full attention: sharded layers, states among them, and replicated ones each by themselves."""
     promoted = list(layers)
     for replicated in (True, False):
         places = [at for at, layer in enumerate(layers) if _replicated(layer) == replicated]
@@ -125,7 +125,7 @@ def _as_full(layer: LayerSpec, block_size: int | None) -> LayerSpec:
 
 
 def _with_even_pages(layers: list[LayerSpec]) -> list[LayerSpec] | None:
-    """All pages as large as the largest: by longer blocks, else by padding; None where MLA can have neither."""
+    """Return all pages as large as the largest: by longer blocks, else by padding; None where MLA can have neither."""
     largest = max(layer.page_bytes for layer in layers)
     even: list[LayerSpec] = []
     for layer in layers:

@@ -41,7 +41,7 @@ class LayerSpec:
         raise NotImplementedError
 
     def padded_to(self, page: int) -> Self:
-        """The same layer with pages of so many bytes."""
+        """Return the same layer with pages of so many bytes."""
         return replace(self, page_padded=page)
 
 

@@ -39,7 +39,7 @@ class SameGroups:
         return align < size and size % align == 0
 
     def by_block(self, hashes: list[BlockHash]) -> list[BlockHash]:
-        """The hash of each block: that of its last unit."""
+        """Return the hash of each block: that of its last unit."""
         scale = self.group.block_size // self.unit
         return hashes if scale == 1 else hashes[scale - 1 :: scale]
 
@@ -54,7 +54,7 @@ class SameGroups:
         return blocks
 
     def find(self, lookup: Lookup, hashes: list[BlockHash], most: int, align: int, *, drop: bool) -> Found:
-        """The search of this kind of layers."""
+        """Return the search of this kind of layers."""
         match self.group.kind:
             case "sliding":
                 return _find_window(self, lookup, hashes, most, align, drop=drop)
@@ -118,7 +118,7 @@ def _find_window(
             start, filled = index, True
             break
     run.reverse()
-    if not filled:  # a run from the first block on will do however short it is
+    if not filled:  # a run from the first block on is enough at any length
         while len(run) * size % align:
             run.pop()
     if drop and start + len(run):
@@ -162,12 +162,12 @@ def _find_state(same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most:
 
 
 def _columns(same: SameGroups, rows: Sequence[list[int] | None]) -> list[list[int]]:
-    """A table for each group, of the blocks by place."""
+    """Return a table for each group, of the blocks by place."""
     return [[row[column] for row in rows if row is not None] for column in range(len(same.indices))]
 
 
 def _refuse_unhashed(by_block: list[BlockHash], count: int) -> None:
-    """EngineError where vLLM 0.33 reads past the hashes of a request, and ends."""
+    """Raise EngineError if vLLM 0.33 would read past the hashes of a request, and crash."""
     if count > len(by_block):
         raise EngineError(
             "vLLM 0.33 fails here: it looks up a block whose hash covers tokens of the drafts that do not exist yet",

@@ -102,7 +102,7 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
 
 
 def _states(shape: StateShape, model: ServedModel, options: ServeOptions) -> tuple[State, ...]:
-    """The tensors of a state on one accelerator."""
+    """Return the tensors of a state on one accelerator."""
     return shape.states(model.dtype, options.tensor_parallel, _drafts(options), options.mamba_ssm_cache_dtype)
 
 
@@ -141,7 +141,7 @@ def _draft_layers(model: ServedModel, options: ServeOptions, kept: KVDtype, bloc
 
 
 def _attention_page(model: ServedModel, options: ServeOptions, kept: KVDtype, block_size: int) -> int | None:
-    """Bytes of a layer's block of attention, which states are filled up to; None without both."""
+    """Return bytes of a layer's block of attention, which states are filled up to; None without both."""
     if not model.hybrid:
         return None
     return model.attention[0].layer(block_size, kept, options.tensor_parallel).page_bytes

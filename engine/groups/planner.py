@@ -78,7 +78,7 @@ class PlanOptions:
 
 
 def plan_cache(layers: Sequence[LayerSpec], options: PlanOptions) -> CachePlan:
-    """The groups, and the units in which they are cached; EngineError where vLLM would not start."""
+    """Return the groups, and the units in which they are cached; EngineError where vLLM would not start."""
     drafts = options.speculation
     prefill_lookahead = drafts.prefill_lookahead if drafts else 0
     retained = max(prefill_lookahead - 1, 0)
@@ -172,7 +172,7 @@ def _kv_group(groups: list[LayerGroup], number: int, options: PlanOptions) -> KV
 
 
 def _block_sizes(groups: Sequence[KVGroup], options: PlanOptions) -> tuple[int, int]:
-    """Tokens of the scheduler's block, and of a hash."""
+    """Return tokens of the scheduler's block, and of a hash."""
     asked, caching = options.prefix_match_unit, options.enable_prefix_caching
     if len(groups) <= 1:
         block = groups[0].block_size if groups else options.block_size * options.decode_context_parallel_size

@@ -27,13 +27,13 @@ def reachable_blocks(
     `retention` unless it is 0.
     """
     if group.kind == "sliding":
-        return _of_windows(group, blocks, align, retention, boundaries, drops=drops)
+        return _reachable_windows(group, blocks, align, retention, boundaries, drops=drops)
     if group.kind == "mamba":
-        return _of_states(group, blocks, align, retention, boundaries)
+        return _reachable_states(group, blocks, align, retention, boundaries)
     return None
 
 
-def _of_windows(
+def _reachable_windows(
     group: KVGroup, blocks: range, align: int, retention: int | None, boundaries: list[int], *, drops: bool
 ) -> list[int] | None:
     assert group.window is not None
@@ -55,7 +55,7 @@ def _of_windows(
     return sorted(kept)
 
 
-def _of_states(
+def _reachable_states(
     group: KVGroup, blocks: range, align: int, retention: int | None, boundaries: list[int]
 ) -> list[int] | None:
     if retention is None:

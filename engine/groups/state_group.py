@@ -206,7 +206,7 @@ class StateGroup(GroupRules):
                 self._fresh.add(own)
 
     def _register_part(self, request: Request, table: GroupTable, tokens: int) -> BlockHash | None:
-        """Register an exported state, or the one at the prompt's last unit; returns its key."""
+        """Register an exported state, or the one at the prompt's last unit; return its key."""
         pool = self.pool
         if table.checkpoint is not None:
             return self._register_export(request, table, table.checkpoint)

@@ -68,7 +68,7 @@ class Checkpoint(Mapping[str, torch.Tensor]):
         return self._file_of[name].get_tensor(name)
 
     def _add(self, path: Path) -> list[str]:
-        """Open a file; returns the names of its tensors."""
+        """Open a file; return the names of its tensors."""
         try:
             file = cast("_File", safe_open(path, framework="pt"))
         except SafetensorError as error:

@@ -91,7 +91,7 @@ class _Graph:
 
 
 class DecodeGraphs:
-    """Runs decode steps of a model on a cache by recorded graphs; where there are too many, all are given up."""
+    """Run decode steps of a model on a cache by recorded graphs; if there are too many, all are dropped."""
 
     def __init__(self, model: Decoder, kv: KVStore, recorder: Recorder) -> None:
         self._model = model
@@ -122,7 +122,7 @@ class DecodeGraphs:
         return graph.logits[:count], graph.tokens[:count]
 
     def _recorded(self, shape: _Shape, batch: Batch, plan: DecodePlan) -> _Graph:
-        """A new graph, which has run once for this step."""
+        """Return a new graph, which has run once for this step."""
         device = self._model.device
         sizes = _sizes(shape)
         ends = np.cumsum([-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes.values()])
@@ -179,7 +179,7 @@ class DecodeGraphs:
 
 
 def _sizes(shape: _Shape) -> dict[str, int]:
-    """Numbers in each part of the input buffer."""
+    """Return numbers in each part of the input buffer."""
     return {
         "input_ids": shape.rows,
         "positions": shape.rows,

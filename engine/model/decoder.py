@@ -122,7 +122,7 @@ class Decoder:
         dtype: torch.dtype = torch.float32,
         kernels: Kernels | None = None,
     ) -> Decoder:
-        """Weights made from a seed; the same on every device."""
+        """Return weights made from a seed; the same on every device."""
         weights = RandomWeights(config, seed, device=device, dtype=dtype)
         return cls(config, weights, device=device, dtype=dtype, kernels=kernels)
 

@@ -27,7 +27,7 @@ class KernelChoice:
 
 
 def find_device(name: str = "auto") -> torch.device:
-    """`auto` is the first CUDA device, or the CPU; EngineError for a device that is not here."""
+    """Return the device; `auto` is the first CUDA device, or the CPU. EngineError for a missing one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -38,7 +38,7 @@ class ExpertMlp:
         return linear(inner, self._weights.down[expert])
 
     def _clamped(self, expert: int, x: torch.Tensor) -> torch.Tensor:
-        """gpt-oss: gate * sigmoid(gain * gate) * (up + 1), of inputs that are kept within a limit."""
+        """Compute gpt-oss's gate * sigmoid(gain * gate) * (up + 1), of inputs that are kept within a limit."""
         weights = self._weights
         assert self._experts.clamped is not None
         assert weights.gate_up_bias is not None

@@ -111,7 +111,7 @@ def _grown(old: torch.Tensor, num_blocks: int, *, by_head: bool = False) -> torc
 
 
 def storage_dtype(dtype: KVDtype, device: torch.device | str) -> torch.dtype:
-    """The torch type; EngineError where the device cannot store it or cast to and from it."""
+    """Return the torch type; EngineError where the device cannot store it or cast to and from it."""
     device = torch.device(device)
     found = getattr(torch, dtype.torch_name, None)
     if not isinstance(found, torch.dtype):

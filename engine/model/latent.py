@@ -66,7 +66,7 @@ def read_latent(config: JsonObject, family: str) -> LatentDims | None:
 
 
 def _scale(config: JsonObject, query_dim: int) -> float | None:
-    """Larger where a yarn of a factor has `mscale_all_dim`."""
+    """Return larger where a yarn of a factor has `mscale_all_dim`."""
     scaling = config.child("rope_scaling") or config.child("rope_parameters")
     if scaling is None or query_dim < 1:
         return None

@@ -70,7 +70,7 @@ class LatentAttention:
 
 
 def _halves(weight: torch.Tensor, dims: LatentDims) -> torch.Tensor:
-    """Rows [n, … + rope_dim, …] with the first numbers of rotated pairs before the second ones, as `rotary` has them."""
+    """Return rows [n, … + rope_dim, …] with the first numbers of rotated pairs before the second ones, as `rotary` has them."""
     kept = weight.shape[1] - dims.rope_dim
     rotated = torch.arange(kept, weight.shape[1], device=weight.device).view(-1, 2).t().flatten()
     order = torch.cat([torch.arange(kept, device=weight.device), rotated])

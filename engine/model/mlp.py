@@ -17,7 +17,7 @@ class Mlp(Protocol):
     """The part of a layer after attention."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x [T, hidden] to [T, hidden]."""
+        """Return x [T, hidden] to [T, hidden]."""
         ...
 
 
@@ -57,7 +57,7 @@ class PackedMlp:
 
 
 def gated(gate_up: torch.Tensor, activation: Activation, kernels: Kernels) -> torch.Tensor:
-    """activation(gate) * up, [T, I], of gate_up [T, 2 * I]."""
+    """Return activation(gate) * up, [T, I], of gate_up [T, 2 * I]."""
     if activation == "silu":
         return kernels.swiglu(gate_up)
     gate, up = gate_up.chunk(2, dim=-1)

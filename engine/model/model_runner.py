@@ -47,7 +47,7 @@ def attention_shortfall(model: Decoder) -> str:
 
 
 class ModelRunner:
-    """Runs steps on a model, taking the likeliest token where outputs are free.
+    """Run steps on a model, and take the likeliest token where outputs are free.
 
     Logits are computed for each request's first output token, and for later ones only where they are free. `on_logits` sees all of
     them, float[vocab] for a request, before the tokens are returned.
@@ -137,7 +137,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def run(self, step: EngineStep) -> list[int | None]:
-        """A new token for each scheduled request that samples, None for the others."""
+        """Return a new token for each scheduled request that samples, None for the others."""
         if not step.num_tokens:
             return [None] * len(step.scheduled)
         batch = Batch.build(step, self.block_size, self._tables)
@@ -160,7 +160,7 @@ class ModelRunner:
         return tokens
 
     def _compute(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of the batch's sampled requests, [len(batch.sampled), vocab], and the likeliest token of each."""
+        """Return logits of the batch's sampled requests, [len(batch.sampled), vocab], and the likeliest token of each."""
         device = self.model.device
         if self._cpu_planners and self._graphs is None:
             partly = batch.sampled and len(batch.logits_at) < len(batch.input_ids)

@@ -173,7 +173,7 @@ def check_names(config: ModelConfig, found: Iterable[str], where: str) -> list[s
 
 
 def check_shapes(expected: Mapping[str, Shape], found: Mapping[str, Shape], where: str) -> None:
-    """EngineError unless tensors of these names have the shapes that `parameter_shapes` gave."""
+    """Raise EngineError unless tensors of these names have the shapes from `parameter_shapes`."""
     for name, shape in found.items():
         if name in expected and shape != expected[name]:
             raise EngineError(

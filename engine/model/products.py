@@ -12,7 +12,7 @@ class Product(Protocol):
     """A weight [out, in] and a bias [out]."""
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
-        """x [T, in] to [T, out]."""
+        """Return x [T, in] to [T, out]."""
         ...
 
 
@@ -45,7 +45,7 @@ class PackedWeight:
         return out
 
     def product_times(self, x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-        """The product of each number with that of `factor` [T, out]."""
+        """Return the product of each number with that of `factor` [T, out]."""
         out: torch.Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, factor, self._weight, self._bias, "mul")
         return out
 

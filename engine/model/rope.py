@@ -18,14 +18,14 @@ class Rotation:
         self.scale = rope.attention_factor if isinstance(rope, YarnRope) else 1.0
 
     def at(self, positions: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """cos and signed sin of positions [T], each [T, 1, D], for `kernels.rotary`."""
+        """Return cos and signed sin of positions [T], each [T, 1, D], for `kernels.rotary`."""
         angle = positions.to(torch.float32)[:, None, None] * self.frequency
         cos, sin = (angle.cos() * self.scale).to(dtype), (angle.sin() * self.scale).to(dtype)
         return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
 
 
 def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
-    """float32[D / 2]"""
+    """Return float32[D / 2]"""
     base = 1.0 / rope.theta ** (torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
     match rope:
         case DefaultRope():
@@ -36,16 +36,16 @@ def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
             turns = base * (rope.original_max_position_embeddings / (2 * math.pi))
             kept = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
         case YarnRope():
-            kept = _yarn_kept(rope, head_dim)
+            kept = _yarn_own_share(rope, head_dim)
     kept = kept.clamp(0.0, 1.0)
     return base * kept + base / rope.factor * (1.0 - kept)
 
 
-def _yarn_kept(rope: YarnRope, head_dim: int) -> torch.Tensor:
+def _yarn_own_share(rope: YarnRope, head_dim: int) -> torch.Tensor:
     """Return the kept part of each pair's own frequency, before it is clamped to [0, 1]."""
 
     def pair_with(turns: float) -> float:
-        """The pair, as a real number, that turns that often over the original context."""
+        """Return the pair, as a real number, that turns that often over the original context."""
         length = rope.original_max_position_embeddings / (2 * math.pi * turns)
         return head_dim * math.log(length) / (2 * math.log(rope.theta))
 

@@ -15,7 +15,7 @@ def route(
     bias: torch.Tensor | None = None,
     correction: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights [T, chosen] and numbers int64[T, chosen] of the experts of each of x [T, hidden]; router [E, hidden]."""
+    """Return weights [T, chosen] and numbers int64[T, chosen] of the experts of each of x [T, hidden]; router [E, hidden]."""
     if experts.scoring == "softmax of chosen":
         best, chosen = linear(x, router, bias).topk(experts.chosen, dim=-1)
         return best.softmax(dim=-1), chosen
@@ -32,7 +32,7 @@ def route(
 
 
 def _in_best_groups(ranked: torch.Tensor, experts: Experts) -> torch.Tensor:
-    """bool[T, E]: whether an expert is in one of the groups that are chosen from."""
+    """Return bool[T, E]: whether an expert is in one of the groups that are chosen from."""
     groups = ranked.view(len(ranked), experts.groups, -1)
     worth = groups.topk(experts.group_best, dim=-1).values.sum(dim=-1)  # [T, groups]
     best = worth.topk(experts.groups_chosen, dim=-1).indices

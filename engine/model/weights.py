@@ -60,7 +60,7 @@ def check_model(
     load_format: LoadFormat = "auto",
     device: torch.device | str = "cpu",
 ) -> None:
-    """EngineError where `load_model` would have it; no weight is read."""
+    """Raise EngineError if `load_model` would; no weight is read."""
     _checked(path, dtype, load_format, find_device(str(device)), None)
 
 
@@ -102,7 +102,7 @@ def _dtype(name: str, config: ModelConfig, stored: torch.dtype | None) -> torch.
 
 
 def _check_memory(config: ModelConfig, dtype: torch.dtype, device: torch.device, available: int | None) -> None:
-    """The weights alone must fit; the KV cache grows later, as blocks come into use."""
+    """Check that the weights alone fit; the KV cache grows later, as blocks come into use."""
     needed = parameter_count(config) * dtype.itemsize
     free = free_memory(device) if available is None else available
     if needed > free:
@@ -115,7 +115,7 @@ def _check_memory(config: ModelConfig, dtype: torch.dtype, device: torch.device,
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that can be taken on a device."""
+    """Return bytes that can be taken on a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:

@@ -45,7 +45,7 @@ class Accelerator:
 
     @property
     def batch_limits(self) -> BatchLimits:
-        """vLLM's defaults. An A100 has small batches whatever its memory, as larger ones are slower there."""
+        """Return vLLM's defaults. An A100 has small batches for any memory, because larger ones are slower there."""
         if self.name.startswith("a100"):
             return _SMALL_BATCHES
         return next((limits for least, limits in _BATCH_LIMITS if self.memory >= least), _SMALL_BATCHES)
@@ -133,7 +133,7 @@ _ALIASES = {
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """An accelerator by its name, a short one or the driver's; case, spaces, hyphens and the maker's name do not matter."""
+    """Return an accelerator by its name, a short one or the driver's; case, spaces, hyphens and the maker's name do not matter."""
     wanted = re.sub(r"nvidia|geforce|amd|instinct|[\s_-]", "", name.lower())
     wanted = _ALIASES.get(wanted, wanted)
     for accelerator in ACCELERATORS.values():

@@ -48,7 +48,7 @@ class DecodeRun:
 
 
 def _reciprocals(at: float, count: int) -> float:
-    """1 / at + 1 / (at + 1) + …, so many terms: the difference of two digammas by their asymptotic series (DLMF 5.11.2)."""
+    """Return 1 / at + 1 / (at + 1) + …, so many terms: the difference of two digammas by their asymptotic series (DLMF 5.11.2)."""
     total = 0.0
     while at < _LARGE and count:
         total, at, count = total + 1 / at, at + 1, count - 1

@@ -55,7 +55,7 @@ class FlashAttention2:
         object.__setattr__(self, "longest", ceil(_STREAMS / self.kv_heads))
 
     def layer_seconds(self, work: Sequence[tuple[int, int]]) -> float:
-        """Seconds of one layer. `work` has, for each request, the tokens computed before and those computed now."""
+        """Return seconds of one layer. `work` has, for each request, the tokens computed before and those computed now."""
         moved = pairs = 0
         decodes = True
         for before, new in work:
@@ -68,7 +68,7 @@ class FlashAttention2:
     def mixed_seconds(
         self, chunks: Sequence[tuple[int, int]], requests: int, context: int, longest: Sequence[int]
     ) -> float:
-        """The same of `chunks` and of `requests` that decode: they have computed `context` tokens in all, and `longest` are the
+        """Return the same for `chunks` and decoding `requests`, which have computed `context` tokens in all; `longest` are the
         `longest` longest contexts among them."""
         moved, pairs, decodes = context + 2 * requests, _TILE * (context + requests), True
         for before, new in chunks:
@@ -111,5 +111,5 @@ class FlashAttention2:
         return self._alone() * (longest[0] - sum(longest) / self.longest)
 
     def _alone(self) -> float:
-        """Seconds in which a block that runs alone reads its part of a token."""
+        """Return seconds in which a block that runs alone reads its part of a token."""
         return self.token_bytes / self.kv_heads * _STREAMS / self.bandwidth

@@ -123,7 +123,7 @@ class LatencyModel:
             object.__setattr__(self, name, value)
 
     def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
-        """Seconds of one step. `work` has, for each request, the tokens computed before and those computed now."""
+        """Return seconds of one step. `work` has, for each request, the tokens computed before and those computed now."""
         cut = not self.whole_last_layer
         pair_seconds, kv_seconds = self._pair_seconds, self._kv_seconds
         tokens = rows = 0
@@ -166,7 +166,7 @@ class LatencyModel:
     def mixed_seconds(
         self, chunks: Sequence[tuple[int, int]], requests: int, context: int, longest: Sequence[int] = ()
     ) -> float:
-        """`step_seconds` of `chunks` and of `requests` that decode, as in `decode_run`."""
+        """Return `step_seconds` of `chunks` and of `requests` that decode, as in `decode_run`."""
         tokens, rows = requests + sum(new for _, new in chunks), requests + len(chunks)
         cut = not self.whole_last_layer
         if self._flash is not None:
@@ -181,7 +181,7 @@ class LatencyModel:
         return self._seconds(tokens, rows, attention, last_attention * cut)
 
     def _seconds(self, tokens: int, rows: int, attention: float, last_attention: float) -> float:
-        """A step of so many tokens for so many requests, with its attention in a layer and in one that is cut."""
+        """Return a step of so many tokens for so many requests, with its attention in a layer and in one that is cut."""
         geometry = self.geometry
         cut = not self.whole_last_layer
         layers = geometry.num_layers - cut
@@ -212,26 +212,26 @@ class LatencyModel:
         )
 
     def _cut_products_seconds(self, tokens: int, rows: int) -> float:
-        """The matrix products of the last layer: queries, keys and values of all tokens, the rest for one of each request."""
+        """Return the time of the last layer's products: queries, keys and values of all tokens, the rest for one a request."""
         geometry = self.geometry
         projected = geometry.hidden_size * geometry.head_dim * (geometry.num_heads + 2 * geometry.num_kv_heads)
         rest = self.product_seconds(geometry.layer_parameters - projected, rows)
         return self.product_seconds(projected, tokens) + rest
 
     def attention_seconds(self, pairs: float, kv_tokens: float) -> float:
-        """Attention of a step in all layers: so many pairs of a token and one that it attends to, and the keys and values of so
-        many tokens read; fewer than the pairs where requests read a prefix together."""
+        """Return the time of a step's attention in all layers: pairs of a token and one that it attends to, and the keys and
+        values of so many tokens read; fewer than the pairs where requests read a prefix together."""
         geometry = self.geometry
         flops = 4.0 * geometry.num_layers * geometry.num_heads * geometry.head_dim / self.tensor_parallel
         return hypot(pairs * flops * self._flop_seconds, kv_tokens * self._kv_bytes() * self._byte_seconds)
 
     def product_seconds(self, weights: int, columns: int) -> float:
-        """Matrix products of `weights` numbers in all, with `columns` vectors each."""
+        """Return matrix products of `weights` numbers in all, with `columns` vectors each."""
         share = weights / self.tensor_parallel
         return hypot(2 * share * columns * self._flop_seconds, share * self.dtype_bytes * self._byte_seconds)
 
     def _kv_bytes(self) -> float:
-        """Keys and values of a token on one accelerator; more accelerators than K/V heads keep copies."""
+        """Return keys and values of a token on one accelerator; more accelerators than K/V heads keep copies."""
         geometry = self.geometry
         whole = geometry.kv_bytes_per_token(self.dtype_bytes) if self.kv_token_bytes is None else self.kv_token_bytes
         return whole / min(self.tensor_parallel, geometry.num_kv_heads)
@@ -246,7 +246,7 @@ class LatencyModel:
         return (2 * self.geometry.num_layers + 1) * each
 
     def prefill_seconds(self, prompt_tokens: int, cached_tokens: int, max_num_batched_tokens: int) -> float:
-        """TTFT of a request that runs alone: its uncached tokens, in chunks of the step's budget."""
+        """Return TTFT of a request that runs alone: its uncached tokens, in chunks of the step's budget."""
         seconds = 0.0
         at = cached_tokens
         while at < prompt_tokens:
@@ -269,7 +269,7 @@ class PrefillTimes:
         """Seconds of a whole prompt by its tokens."""
 
     def seconds(self, prompt_tokens: int, cached_tokens: int) -> float:
-        """TTFT of a request that runs alone, the chunks added up in the same order as there."""
+        """Return TTFT of a request that runs alone, the chunks added up in the same order as there."""
         if cached_tokens:
             return self._added_up(prompt_tokens, cached_tokens)
         seconds = self._uncached.get(prompt_tokens)

@@ -36,12 +36,12 @@ the number of blocks of a vLLM 0.19 on an RTX 4090 leaves 1.15 GiB."""
 
 
 def bytes_per_block(num_layers: int, num_kv_heads: int, head_dim: int, block_size: int, dtype: KVDtype) -> int:
-    """Keys and values of `block_size` tokens in all layers, with the scales of a type that has them; heads of one accelerator."""
+    """Return the bytes of keys and values of `block_size` tokens in all layers, with any scales, for one accelerator's heads."""
     return num_layers * block_size * num_kv_heads * 2 * dtype.vector_bytes(head_dim)
 
 
 def available_memory(memory: int, utilization: float, weights: int, *, activations: int = 0, graphs: int = 0) -> int:
-    """Bytes that are left for the KV cache; negative where the rest does not even fit."""
+    """Return bytes that are left for the KV cache; negative where the rest does not even fit."""
     return ceil(memory * utilization) - weights - activations - graphs
 
 
@@ -76,7 +76,7 @@ class Pool:
         return -(-tokens // self.block_size)
 
     def max_concurrency(self, max_model_len: int) -> float:
-        """vLLM's "maximum concurrency" of requests of `max_model_len` tokens that share nothing."""
+        """Return vLLM's "maximum concurrency" of requests of `max_model_len` tokens that share nothing."""
         return self.num_blocks / self.blocks_for(max_model_len)
 
     def holds(self, max_model_len: int) -> bool:
@@ -151,13 +151,14 @@ def kv_heads_per_rank(geometry: Geometry, tensor_parallel: int) -> int:
 
 
 def block_bytes(geometry: Geometry, block_size: int, kv_cache_dtype: str = AUTO, tensor_parallel: int = 1) -> int:
-    """`bytes_per_block` of a model served in bf16 or fp16, on each accelerator."""
+    """Return `bytes_per_block` of a model served in bf16 or fp16, on each accelerator."""
     heads = kv_heads_per_rank(geometry, tensor_parallel)
     return bytes_per_block(geometry.num_layers, heads, geometry.head_dim, block_size, find_kv_dtype(kv_cache_dtype))
 
 
 def weight_bytes(geometry: Geometry, tensor_parallel: int = 1) -> int:
-    """Weights on each accelerator: its part of the matrices, K/V projections that are copied included, and all norms and biases."""
+    """Return the bytes of weights on each accelerator: its part of the matrices, with copied K/V projections, and all norms and
+    biases."""
     if geometry.counted is not None:
         kv_heads_per_rank(geometry, tensor_parallel)
         return geometry.counted.stored_bytes(tensor_parallel)
@@ -242,7 +243,7 @@ def blocks_that_fit(
     max_num_seqs: int = EngineConfig.max_num_seqs,
     plan: CachePlan | None = None,
 ) -> int:
-    """KV blocks beside a model, the null block included; EngineError where nothing, or not one full-length request, fits."""
+    """Return KV blocks beside a model, the null block included; EngineError where nothing, or not one full-length request, fits."""
     sizing = size_cache(
         geometry,
         memory,

@@ -43,7 +43,7 @@ def _group(group: dict[str, Any], context_parallel: int) -> KVGroup:
 
 
 def request_of(spec: dict[str, Any], arrival: float, *, accepted: list[int], place: int) -> Request:
-    """A request of any case. `accepted` drafts are those of its verifications, from its `place` in the file on."""
+    """Return a request of any case. `accepted` drafts are those of its verifications, from its `place` in the file on."""
     embeds = spec.get("embeds")
     tokens = np.asarray(spec["token_ids"] if not embeds else [0] * len(embeds), dtype=np.int32)
     lora = spec.get("lora")

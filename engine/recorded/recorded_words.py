@@ -32,7 +32,7 @@ class NotingManager(GroupedManager):
 
 
 def recorded_cache(config: EngineConfig) -> BlockPool:
-    """The block manager of a replay."""
+    """Return the block manager of a replay."""
     grouped = config.plan is not None and not is_plain(config.plan)
     return NotingManager(config) if grouped else make_cache(config, record_events=True)
 

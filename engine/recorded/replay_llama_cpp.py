@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.llama_cpp import LlamaCppAsked, LlamaCppCache
+from kvtool.engine.rules.llama_cpp import LlamaCppCache, LlamaCppRequest
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 
 Case = dict[str, Any]
@@ -20,7 +20,7 @@ def is_llama_cpp(case: Case) -> bool:
 
 
 def llama_cpp_differences(case: Case) -> Iterator[str]:
-    """Every request that reuses another number of tokens."""
+    """Return every request that reuses another number of tokens."""
     expected = case["expected"]["cached_tokens"]
     if len(expected) != len(case["requests"]):
         yield f"{len(case['requests'])} requests, llama.cpp has {len(expected)} results"
@@ -32,7 +32,7 @@ def llama_cpp_differences(case: Case) -> Iterator[str]:
 
 
 def _options(engine: dict[str, Any]) -> LlamaCppOptions:
-    """A shared pool was recorded with the context of all its slots."""
+    """Return a shared pool was recorded with the context of all its slots."""
     return LlamaCppOptions(
         parallel=engine["slots"],
         ctx_size=engine["n_ctx_slot"] * engine["slots"],
@@ -47,7 +47,7 @@ def _options(engine: dict[str, Any]) -> LlamaCppOptions:
 
 def _cached(cache: LlamaCppCache, request: dict[str, Any]) -> int | None:
     """None where llama.cpp refuses the request. The answer is one token over and over: the bias left no other."""
-    asked = LlamaCppAsked(
+    asked = LlamaCppRequest(
         np.asarray(request["prompt"], dtype=np.int32),
         np.full(request["n_predict"], request["force"], dtype=np.int32),
         id_slot=request.get("id_slot"),

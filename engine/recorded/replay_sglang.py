@@ -51,7 +51,7 @@ def _options(engine: dict[str, Any]) -> SglangOptions:
     return SglangOptions(**{_OPTIONS.get(name, name): value for name, value in values.items()})
 
 
-def _asked(request: dict[str, Any]) -> Asked:
+def _make_request(request: dict[str, Any]) -> Asked:
     apart = request.get("extra_key"), request.get("cache_salt")
     return Asked(
         prompt=np.asarray(request["prompt"], np.int32),
@@ -63,7 +63,7 @@ def _asked(request: dict[str, Any]) -> Asked:
 
 def _sequential(options: SglangOptions, requests: list[dict[str, Any]]) -> dict[str, Any]:
     cache = SglangCache(options)
-    asked = list(map(_asked, requests))
+    asked = list(map(_make_request, requests))
     served = list(map(cache.serve, asked))
     computed = [len(one.prompt) - each.cached for one, each in zip(asked, served, strict=True)]
     chunk = options.chunked_prefill_size or max(computed, default=1)
@@ -78,7 +78,7 @@ def _sequential(options: SglangOptions, requests: list[dict[str, Any]]) -> dict[
 
 def _queue(options: SglangOptions, requests: list[dict[str, Any]]) -> dict[str, Any]:
     together = groupby(requests, key=lambda request: int(request["arrival"]))
-    run = SglangQueue(options).serve([_asked(request) for request in group] for _, group in together)
+    run = SglangQueue(options).serve([_make_request(request) for request in group] for _, group in together)
     return {
         "prefill_batches": run.prefill_batches,
         "cached_tokens": run.cached,

@@ -30,7 +30,7 @@ STORED_AS = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.float32":
 def _each(
     kind: str, rows: list[Vectors], name: Callable[[Vectors], str], judge: Callable[[Vectors], Iterator[str]]
 ) -> Iterator[str]:
-    """The differences of each row. A row that is refused hides no other: EngineError comes after the differences."""
+    """Return the differences of each row. A row that is refused hides no other: EngineError comes after the differences."""
     refused: EngineError | None = None
     for index, row in enumerate(rows):
         where = f"{kind}[{index}] ({name(row)}): "
@@ -50,7 +50,7 @@ def _unequal(got: dict[str, Any], row: Vectors) -> Iterator[str]:
 
 
 def hash_differences(vectors: Vectors) -> Iterator[str]:
-    """Every chain that comes out differently."""
+    """Return every chain that comes out differently."""
     prompt = np.asarray(vectors["token_ids"], dtype=np.int32)
 
     def differences(vector: Vectors) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _seed(text: str) -> str | None:
 
 
 def sizing_differences(vectors: Vectors) -> Iterator[str]:
-    """Every cache that would have another size."""
+    """Return every cache that would have another size."""
 
     def differences(row: Vectors) -> Iterator[str]:
         dtype, block_size = find_kv_dtype(STORED_AS[row["dtype"]]), row["block_size"]
@@ -114,7 +114,7 @@ _SPECS = {
 
 
 def hybrid_sizing_differences(vectors: Vectors) -> Iterator[str]:
-    """Every cache of several groups that would be planned otherwise, or have another size."""
+    """Return every cache of several groups that would be planned otherwise, or have another size."""
 
     def differences(row: Vectors) -> Iterator[str]:
         params = row["params"]

@@ -20,7 +20,7 @@ _SAVED_BELOW = np.float32(0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class LlamaCppAsked(Asked):
+class LlamaCppRequest(Asked):
     """A request with the extra fields of llama.cpp's own API."""
 
     id_slot: int | None = None
@@ -53,8 +53,8 @@ class LlamaCppCache:
             raise self._impossible(length(prompt))
         own = (
             asked
-            if isinstance(asked, LlamaCppAsked)
-            else LlamaCppAsked(asked.prompt, asked.answer, lora=_adapter(asked.scope))
+            if isinstance(asked, LlamaCppRequest)
+            else LlamaCppRequest(asked.prompt, asked.answer, lora=_adapter(asked.scope))
         )
         before = [slot.tokens for slot in self.memory.slots]
         dropped = self._dropped
@@ -120,7 +120,7 @@ class LlamaCppCache:
         saved.trim()
 
     def _choose(self, prompt: bytes, id_slot: int | None) -> tuple[ServerSlot, bool]:
-        """A slot, and whether it is to be saved before it is overwritten."""
+        """Return a slot, and whether it is to be saved before it is overwritten."""
         slots = self.memory.slots
         best = None if id_slot is None else slots[id_slot % len(slots)]
         least, most = np.float32(self.options.slot_prompt_similarity), np.float32(0)

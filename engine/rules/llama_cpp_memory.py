@@ -61,7 +61,7 @@ class KVMemory:
         return self.options.kept_window is not None and self.options.ctx_checkpoints > 0
 
     def window_of(self, slot: ServerSlot) -> tuple[WindowCells, int] | None:
-        """The cells of a slot's window, and its number there."""
+        """Return the cells of a slot's window, and its number there."""
         if not self.windows:
             return None
         return (self.windows[0], slot.id) if self.options.unified else (self.windows[slot.id], 0)
@@ -78,12 +78,12 @@ class KVMemory:
             own[0].cut(own[1], tokens)
 
     def move(self, slot: ServerSlot, begin: int, end: int, to: int) -> None:
-        """Tokens of a slot from `begin` to before `end` go to `to`."""
+        """Move tokens of a slot from `begin` to before `end` to `to`."""
         if (own := self.window_of(slot)) is not None:
             own[0].move(own[1], begin, end, to)
 
     def write(self, slot: ServerSlot) -> SavedPrompt:
-        """A copy of a slot in host memory."""
+        """Return a copy of a slot in host memory."""
         window = None if (own := self.window_of(slot)) is None else own[0].saved(own[1])
         num_bytes = self._bytes(length(slot.tokens), self.options.kv_bytes_per_token, self.options.kv_layers)
         if window is not None:

@@ -12,12 +12,12 @@ _FIRST = 256  # most differing lists differ early, so this many bytes are compar
 
 
 def as_bytes(ids: Ids) -> bytes:
-    """A token list that is compared at the speed of memory."""
+    """Return a token list that is compared at the speed of memory."""
     return np.ascontiguousarray(ids, dtype=np.int32).tobytes()
 
 
 def as_ids(tokens: bytes) -> Ids:
-    """The same list as numbers."""
+    """Return the same list as numbers."""
     return np.frombuffer(tokens, dtype=np.int32)
 
 

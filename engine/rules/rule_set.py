@@ -59,7 +59,7 @@ class EngineQueue(Protocol):
     """An engine's prefix cache with concurrent requests: its queue, its admission, its running requests."""
 
     def check(self, asked: Asked) -> None:
-        """EngineError for a request that could never run."""
+        """Raise EngineError for a request that could never run."""
         ...
 
     def serve_together(self, together: Sequence[Asked]) -> list[int]:
@@ -151,7 +151,7 @@ class RuleChoice:
     """Number of requests that arrive at one moment; the next arrive when all of them are answered."""
 
     def make(self) -> EngineCache:
-        """An empty cache."""
+        """Return an empty cache."""
         return self.rules.make(self.options)
 
     @property
@@ -160,7 +160,7 @@ class RuleChoice:
         return self.rules.unit(self.options)
 
     def make_queue(self) -> EngineQueue:
-        """An empty cache for requests that come together."""
+        """Return an empty cache for requests that come together."""
         assert self.rules.queue is not None, "rules that know requests one at a time only"
         return self.rules.queue(self.options)
 

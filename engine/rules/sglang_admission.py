@@ -70,7 +70,7 @@ class PrefillBatch:
         return self.state
 
     def _fits(self, request: RadixRequest) -> tuple[Admitted, int]:
-        """The verdict, and how far a request is computed by this batch."""
+        """Return the verdict, and how far a request is computed by this batch."""
         new = request.num_known - request.held
         most = self._memory.num_reachable - self._promised
         if new + self._reserved(request, request.num_left) + self._page >= most:

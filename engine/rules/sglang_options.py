@@ -83,7 +83,8 @@ class SglangOptions:
         return max(0, min(self.pool_tokens - prompt - 2, self.pool_tokens - whole - self.page_size - 1))
 
     def check_fits(self, prompt: int, answer: int) -> None:
-        """EngineError where SGLang would refuse the prompt or cut the answer, as both could never be in the pool (in tokens)."""
+        """Raise EngineError if SGLang would refuse the prompt or cut the answer, because the pool (in tokens) is too small for
+        both."""
         if self.max_total_tokens is None:
             return
         most = min(self.pool_tokens - _KEPT_FROM_PROMPTS, self.pool_tokens - self.page_size) - 1

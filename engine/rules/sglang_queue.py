@@ -89,7 +89,7 @@ class SglangQueue:
         return self.memory.tree.num_tokens
 
     def check(self, asked: Asked) -> None:
-        """EngineError for a request that could never run."""
+        """Raise EngineError for a request that could never run."""
         if not len(asked.prompt):
             raise EngineError("a prompt has no tokens", hint="SGLang refuses it: leave it out")
         self.options.check_fits(len(asked.prompt), len(asked.answer))

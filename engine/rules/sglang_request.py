@@ -61,7 +61,7 @@ class RadixRequest:
         return self.num_answer - self.sampled
 
     def key(self, tokens: int) -> bytes:
-        """Its first tokens, as the tree takes them."""
+        """Return its first tokens, as the tree takes them."""
         return self.text[: tokens * TOKEN_BYTES]
 
 

@@ -66,7 +66,7 @@ class PageTree:
         return self.num_tokens - self.num_locked
 
     def pages_of(self, tokens: int) -> int:
-        """The tokens of a text of which whole pages can be made."""
+        """Return the tokens of a text of which whole pages can be made."""
         return tokens - tokens % self.page_size
 
     def match(self, scope: Hashable, key: bytes) -> tuple[PageNode, int]:
@@ -157,7 +157,7 @@ class PageTree:
             node = node.parent
 
     def tick(self) -> int:
-        """A moment later than all that has happened."""
+        """Return a moment later than all that has happened."""
         self._clock += 1
         return self._clock
 
@@ -209,7 +209,7 @@ class PageTree:
         return tokens
 
     def nodes(self) -> Iterator[PageNode]:
-        """All but the root, parents first."""
+        """Return all but the root, parents first."""
         pending = list(self.root.children.values())
         while pending:
             node = pending.pop()
@@ -240,7 +240,7 @@ class PageTree:
 
 
 def _common_bytes(front: bytes, key: bytes, at: int) -> int:
-    """Bytes of `front` with which `key` goes on from `at`, in whole tokens."""
+    """Return bytes of `front` with which `key` goes on from `at`, in whole tokens."""
     size = min(len(front), len(key) - at)
     differ = np.frombuffer(front[:size], np.int32) != np.frombuffer(key[at : at + size], np.int32)
     first = int(differ.argmax())

@@ -16,7 +16,7 @@ import triton.language as tl
 
 @triton.jit
 def _block_ids(table, start, end, TOKENS: tl.constexpr, PAGE: tl.constexpr):
-    """The blocks of the tokens [start, start + TOKENS): one id where they share a block, else int32[TOKENS]; 0 from `end` on."""
+    """Return the blocks of tokens [start, start + TOKENS): one id if they share a block, else int32[TOKENS]; 0 from `end` on."""
     if PAGE % TOKENS == 0:  # `start` is a multiple of TOKENS
         tokens = start
     else:
@@ -26,7 +26,7 @@ def _block_ids(table, start, end, TOKENS: tl.constexpr, PAGE: tl.constexpr):
 
 @triton.jit
 def _offsets(ids, start, stride_block, stride_slot, TOKENS: tl.constexpr, PAGE: tl.constexpr):
-    """int64[TOKENS]: where the tokens' rows begin; a cache can be larger than 2^31 numbers."""
+    """Return int64[TOKENS]: the starts of the tokens' rows; a cache can be larger than 2^31 numbers."""
     if PAGE % TOKENS == 0:
         slots = start % PAGE + tl.arange(0, TOKENS)
     else:
@@ -63,7 +63,7 @@ def _load_tile(
 
 @triton.jit
 def _load_scales(scales, ids, start, end, stride_block, TOKENS: tl.constexpr, PAGE: tl.constexpr, TAIL: tl.constexpr):
-    """f32[TOKENS]; zeros in a tail from token `end` on."""
+    """Load f32[TOKENS]; zeros in a tail from token `end` on."""
     pointers = scales + _offsets(ids, start, stride_block, 1, TOKENS, PAGE)
     if TAIL:
         return tl.load(pointers, mask=start + tl.arange(0, TOKENS) < end, other=0.0)

@@ -47,7 +47,7 @@ class AttentionLaunch:
         k_scale: Scale,
         v_scale: Scale,
     ) -> AttentionLaunch:
-        """ValueError where the target cannot read the caches."""
+        """Return the launch's parameters; ValueError if the target cannot read the caches."""
         target.check_cache(k_cache.dtype)
         if q.shape[2] > _WIDEST_HEAD:
             raise ValueError(f"heads have at most {_WIDEST_HEAD} numbers, not {q.shape[2]}")

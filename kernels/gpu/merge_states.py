@@ -20,7 +20,7 @@ def merge_states(
     out_rows: torch.Tensor,
     out: torch.Tensor,
 ) -> None:
-    """`kvtool.kernels.merge_states.merge_states` as one launch, one warp for each row and head."""
+    """Run `kvtool.kernels.merge_states.merge_states` as one launch, one warp for each row and head."""
     check_parts(partial_out, partial_lse, part_start, part_index, out_rows, out)
     _, heads, dim = out.shape
     if not len(out_rows) or not heads or not dim:

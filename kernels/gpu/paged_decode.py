@@ -126,7 +126,7 @@ def _paged_decode(
     TOKENS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """ROWS rows of one item for one K/V head: row r is query r // GROUP of the item and head r % GROUP of the group."""
+    """Compute ROWS rows of one item for one K/V head: row r is query r // GROUP of the item and head r % GROUP of the group."""
     program = tl.program_id(0)
     item = items + program // (KV_HEADS * ROW_TILES) * 4
     kv_head = program // ROW_TILES % KV_HEADS

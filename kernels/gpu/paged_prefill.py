@@ -15,7 +15,7 @@ from kvtool.kernels.paged_prefill import check_prefill
 
 
 def prefill_queries(q_dtype: torch.dtype, group: int, head_dim: int, cache_dtype: torch.dtype) -> int:
-    """The queries with which a tile is full on the current target: its rows are queries times the heads of a group."""
+    """Return the queries with which a tile is full on the current target: its rows are queries times the heads of a group."""
     return max(1, prefill_rows(current_target(), head_dim, cache_dtype.itemsize, q_dtype.itemsize) // group)
 
 
@@ -147,7 +147,8 @@ def _paged_prefill(
     TOKENS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """ROWS rows of one tile for one K/V head: row r is query first + r // GROUP of the request and head r % GROUP of the group."""
+    """Compute ROWS rows of one tile for one K/V head: row r is query first + r // GROUP of the request and head r % GROUP of the
+    group."""
     program = tl.program_id(0)
     tile = tiles + program // (KV_HEADS * ROW_TILES) * 5
     kv_head = program // ROW_TILES % KV_HEADS

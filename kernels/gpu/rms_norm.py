@@ -14,7 +14,7 @@ _MOST_COLUMNS = 16_384  # a row is kept in registers, 32 numbers for each of 512
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """`kvtool.kernels.rms_norm.rms_norm` as one launch; of x, only the last dimension has to be contiguous. D <= 16,384."""
+    """Run `kvtool.kernels.rms_norm.rms_norm` as one launch; of x, only the last dimension has to be contiguous. D <= 16,384."""
     check_norm(x, weight)
     _check_columns(x)
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -47,7 +47,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def add_rms_norm(
     x: torch.Tensor, delta: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`kvtool.kernels.rms_norm.add_rms_norm` as one launch, which reads x and delta once. D <= 16,384."""
+    """Run `kvtool.kernels.rms_norm.add_rms_norm` as one launch, which reads x and delta once. D <= 16,384."""
     check_summands(x, delta, weight)
     _check_columns(x)
     total = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -81,7 +81,7 @@ def _check_columns(x: torch.Tensor) -> None:
 
 
 def _tile(columns: int) -> tuple[int, int, int]:
-    """Width and number of a program's rows, and its warps: 16 numbers for each thread as long as 16 warps are enough."""
+    """Return width and number of a program's rows, and its warps: 16 numbers for each thread as long as 16 warps are enough."""
     width = triton.next_power_of_2(columns)
     rows = max(1, _ELEMENTS // width)
     return width, rows, min(16, max(1, rows * width // 512))
@@ -147,7 +147,7 @@ def _add_rms_norm(
 
 @triton.jit
 def _rows(num_rows, D: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr):
-    """Numbers of the program's rows, as int64; columns; which of the elements there are."""
+    """Return the numbers of the program's rows, as int64; columns; the mask of existing elements."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     dims = tl.arange(0, WIDTH)
     inside = (row < num_rows)[:, None]

@@ -16,7 +16,7 @@ WARPS = 4
 
 
 def rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """`kvtool.kernels.rotary.rotary` as one launch; only the last dimensions have to be contiguous."""
+    """Run `kvtool.kernels.rotary.rotary` as one launch; only the last dimensions have to be contiguous."""
     check_rotation(x, cos, sin)
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     tokens, heads, dim = x.shape
@@ -60,7 +60,7 @@ def _rotary(
     WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """ROWS rows, each a token's head."""
+    """Rotate ROWS rows, each a token's head."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     token, head = row // HEADS, row % HEADS
     dims = tl.arange(0, WIDTH)
@@ -76,7 +76,7 @@ def _rotary(
 
 @triton.jit
 def load_halves(rows, dims, inside, HALF: tl.constexpr):
-    """f32[ROWS, WIDTH] twice: the first and the second halves of the rows that begin there."""
+    """Load f32[ROWS, WIDTH] twice: the first and the second halves of the rows that begin there."""
     pointers = rows[:, None] + dims[None, :]
     first = tl.load(pointers, mask=inside, other=0.0)
     second = tl.load(pointers + HALF, mask=inside, other=0.0)
@@ -92,7 +92,7 @@ def store_halves(rows, dims, first, second, inside, HALF: tl.constexpr):
 
 @triton.jit
 def rotate(first, second, cos_rows, sin_rows, dims, inside, HALF: tl.constexpr, DTYPE: tl.constexpr):
-    """Both halves rotated, in fp32 but rounded to DTYPE where the torch twin does so."""
+    """Return both halves rotated, in fp32 but rounded to DTYPE where the torch twin does so."""
     cos_first, cos_second = load_halves(cos_rows, dims, inside, HALF)
     sin_first, sin_second = load_halves(sin_rows, dims, inside, HALF)
     rotated_first = rounded(first * cos_first, DTYPE) + second * sin_first
@@ -102,5 +102,5 @@ def rotate(first, second, cos_rows, sin_rows, dims, inside, HALF: tl.constexpr, 
 
 @triton.jit
 def rounded(x, DTYPE: tl.constexpr):
-    """f32 x as f32, with the bits that DTYPE has."""
+    """Return f32 x as f32, rounded to the bits of DTYPE."""
     return x.to(DTYPE).to(tl.float32)

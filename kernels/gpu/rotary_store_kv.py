@@ -27,10 +27,7 @@ def rotary_store_kv(
     qk_norm: torch.Tensor | None = None,
     eps: float = 0.0,
 ) -> torch.Tensor:
-    """`kvtool.kernels.rotary_store_kv.rotary_store_kv` as one launch, which reads qkv once; the queries are a new tensor.
-
-    Only the last dimensions have to be contiguous; accesses are of 16 bytes where all strides and D / 2 allow it.
-    """
+    """Run `kvtool.kernels.rotary_store_kv.rotary_store_kv` as one launch, which reads qkv once; the queries are a new tensor."""
     check_projection(qkv, k_cache, qk_norm)
     check_rotation(qkv, cos, sin)
     kv_heads, page, dim = k_cache.shape[1:]
@@ -124,7 +121,7 @@ def _rotary_store_kv(
     V_DYNAMIC: tl.constexpr,
     NORMED: tl.constexpr,
 ):
-    """ROWS rows, each a token's head: the first programs have queries, the next keys, the last values."""
+    """Process ROWS rows, each a token's head: the first programs have queries, the next keys, the last values."""
     program = tl.program_id(0)
     q_programs = tl.cdiv(num_tokens * Q_HEADS, ROWS)
     kv_programs = tl.cdiv(num_tokens * KV_HEADS, ROWS)
@@ -163,7 +160,7 @@ def _rotary_store_kv(
 
 @triton.jit
 def _rows(program, num_tokens, HEADS: tl.constexpr, HALF: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr):
-    """Numbers, tokens and heads of the program's rows; the columns of their halves; which of all these there are."""
+    """Return numbers, tokens and heads of the program's rows; the columns of their halves; the mask of existing ones."""
     row = program.to(tl.int64) * ROWS + tl.arange(0, ROWS)
     token = row // HEADS
     dims = tl.arange(0, WIDTH)
@@ -187,7 +184,7 @@ def _rotated(
     HALF: tl.constexpr,
     NORMED: tl.constexpr,
 ):
-    """Both halves of the rows, normed and rotated: f32 with the bits of their own type, to which they are rounded as in torch."""
+    """Return both halves of the rows, normed and rotated: f32 rounded to the bits of their own type, as in torch."""
     first, second = load_halves(rows, dims, inside, HALF)
     dtype: tl.constexpr = rows.dtype.element_ty
     if NORMED:

@@ -25,10 +25,7 @@ def store_kv(
     k_scale: Scale = 1.0,
     v_scale: Scale = 1.0,
 ) -> None:
-    """`kvtool.kernels.store_kv.store_kv` as one launch; k and v may be slices of a projection.
-
-    Only the last dimension of k, v and the caches has to be contiguous; accesses are of 16 bytes where all strides and D allow it.
-    """
+    """Run `kvtool.kernels.store_kv.store_kv` as one launch; k and v may be slices of a projection."""
     check_new_tokens(k, v, k_cache, v_cache, slot_mapping, k_scale, v_scale)
     current_target().check_cache(k_cache.dtype)
     tokens, heads, dim = k.shape
@@ -104,7 +101,7 @@ def _store_kv(
     K_DYNAMIC: tl.constexpr,
     V_DYNAMIC: tl.constexpr,
 ):
-    """ROWS rows, each a token's head: keys where the grid's second index is 0, values where it is 1."""
+    """Store ROWS rows, each a token's head: keys if the grid's second index is 0, values if it is 1."""
     if tl.program_id(1) == 0:
         _store_rows(
             k, k_cache, k_scale, slots, num_tokens, k_stride_token, k_stride_head,
@@ -185,7 +182,7 @@ def dynamic_scale(largest, LARGEST: tl.constexpr):
 
 @triton.jit
 def quantized(values, scale, LARGEST: tl.constexpr, DTYPE: tl.constexpr):
-    """f32 values / scale as DTYPE, of which LARGEST is the largest: without the clamp, casts would overflow."""
+    """Return f32 values / scale as DTYPE, whose largest number is LARGEST: without the clamp, casts would overflow."""
     scaled = tl.clamp(values / scale, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
     if DTYPE.is_int():
         # Next to 1.5 * 2^23, floats are integers: the sum is rounded, half to even, and its last byte is the number.

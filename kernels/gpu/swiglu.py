@@ -15,7 +15,7 @@ _WARPS = 4
 
 
 def swiglu(gate_up: torch.Tensor) -> torch.Tensor:
-    """`kvtool.kernels.swiglu.swiglu` as one launch; rows may be apart. Accesses are of 16 bytes where I is a multiple of 16."""
+    """Run `kvtool.kernels.swiglu.swiglu` as one launch; rows may be apart. Accesses are of 16 bytes if I is a multiple of 16."""
     check_gate_up(gate_up)
     tokens, inner = gate_up.shape[0], gate_up.shape[1] // 2
     out = gate_up.new_empty(tokens, inner)
@@ -38,7 +38,7 @@ def _swiglu(
     programs,
     COLUMNS: tl.constexpr,
 ):
-    """COLUMNS numbers of one row; a row has that many `programs`."""
+    """Compute COLUMNS numbers of one row; a row has that many `programs`."""
     row = (tl.program_id(0) // programs).to(tl.int64)
     column = tl.program_id(0) % programs * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < inner

@@ -23,7 +23,7 @@ class Target:
     arch: int | str
 
     def check_cache(self, dtype: torch.dtype) -> None:
-        """ValueError where Triton neither casts to nor from a cache's type for this target."""
+        """Raise ValueError if Triton cannot cast to or from a cache's type for this target."""
         if dtype == torch.float8_e4m3fn and isinstance(self.arch, int) and self.arch < _FIRST_E4M3:
             raise ValueError(
                 f"sm_{self.arch} has no float8_e4m3fn caches, sm_{_FIRST_E4M3} and later have; float8_e5m2 and int8 work"
@@ -44,7 +44,7 @@ INTERPRETER = Target("interpreter", "none")
 
 
 def current_target() -> Target:
-    """The device that the next launch goes to, as Triton's active driver names it."""
+    """Return the device that the next launch goes to, as Triton's active driver names it."""
     if triton.knobs.runtime.interpret:
         return INTERPRETER
     target = driver.active.get_current_target()
@@ -65,13 +65,13 @@ def decode_tile(
 def prefill_tile(
     target: Target, rows: int, head_dim: int, cache_bytes: int, query_bytes: int, *, scaled: bool = False
 ) -> Tile:
-    """The same for tiles of prefill; `prefill_rows` is where they are largest."""
+    """Return the same for tiles of prefill; `prefill_rows` is where they are largest."""
     rows = min(width(rows), prefill_rows(target, head_dim, cache_bytes, query_bytes))
     return _tile(target, rows, head_dim, query_bytes, scaled)
 
 
 def prefill_rows(target: Target, head_dim: int, cache_bytes: int, query_bytes: int) -> int:
-    """The rows of a prefill tile where there are queries enough."""
+    """Return the rows of a prefill tile where there are queries enough."""
     return _most_rows(target, head_dim, cache_bytes, query_bytes)
 
 

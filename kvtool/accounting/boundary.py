@@ -48,7 +48,7 @@ class GroupBoundary:
     remainders: Counter[int] = field(default_factory=Counter)
 
     def padding(self) -> Edit | None:
-        """The addition at the front that saves most, the smallest of equals; None where every one costs more than it saves.
+        """Return the addition at the front that saves most, the smallest of equals; None where every one costs more than it saves.
 
         k tokens more make each prompt k longer, and a request hits another block where its shared prefix lacks at most k of one.
         """
@@ -65,7 +65,7 @@ class GroupBoundary:
         return best
 
     def boundary(self) -> Boundary:
-        """The boundary as reports contain it."""
+        """Return the boundary as reports contain it."""
         return Boundary(
             group=self.name,
             block_size=self.block_size,
@@ -98,7 +98,8 @@ class BoundaryBook(Book):
     """Count for each group the hits with blocks of each size; keep counts only."""
 
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool = False) -> None:
-        """`block_size` is the one in use; `whole_prompt_may_hit` is the rule of trace studies: no token has to be computed."""
+        """Create the book. `block_size` is the one in use; `whole_prompt_may_hit` is the rule of trace studies: no token must be
+        computed."""
         self.block_size = block_size
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self._groups: dict[str, GroupBoundary] = {}
@@ -152,9 +153,9 @@ class BoundaryBook(Book):
         return entry
 
     def __iter__(self) -> Iterator[GroupBoundary]:
-        """The groups in the order of their first request."""
+        """Return the groups in the order of their first request."""
         return iter(self._groups.values())
 
     def get(self, group: str) -> GroupBoundary | None:
-        """A group, where it had requests."""
+        """Return a group, where it had requests."""
         return self._groups.get(group)

@@ -82,7 +82,7 @@ class _Reader:
         return _Sample(len(lengths), flat, tokens, chosen.shared, seconds, seconds - saved)
 
     def traffic(self, samples: list[_Sample], *, together: bool, steps: int) -> Decode | None:
-        """Means over the samples, out of so many `steps`; None where no two requests ever decode together.
+        """Return means over the samples, out of so many `steps`; None where no two requests ever decode together.
 
         Bytes and seconds are those of the predicted model and accelerator, and the seconds of the step as a whole, with all that it
         does beside attention. `together`: the requests did decode together in the run.
@@ -127,15 +127,15 @@ class SampledSteps:
         self._runner = runner
         self._samples: list[_Sample] = []
         self._stride = self._next = 1
-        self._seen = self._read = 0
+        self._num_steps = self._read = 0
 
     def run(self, step: EngineStep) -> Sequence[Sampled]:
-        self._seen += 1
-        if self._seen >= self._next:
-            self._look(step)
+        self._num_steps += 1
+        if self._num_steps >= self._next:
+            self._measure_step(step)
         return self._runner.run(step)
 
-    def _look(self, step: EngineStep) -> None:
+    def _measure_step(self, step: EngineStep) -> None:
         decoding = [
             (request, start + 1)
             for request, start, count in step.scheduled
@@ -149,7 +149,7 @@ class SampledSteps:
         for row, (request, _), count in zip(table, decoding, blocks, strict=True):
             row[:count] = request.block_ids[:count]
         self._samples.append(self._reader.read(table, lengths))
-        self._next = self._seen + self._stride
+        self._next = self._num_steps + self._stride
         self._read += table.size
         if len(self._samples) == _MOST_STEPS or self._read > _MOST_BLOCKS:
             del self._samples[1::2]
@@ -158,7 +158,7 @@ class SampledSteps:
 
     def traffic(self) -> Decode | None:
         """Return the reads of the steps so far."""
-        return self._reader.traffic(self._samples, together=True, steps=self._seen)
+        return self._reader.traffic(self._samples, together=True, steps=self._num_steps)
 
 
 class _Window:
@@ -183,12 +183,12 @@ class ConversationWindows:
         self._random = Random(plan.seed)  # noqa: S311 - a sample, not a secret
         self._windows: list[_Window] = []
         self._current: _Window | None = None
-        self._begun = 0
+        self._num_conversations = 0
         self._turns: dict[tuple[str, str], tuple[_Window, int, int]] = {}
         """Conversations that may continue: their window, their place in it and their number of turns."""
 
     def add(self, turn: Turn, request: Request) -> None:
-        """A request that is done."""
+        """Add a finished request."""
         if request.num_prompt_tokens >= _MOST_TOKENS:
             return
         session = None if turn.session is None else (turn.group, turn.session)
@@ -204,7 +204,7 @@ class ConversationWindows:
             window.prompts[place] = self._prompt(request)
 
     def add_numbered(self, tokens: int, numbers: array[int]) -> None:
-        """A request of a trace that is done and belongs to no session, by the numbers of its blocks."""
+        """Add a finished request of a trace without a session, by the numbers of its blocks."""
         if tokens < _MOST_TOKENS and (found := self._next_place()) is not None:
             found[0].prompts.append(self._numbered(tokens, numbers))
 
@@ -219,9 +219,9 @@ class ConversationWindows:
             self._turns[session] = window, place, 1
 
     def _next_place(self) -> tuple[_Window, int] | None:
-        """The window of the next conversation and its place there; None where that window is not kept."""
-        number, place = divmod(self._begun, self._plan.decode_batch)
-        self._begun += 1
+        """Return the window of the next conversation and its place there; None where that window is not kept."""
+        number, place = divmod(self._num_conversations, self._plan.decode_batch)
+        self._num_conversations += 1
         if not place:
             self._current = self._open_window(number)
         return None if self._current is None else (self._current, place)
@@ -260,10 +260,12 @@ class ConversationWindows:
     def traffic(self) -> Decode | None:
         """Return the reads of the windows' first decode steps; None without two conversations."""
         size = self._plan.decode_batch
-        windows = self._windows if self._begun < size else [w for w in self._windows if len(w.prompts) == size]
+        windows = (
+            self._windows if self._num_conversations < size else [w for w in self._windows if len(w.prompts) == size]
+        )
         reader = _Reader(self._plan)
         samples = [reader.read(*self._step(window.prompts)) for window in windows]
-        return reader.traffic(samples, together=False, steps=max(self._begun // size, 1))
+        return reader.traffic(samples, together=False, steps=max(self._num_conversations // size, 1))
 
     def _step(self, prompts: list[tuple[int, _Hashes]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """Return block table and lengths of the conversations that fit the cache at the same time.

@@ -36,7 +36,7 @@ class EventWriter:
     def __init__(
         self, path: str | Path, *, block_size: int, tokens: bool = True, groups: Sequence[KVGroup] = ()
     ) -> None:
-        """KvtoolError where the file cannot be written. `groups` are those of the engine's plan, if it has one."""
+        """Open the file; KvtoolError if it cannot be written. `groups` are those of the engine's plan, if it has one."""
         self.block_size = block_size
         self._groups = groups
         self.tells_prompts = False
@@ -69,7 +69,7 @@ class EventWriter:
 def event_fields(
     event: Event, block_size: int, *, tokens: bool = True, groups: Sequence[KVGroup] = ()
 ) -> dict[str, object]:
-    """An event in vLLM's fields; a hash is its low 64 bits. `token_ids` is null where the input has hashes only, and without
+    """Return an event in vLLM's fields; a hash is its low 64 bits. `token_ids` is null where the input has hashes only, and without
     `tokens`, where salts are left out, too."""
     match event:
         case BlockStored(hashes, parent, ids, _, lora):

@@ -19,6 +19,6 @@ def moment_of(epoch: float | None, now: float) -> datetime | None:
 
 
 def day_of(epoch: float | None, now: float) -> date | None:
-    """The day of the same, by UTC."""
+    """Return the day of the same, by UTC."""
     moment = moment_of(epoch, now)
     return None if moment is None else moment.date()

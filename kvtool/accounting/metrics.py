@@ -47,7 +47,7 @@ class Metrics:
 
 
 def prometheus_text(metrics: Metrics) -> str:
-    """The text exposition format, version 0.0.4."""
+    """Return the text exposition format, version 0.0.4."""
     labels = {"model_name": metrics.model_name, "engine": "0"}
     by_source = {
         "local_compute": metrics.prompt_tokens - metrics.cached_tokens,

@@ -65,7 +65,7 @@ class ObservableBook(Book):
     """Take each request with its tenant and its hit."""
 
     def __init__(self, scope: Callable[[Turn], str | None] = lambda turn: turn.salt) -> None:
-        """`scope` names the cache that a request can read."""
+        """Create the book. `scope` names the cache that a request can read."""
         self._scope = scope
         self._roots: dict[str, _Node] = {}
         self._numbers: dict[str, int] = {}
@@ -106,7 +106,7 @@ class ObservableBook(Book):
             node = child
 
     def observed(self) -> list[ObservedTokens]:
-        """All that is not public, in no particular order; complete when every request was entered."""
+        """Return all that is not public, in no particular order; complete when every request was entered."""
         names = self.tenants
         found: list[ObservedTokens] = []
         stack = [(root.tenants, child) for root in self._roots.values() for child in root.children.values()]

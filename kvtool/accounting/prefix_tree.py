@@ -18,7 +18,7 @@ Ids = npt.NDArray[np.int32]
 
 
 def with_answer(prompt: Ids, answer: Ids) -> Ids:
-    """All tokens of a request that were computed; the prompt itself where that is all."""
+    """Return all tokens of a request that were computed; the prompt itself where that is all."""
     return np.concatenate([prompt, answer]) if len(answer) else prompt
 
 
@@ -70,7 +70,7 @@ class RadixTree:
     """All token sequences seen, in one namespace. Memory grows with their number; a store takes their distinct content."""
 
     def __init__(self, store: TokenStore | None = None) -> None:
-        """Several trees may have one store; None makes one."""
+        """Create a tree. Several trees may have one store; None makes one."""
         self._store = TokenStore() if store is None else store
         self.root = PrefixNode(self._store, 0, 0, 0, -1)
 
@@ -88,7 +88,7 @@ class RadixTree:
             match.node.recent = leaf
 
     def grow(self, prompt: Ids, sequence: Ids, owner: int = 0) -> int:
-        """Add a sequence that begins with a prompt; returns how much of the prompt was there."""
+        """Add a sequence that begins with a prompt; return how much of the prompt was there."""
         match = self.match(prompt)
         self.insert(sequence, owner, match)
         return match.length
@@ -111,7 +111,7 @@ class RadixTree:
         return Match(at, node)
 
     def _split(self, parent: PrefixNode, first: int, child: PrefixNode, length: int) -> PrefixNode:
-        """The upper part of an edge, which begins with token `first`, cut after so many tokens."""
+        """Return the upper part of an edge, which begins with token `first`, cut after so many tokens."""
         middle = child.start + length
         upper = PrefixNode(self._store, child.at, child.start, middle, child.owner)
         upper.uses = child.uses
@@ -123,7 +123,7 @@ class RadixTree:
         return upper
 
     def copy(self) -> RadixTree:
-        """A tree that grows apart from this one; the store is shared."""
+        """Return a tree that grows apart from this one; the store is shared."""
         other = RadixTree(self._store)
         stack = [(self.root, other.root)]
         while stack:
@@ -149,7 +149,7 @@ class RadixTree:
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
 
     def nodes(self) -> Iterator[PrefixNode]:
-        """Every edge, in no particular order."""
+        """Return every edge, in no particular order."""
         stack = [self.root]
         while stack:
             node = stack.pop()

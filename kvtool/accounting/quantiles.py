@@ -12,7 +12,7 @@ QUANTILES = (0.5, 0.9, 0.99)
 
 
 def quantiles(seconds: Sequence[float]) -> Quantiles | None:
-    """p50, p90 and p99 of a set of times; None where there are none."""
+    """Return p50, p90 and p99 of a set of times; None if it is empty."""
     if not len(seconds):
         return None
     p50, p90, p99 = (float(value) for value in np.quantile(np.asarray(seconds), QUANTILES))

@@ -26,11 +26,11 @@ class ServedCache:
 
     @classmethod
     def of(cls, model: ServedModel, options: ServeOptions) -> ServedCache:
-        """EngineError where the server would not start."""
+        """Create it; EngineError if the server would not start."""
         return cls(model, options, plan_model(model, options))
 
     def served_with(self, **changes: object) -> ServedCache:
-        """The same model with some options changed; EngineError where the server would not start."""
+        """Return the same model with some options changed; EngineError where the server would not start."""
         return ServedCache.of(self.model, replace(self.options, **changes))  # type: ignore[arg-type]  # fields of it
 
     @property
@@ -72,7 +72,7 @@ class ServedCache:
         return -(-tokens * each // length) + 1
 
     def tokens_of_blocks(self, num_blocks: int) -> int:
-        """The reverse: tokens that requests of full length have in so many blocks."""
+        """Return the reverse: tokens that requests of full length have in so many blocks."""
         length = self.options.max_model_len or self.model.max_model_len or _LENGTH
         return PlannedPool(self.planned.plan, num_blocks).tokens(length)
 

@@ -43,7 +43,7 @@ class TokenStore:
         return self._filed + self._count
 
     def add(self, ids: Ids) -> int:
-        """Append ids `[n]`; returns the place of the first one."""
+        """Append ids `[n]`; return the place of the first one."""
         if self._count + len(ids) > self._most and self._count and self._may_file:
             self._may_file = self._write()
         at, stop = len(self), self._count + len(ids)
@@ -56,7 +56,7 @@ class TokenStore:
         return at
 
     def read(self, start: int, stop: int) -> Ids:
-        """The ids in places `[start, stop)`, of one `add`; not to be changed."""
+        """Return the ids in places `[start, stop)`, of one `add`; not to be changed."""
         if start >= self._filed:
             return self._latest[start - self._filed : stop - self._filed]
         return np.frombuffer(os.pread(self._file, _ITEM * (stop - start), _ITEM * start), np.int32)

@@ -13,7 +13,7 @@ from kvtool.accounting.quantiles import quantiles
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.profiler.fix_gains import GroupCauses
 from kvtool.profiler.quotes import quoted
-from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.run.run_books import CounterBook, DecodeBook, RowBook, TimeBook
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.choices import By
@@ -59,9 +59,9 @@ def made_report(
     skipped_lines: int,
     editable: bool,
     by: By | None,
-    told: MoneyTold,
+    told: MoneySections,
 ) -> Report:
-    """The report of a run, before anything is measured or judged, and without its configuration.
+    """Return the report of a run, before anything is measured or judged, and without its configuration.
 
     Its findings have their lines as they were sent.
     """
@@ -136,7 +136,7 @@ def saved_report(report: Report, *, show_text: ShowText = "none", patches: Mappi
 
 
 def _group(
-    group: GroupTotals, times: TimeBook, block_size: int, causes: Mapping[str, GroupCauses], told: MoneyTold
+    group: GroupTotals, times: TimeBook, block_size: int, causes: Mapping[str, GroupCauses], told: MoneySections
 ) -> Group:
     prefix = group.common_prefix()
     return Group(
@@ -149,7 +149,7 @@ def _group(
         reachable_tokens=group.reachable_tokens,
         reachable_hit_rate=group.reachable_rate,
         predicted_ttft=quantiles(times.groups.get(group.name, ())),
-        fates=_told(group.fates),
+        fates=_with_tokens(group.fates),
         alignment=Alignment(
             shared_prefix_tokens=prefix,
             whole_blocks=prefix // block_size,
@@ -178,10 +178,10 @@ def _sum(row: SumTotals) -> SumRow:
         hit_tokens=row.hit_tokens,
         hit_rate=row.hit_rate,
         lost_tokens=lost_tokens(row),
-        fates=_told(row.fates),
+        fates=_with_tokens(row.fates),
     )
 
 
-def _told(fates: Fates) -> Fates:
+def _with_tokens(fates: Fates) -> Fates:
     """Return the items with any tokens."""
     return {name: count for name, count in sorted(fates.items()) if count}

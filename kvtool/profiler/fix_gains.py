@@ -43,7 +43,7 @@ def group_causes(
         causes = result.causes.of_group(group.name)
         known = {cause.slot: cause for cause in causes}
         numbers = {step.cause.slot: number for number, step in enumerate(steps, 1)}
-        shares = dict(zip(known, _whole([cause.share for cause in causes]), strict=True))
+        shares = dict(zip(known, _round_to_sum([cause.share for cause in causes]), strict=True))
         least = max(WORTH_A_ROW * group.prompt_tokens, 1)
         shown = [known.get(step.cause.slot, step.cause) for step in steps]
         shown += [cause for cause in causes if cause.blocked >= least and cause.slot not in numbers]
@@ -78,7 +78,7 @@ def _unlock(number: int, step: KeptFix) -> Unlock:
 
 
 def _row(cause: SlotCause, place: tuple[str, int, int], blame: int, share: int, unlock: Unlock | None) -> Cause:
-    """The cause as figures; nothing in it quotes a prompt. Where it was logged, its line is that of the record."""
+    """Return the cause as figures; nothing in it quotes a prompt. Where it was logged, its line is that of the record."""
     path, line, column = place
     return Cause(
         group=cause.group,
@@ -103,8 +103,8 @@ def _row(cause: SlotCause, place: tuple[str, int, int], blame: int, share: int, 
     )
 
 
-def _whole(parts: Sequence[float]) -> list[int]:
-    """Parts of a whole number as whole numbers with the same sum, by largest remainders."""
+def _round_to_sum(parts: Sequence[float]) -> list[int]:
+    """Return parts of a whole number as whole numbers with the same sum, by largest remainders."""
     floors = [int(part) for part in parts]
     order = sorted(range(len(parts)), key=lambda at: (floors[at] - parts[at], at))
     for at in order[: round(sum(parts)) - sum(floors)]:

@@ -20,7 +20,7 @@ _KINDS = {
 
 
 def group_notes(served: ServedCache, retention: int | None) -> list[str]:
-    """The groups, their blocks and why these are so long, and where boundaries are kept."""
+    """Return the groups, their blocks and why these are so long, and where boundaries are kept."""
     plan = served.planned.plan
     counts: dict[str, int] = {}
     for group in plan.groups:
@@ -37,7 +37,7 @@ def group_notes(served: ServedCache, retention: int | None) -> list[str]:
         if retention:
             kept = f"at multiples of {retention:,} tokens"
         said = "none" if retention is None else retention
-        notes.append(f"{_kept(plan)} are kept {kept}: prefix_cache_retention_interval {said}")
+        notes.append(f"{_kept_data(plan)} are kept {kept}: prefix_cache_retention_interval {said}")
     if plan.num_spec_tokens:
         notes.append(f"{plan.num_spec_tokens} draft tokens a step, none of them accepted")
     return notes
@@ -55,7 +55,7 @@ def plain_note(served: ServedCache, what: str) -> str:
     return f"{served.model.name} has {groups}, and {what} with one of full attention: hits may be fewer"
 
 
-def _kept(plan: CachePlan) -> str:
+def _kept_data(plan: CachePlan) -> str:
     kinds = {group.kind for group in plan.groups}
     if kinds >= {"sliding", "mamba"}:
         return "windows and states"
@@ -72,7 +72,7 @@ def _sizes(served: ServedCache) -> str:
 
 
 def described_groups(served: ServedCache | None, retention: int | None) -> dict[str, str | int | float | bool | None]:
-    """The same for machines; empty where a model has one group with full attention."""
+    """Return the same for machines; empty where a model has one group with full attention."""
     if served is None or (served.plan is None and not served.options.disable_hybrid_kv_cache_manager):
         return {}
     drafts, plan = served.options.speculation, served.planned.plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.profiler.run.cause_sample import Looks, one_in
+from kvtool.profiler.run.cause_sample import CauseSample, one_in
 from kvtool.workload.kept_requests import KeptRequests
 
 MOST_IN_PART = 512
@@ -27,7 +27,7 @@ class LogPart:
     @classmethod
     def of(cls, kept: KeptRequests, groups: Collection[GroupTotals]) -> LogPart | None:
         """Return runs of requests from all over a log with these groups; None if it is too small to divide."""
-        looks = Looks(one_in(groups, most=MOST_IN_PART))
+        looks = CauseSample(one_in(groups, most=MOST_IN_PART))
         part = kept.part(lambda turn: looks.take(turn.group, 1))
         requests = len(part)
         if not requests or _LEAST_SPARED * requests > len(kept):

@@ -91,7 +91,7 @@ class Opened:
             pair_command=self._pair_command(),
             prices=self._prices,
             gpu_hour=amount_of(self.options.pricing.gpu_hour),
-            beside=self._beside() if measure else None,
+            beside=self._server_events() if measure else None,
             plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, progress),
         )
 
@@ -100,8 +100,8 @@ class Opened:
 
         return plan_edits(self, progress, result, advice)
 
-    def _beside(self) -> BesideEvents | None:
-        """The KV events of a server, if given; read once before any work is done."""
+    def _server_events(self) -> BesideEvents | None:
+        """Return the KV events of a server, if given; read once before any work is done."""
         path = self.options.measuring.kv_events
         if path is None:
             return None
@@ -120,7 +120,7 @@ class Opened:
         return price_table(pricing.prices, share_of(pricing.discount))
 
     def _pair_command(self) -> PairCommand:
-        """The command that shows two requests of its logs side by side: read and rendered as here."""
+        """Return the command that shows two requests of its logs side by side: read and rendered as here."""
         size = self.planned.plan.engine.block_size
         options = flags(
             tokenizer=self.tokenizer,
@@ -134,7 +134,7 @@ class Opened:
         return self.measured(profiler, self.accounted(profiler))
 
     def accounted(self, profiler: Profiler) -> Report:
-        """The report before anything is measured."""
+        """Return the report before anything is measured."""
         return self._described(profiler, profiler.run())
 
     def measured(self, profiler: Profiler, report: Report) -> Report:
@@ -166,7 +166,7 @@ class Opened:
             raise ProblemsError(errors)
 
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
-        """The workload file read again, with the text of some files (by their real paths) replaced."""
+        """Return the workload file read again, with the text of some files (by their real paths) replaced."""
         from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
         assert not isinstance(self.source, LogSource)

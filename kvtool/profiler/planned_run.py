@@ -138,7 +138,7 @@ class PlannedRun:
         )
 
     def _served(self, engine: EngineConfig, kv_dtype: str, *, alone: bool) -> ServedCache | None:
-        """The KV cache of the model that is named, as vLLM plans it; None where none is, or where other rules are followed.
+        """Return the KV cache of the model that is named, as vLLM plans it; None where none is, or where other rules are followed.
 
         `alone`: one engine runs, and on tokens.
         """
@@ -176,7 +176,7 @@ class PlannedRun:
         return served
 
     def _grouped(self, engine: EngineConfig, served: ServedCache) -> EngineConfig:
-        """The configuration with the groups of the model."""
+        """Return the configuration with the groups of the model."""
         asked = ServedOptions(self.options, self.asked, self._place_of)
         try:
             return replace(
@@ -235,7 +235,7 @@ class PlannedRun:
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
     def _named_model(self) -> str | None:
-        """The model that is served, by its name or folder; None where only a calibration knows it."""
+        """Return the model that is served, by its name or folder; None where only a calibration knows it."""
         fitted = self.calibration is not None and self.calibration.of_server
         return self.model or (None if fitted else DEFAULT_MODEL)
 
@@ -258,7 +258,7 @@ class PlannedRun:
         return {"kv_bytes_per_token": block_bytes(geometry, 1, self.kv_dtype), "kv_layers": geometry.num_layers}
 
     def _block_size(self, rules: CacheRules | None, trace: int | None) -> int:
-        """A trace of block hashes cannot be cut differently from how it was written."""
+        """Return a trace of block hashes cannot be cut differently from how it was written."""
         given = self.options.serving.block_size or self.asked.block_size
         if rules is not None and rules.dated:
             return 1
@@ -281,7 +281,7 @@ class PlannedRun:
         return trace
 
     def _num_blocks(self, engine: EngineConfig, latency: LatencyModel, kv_dtype: str) -> int | None:
-        """Blocks of the pool with vLLM's null block; None is unlimited."""
+        """Return blocks of the pool with vLLM's null block; None is unlimited."""
         options, asked, block_size, geometry = self.options, self.asked, engine.block_size, latency.geometry
         name = "gpu_memory"
         try:
@@ -302,7 +302,7 @@ class PlannedRun:
             try:
                 blocks = self._capacity_blocks(capacity, geometry, block_size, kv_dtype)
             except KvtoolError as error:
-                raise self._of_option(name, error) from None
+                raise self._option_error(name, error) from None
         elif memory is not None:
             utilization = options.serving.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(
@@ -324,7 +324,7 @@ class PlannedRun:
                 f"a cache of {blocks - 1:,} blocks is more than the {_MOST_BLOCKS:,} that kvtool can follow",
                 hint="leave the capacity out: the cache is then unlimited",
             )
-            raise self._of_option(name, too_many)
+            raise self._option_error(name, too_many)
         return blocks
 
     def _capacity_blocks(self, capacity: Capacity, geometry: Geometry, block_size: int, kv_dtype: str) -> int:
@@ -335,7 +335,7 @@ class PlannedRun:
             return self.served.blocks_of_tokens(capacity.number)
         return _blocks(capacity, block_size, self.served.bytes_per_block) + 1
 
-    def _of_option(self, name: str, error: KvtoolError) -> KvtoolError:
+    def _option_error(self, name: str, error: KvtoolError) -> KvtoolError:
         """Return the error of an engine's option, with the flag or the place that sets the option."""
         flag = getattr(self.options.serving, name) is not None
         message = f"--{name.replace('_', '-')}: {error.message}" if flag else error.message
@@ -411,7 +411,7 @@ class PlannedRun:
         return [plain_note(served, "a trace of block hashes is followed" if plan.traced else what)]
 
     def native_engine(self) -> EngineConfig | None:
-        """The engine with a KV cache in the model's own dtype in the same memory; None where that is the same or cannot be."""
+        """Return the engine with a KV cache in the model's own dtype in the same memory; None if that is the same or impossible."""
         if self.plan.engine.num_blocks is None:
             return None
         try:
@@ -503,7 +503,7 @@ class PlannedRun:
 
 
 def _trace_block_size(source: YamlSource | LogSource) -> int | None:
-    """Tokens in a block of a trace of hashes; None where the workload begins with anything else."""
+    """Return tokens in a block of a trace of hashes; None where the workload begins with anything else."""
     turn = _first_turn(source)
     return turn.hashed.block_size if turn is not None and turn.hashed is not None else None
 

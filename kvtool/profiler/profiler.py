@@ -32,7 +32,7 @@ from kvtool.profiler.left_out import left_out
 from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
-from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.reported.server_reads import ServerReadBook
 from kvtool.profiler.run.cause_sample import one_in
 from kvtool.profiler.run.purposes import explained_run
@@ -40,8 +40,8 @@ from kvtool.profiler.run.run_books import SaltBook, TimeBook
 from kvtool.profiler.run.run_metrics import run_metrics
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.workload_runs import WorkloadRuns, workload_file
-from kvtool.profiler.sticky_sessions import sticky_told
-from kvtool.profiler.unexplained_losses import check_nothing_hidden, with_the_rest
+from kvtool.profiler.sticky_sessions import note_sessionless_requests
+from kvtool.profiler.unexplained_losses import add_rest_findings, check_losses_explained
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
 from kvtool.results.money import GpuMoney
@@ -79,7 +79,7 @@ class ReportOptions:
 
 
 class Profiler:
-    """Runs the passes over one source and puts their results together."""
+    """Run the passes over one source and puts their results together."""
 
     def __init__(
         self,
@@ -140,13 +140,13 @@ class Profiler:
         self.interrupted: str | None = None
         """The progress of the last run when it was interrupted."""
 
-    def _money_told(self, result: RunResult, off: Sequence[float]) -> MoneyTold:
+    def _money_sections(self, result: RunResult, off: Sequence[float]) -> MoneySections:
         """Return the reported, predicted and paid sums; with kept fixes by one more run."""
         read_there, book = result.find(ServerReadBook), money_of(result)
-        reads = None if read_there is None or read_there.reads is None else self._read_there(result, read_there.reads)
+        reads = None if read_there is None or read_there.reads is None else self._server_reads(result, read_there.reads)
         if book is None and self._gpu_hour is None:
-            return reads or MoneyTold()
-        from kvtool.profiler.reported.money_report import FixedRun, money_told
+            return reads or MoneySections()
+        from kvtool.profiler.reported.money_report import FixedRun, make_money_sections
 
         gpu = None
         if self._gpu_hour is not None:
@@ -166,13 +166,13 @@ class Profiler:
                 result.partial = True
             elif run is not None and (fixed_book := money_of(run)) is not None:
                 fixed = FixedRun(run, MarkTrials(run, fixed_book, again, kept))
-        return money_told(result, marks, fixed, gpu, reads)
+        return make_money_sections(result, marks, fixed, gpu, reads)
 
-    def _read_there(self, result: RunResult, reads: ServerReads) -> MoneyTold:
+    def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
         """Compare servers' reports with the engine's reads, request by request."""
-        from kvtool.profiler.reported.server_reported import server_told
+        from kvtool.profiler.reported.server_reported import compare_server_reports
 
-        told, notes = server_told(result, reads, self.plan)
+        told, notes = compare_server_reports(result, reads, self.plan)
         self.told += notes
         return told
 
@@ -200,7 +200,7 @@ class Profiler:
         )
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
-        self.told = [*left_out(result.left_out), *sticky_told(result, plan, self.path)]
+        self.told = [*left_out(result.left_out), *note_sessionless_requests(result, plan, self.path)]
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
@@ -230,8 +230,8 @@ class Profiler:
             advice, findings = one_of_each(advice, findings)
             findings = with_causes(advice, findings, groups)
             if not result.partial:  # else causes may be missing
-                findings = with_the_rest(findings, groups, result.causes, teller.described, path=self.path)
-                check_nothing_hidden(findings, groups)
+                findings = add_rest_findings(findings, groups, result.causes, teller.described, path=self.path)
+                check_losses_explained(findings, groups)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
@@ -248,7 +248,7 @@ class Profiler:
             skipped_lines=skipped,
             editable=self.edits is not None and bool(self.edits.files),
             by=self.wanted.by,
-            told=self._money_told(result, off),
+            told=self._money_sections(result, off),
         )
         apart = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         if self.wanted.advice and apart and not result.partial and len(result.book(ObservableBook).tenants) > 1:
@@ -298,7 +298,7 @@ class Profiler:
         return result
 
     def advised(self, result: RunResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
-        """The fixes of these tiers that win. Raises TrialInterruptedError."""
+        """Return the fixes of these tiers that win. Raises TrialInterruptedError."""
         from kvtool.fixes.propose import propose
         from kvtool.profiler.advice.advisor import Advisor
 
@@ -352,7 +352,7 @@ class Profiler:
         return found + shared
 
     def _advise(self, result: RunResult, teller: Teller) -> list[Finding]:
-        """The findings of fixes that were tried; an interruption marks the result."""
+        """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
             advice = self.advised(result)
             if self._plan_edits is not None and advice.kept:
@@ -365,7 +365,7 @@ class Profiler:
         return teller.findings(advice, self.edits)
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
-        """The edits of the workload's own files that make a fix that was kept, or why there are none; found out once for each."""
+        """Return the edits of the workload's own files for a kept fix, or the reason for none; computed once for each."""
         if fix.key not in self._edits:
             from kvtool.fixes.edits.edits import edits_for
 

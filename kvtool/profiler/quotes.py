@@ -13,14 +13,14 @@ _AROUND = 200
 
 
 def quoted(finding: Finding, show_text: ShowText, patches: Mapping[str, str] | None = None) -> Finding:
-    """The finding with as much of prompts as may be saved: its line, and with `full` the patch of its fix (`patches_of`)."""
+    """Return the finding with as much of prompts as may be saved: its line, and with `full` the patch of its fix (`patches_of`)."""
     patch = patches.get(finding.fix_key) if patches and show_text == "full" else None
     example = None if finding.example is None else _quoted_pair(finding.example, show_text)
     return finding.model_copy(update={"snippet": snippet_of(finding, show_text), "example": example, "patch": patch})
 
 
 def _quoted_pair(example: ExamplePair, show_text: ShowText) -> ExamplePair:
-    """The pair with as much of its lines as may be saved."""
+    """Return the pair with as much of its lines as may be saved."""
     lines = {
         name: None if line is None or show_text == "none" else _shown(MeantLine.of(line), show_text)
         for name, line in (("was_line", example.was_line), ("now_line", example.now_line))

@@ -8,7 +8,7 @@ from kvtool.profiler.run.run_result import RunResult
 from kvtool.text.terminal.numbers import plural
 
 
-def sticky_told(result: RunResult, plan: Plan, path: str) -> list[str]:
+def note_sessionless_requests(result: RunResult, plan: Plan, path: str) -> list[str]:
     """Return a note on the number of requests without a session; KvtoolError if that is all of them."""
     counts = result.counts
     if plan.cache is None or plan.cache.replicas == 1 or plan.cache.routing != "sticky" or not counts.keyless:

@@ -32,7 +32,7 @@ def behind_differences(group: GroupTotals, findings: Iterable[Finding]) -> int:
     return sum(group.fates[fate] for fate in _DIFFERENT) - told
 
 
-def with_the_rest(
+def add_rest_findings(
     findings: Sequence[Finding], groups: Iterable[GroupTotals], causes: CauseBook, describe: Describe, *, path: str
 ) -> list[Finding]:
     """Return the findings, and one more for each group whose other differences lose much together: it shows the costliest of them.
@@ -48,12 +48,12 @@ def with_the_rest(
         others = [cause for cause in causes.of_group(group.name) if cause.blocked]
         described = (describe(cause, group) for cause in others[:_MOST_LOOKED_AT])
         first = next((each for each in described if _place(each) not in told), None)
-        found.append(_of_many(first, len(others), rest, group, path))
+        found.append(_rest_finding(first, len(others), rest, group, path))
     return found
 
 
-def check_nothing_hidden(findings: Iterable[Finding], groups: Iterable[GroupTotals]) -> None:
-    """AssertionError where differences lose more of a group's tokens than may go without a finding; under `python -O`, too."""
+def check_losses_explained(findings: Iterable[Finding], groups: Iterable[GroupTotals]) -> None:
+    """Raise AssertionError if differences lose more of a group's tokens than may go without a finding; under `python -O`, too."""
     findings = list(findings)
     for group in groups:
         rest = behind_differences(group, findings)
@@ -65,7 +65,7 @@ def _place(finding: Finding) -> tuple[object, ...]:
     return finding.code, finding.path, finding.line, finding.logged
 
 
-def _of_many(first: Finding | None, count: int, tokens: int, group: GroupTotals, path: str) -> Finding:
+def _rest_finding(first: Finding | None, count: int, tokens: int, group: GroupTotals, path: str) -> Finding:
     """Make a finding of all losses without one; `first` is the costliest known."""
     points = tokens / group.prompt_tokens
     severity = severity_in_run(tokens, group.requests, group.prompt_tokens)

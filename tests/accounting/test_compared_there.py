@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import donors
 from kvtool.accounting.ledger.alignment import DonorAlignment, Seen
-from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ComparedThere
+from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ReceivedComparisons
 from kvtool.accounting.ledger.comparer import Comparer
 from kvtool.accounting.prefix_tree import Ids, RadixTree
 from kvtool.text.tokens.prompt import Prompt
@@ -52,7 +52,7 @@ def test_both_sides_find_what_one_does(
         patched.setattr(donors, "_MOST_KEPT", most)
         patched.setattr(donors, "MOST_SLOTS", 64)
         one, tree, other_tree = Comparer(lambda: MASK), RadixTree(), RadixTree()
-        here, there = ComparedHere(lambda: MASK), ComparedThere(lambda: MASK)
+        here, there = ComparedHere(lambda: MASK), ReceivedComparisons(lambda: MASK)
         for number, (lines, own, answered, session, text) in enumerate(workload):
             turn, prompt = made(number, lines, own, session, text)
             output: Ids = np.arange(answered, dtype=np.int32) + 900
@@ -78,7 +78,7 @@ def test_both_sides_find_what_one_does(
 
 
 def test_a_donor_is_the_request_that_came_here() -> None:
-    here, there, tree = ComparedHere(None), ComparedThere(None), RadixTree()
+    here, there, tree = ComparedHere(None), ReceivedComparisons(None), RadixTree()
     turns: list[Seen] = []
     for number in range(3):
         turn, prompt = made(number, [1, 2, 3], number, None, text=False)

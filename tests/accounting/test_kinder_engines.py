@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.accounting.caches.relaxed_configs import full_attention, kinder_configs
+from kvtool.accounting.caches.relaxed_configs import full_attention, relax_configs
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.served_cache import ServedCache
 from kvtool.engine.config import EngineConfig
@@ -35,12 +35,12 @@ def run(
 ) -> RunResult:
     config = EngineConfig(plan=cache.plan, block_size=cache.block_size, **engine)  # type: ignore[arg-type]
     plan = Plan(config, LATENCY, served=cache, concurrency=concurrency)
-    kinder = []
+    relaxed = []
     if concurrency is not None:
-        for fate, kind in [*kinder_configs(config), *full_attention(config, plan.base_block)]:
+        for fate, kind in [*relax_configs(config), *full_attention(config, plan.base_block)]:
             other = Plan(kind, LATENCY, served=cache, concurrency=concurrency)
-            kinder.append((fate, hits_of(renderer, other, conversations)))
-    return _pass(renderer, plan, conversations, relaxed=kinder)
+            relaxed.append((fate, hits_of(renderer, other, conversations)))
+    return _pass(renderer, plan, conversations, relaxed=relaxed)
 
 
 def _pass(renderer: Renderer, plan: Plan, conversations: tuple[list[Turn], ...], **options: object) -> RunResult:

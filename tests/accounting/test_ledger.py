@@ -71,11 +71,11 @@ def account(
 ) -> RunResult:
     config = EngineConfig(block_size=BLOCK, **engine)  # type: ignore[arg-type]
     plan = Plan(config, LATENCY, rules=rules, concurrency=concurrency, use_arrivals=use_arrivals)
-    kinder = []
+    relaxed = []
     if unlimited_first:
         endless = replace(plan, engine=replace(config, num_blocks=None))
-        kinder = [("evicted", hits_of(renderer, endless, conversations))]
-    return _run(renderer, plan, conversations, relaxed=kinder, per_request=True)
+        relaxed = [("evicted", hits_of(renderer, endless, conversations))]
+    return _run(renderer, plan, conversations, relaxed=relaxed, per_request=True)
 
 
 def hits_of(renderer: Renderer, plan: Plan, conversations: Sequence[list[Turn]]) -> Hits:
@@ -329,9 +329,9 @@ def test_a_request_that_never_ended_is_left_out() -> None:
 def test_another_run_cannot_say_that_more_was_lost_than_there_was() -> None:
     """With an unlimited cache requests may come in another order; in this one, nothing was there to be evicted."""
     ledger = Ledger(BLOCK)
-    ids, nothing, kinder = np.arange(10, dtype=np.int32), np.empty(0, np.int32), [("evicted", 8)]
-    assert ledger.settle(ledger.submit(Turn("g"), ids, nothing), 0, kinder=kinder) == {"hit": 0}
-    assert ledger.settle(ledger.submit(Turn("g"), ids, nothing), 4, kinder=kinder) == {
+    ids, nothing, relaxed = np.arange(10, dtype=np.int32), np.empty(0, np.int32), [("evicted", 8)]
+    assert ledger.settle(ledger.submit(Turn("g"), ids, nothing), 0, relaxed=relaxed) == {"hit": 0}
+    assert ledger.settle(ledger.submit(Turn("g"), ids, nothing), 4, relaxed=relaxed) == {
         "hit": 4,
         "evicted": 4,
         "partial_block": 2,

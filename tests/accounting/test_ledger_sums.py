@@ -165,8 +165,8 @@ def submit(ledger: Ledger, ids: list[int] | range, **turn: object) -> LedgerEntr
 def test_kinder_rules_are_rungs_of_their_own() -> None:
     ledger = Ledger(BLOCK)
     ledger.settle(submit(ledger, range(40)), 0)
-    kinder = [("evicted", 12), ("expired", 12), ("scattered", 24), ("below_minimum", 24), ("unmarked", 99)]
-    fates = ledger.settle(submit(ledger, range(40)), 8, kinder=kinder)
+    relaxed = [("evicted", 12), ("expired", 12), ("scattered", 24), ("below_minimum", 24), ("unmarked", 99)]
+    fates = ledger.settle(submit(ledger, range(40)), 8, relaxed=relaxed)
     # 36 can be reached at most: the last block is computed again.
     assert fates == {"hit": 8, "evicted": 4, "scattered": 12, "unmarked": 12, "last_token": 4}
     ledger.close()

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.accounting.caches.unlimited import SeenPrefixes, UnlimitedCache
+from kvtool.accounting.caches.unlimited import ComputedPrefixes, UnlimitedCache
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.engine.blocks.cache import BlockManager
 from kvtool.engine.config import EngineConfig
@@ -30,7 +30,7 @@ def test_it_does_what_the_engine_does(
     engine = Scheduler(config, BlockManager(config))
     ledger = Ledger(block_size, caching=caching)
     cache = UnlimitedCache(config, PrefixCacheStats())
-    seen = SeenPrefixes(block_size)
+    seen = ComputedPrefixes(block_size)
     assert UnlimitedCache.can_stand_for(config)
     for number, (prompt, output, salt) in enumerate(workload):
         ids = np.array(prompt, np.int32)

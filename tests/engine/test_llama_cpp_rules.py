@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kvtool.engine.blocks.hashing import Lora
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.llama_cpp import LlamaCppAsked, LlamaCppCache
+from kvtool.engine.rules.llama_cpp import LlamaCppCache, LlamaCppRequest
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length, moved_chunks
 from kvtool.engine.rules.llama_cpp_saved import SavedPrompt, SavedPrompts
@@ -34,8 +34,8 @@ ONE = LlamaCppOptions(parallel=1, ctx_size=4096, cache_ram=0)
 """One slot and nothing else."""
 
 
-def asked(prompt: Iterable[int], answer: Iterable[int] = (7,), **more: Any) -> LlamaCppAsked:
-    return LlamaCppAsked(np.array([*prompt], dtype=np.int32), np.array([*answer], dtype=np.int32), **more)
+def asked(prompt: Iterable[int], answer: Iterable[int] = (7,), **more: Any) -> LlamaCppRequest:
+    return LlamaCppRequest(np.array([*prompt], dtype=np.int32), np.array([*answer], dtype=np.int32), **more)
 
 
 def hits(options: LlamaCppOptions, prompts: Iterable[Iterable[int]], answer: Iterable[int] = (7,)) -> list[int]:

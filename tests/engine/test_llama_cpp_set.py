@@ -36,7 +36,7 @@ def test_what_lifting_one_limit_after_the_other_wins(
 ) -> None:
     choice = RuleChoice(LLAMA_CPP, options)
     assert cached(options, workload) == now
-    assert [(fate, cached(kinder.options, workload)) for fate, kinder in choice.rungs()] == rungs
+    assert [(fate, cached(relaxed.options, workload)) for fate, relaxed in choice.rungs()] == rungs
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.run.cause_sample import MOST_LOOKED_AT, Looks, one_in
+from kvtool.profiler.run.cause_sample import MOST_LOOKED_AT, CauseSample, one_in
 from kvtool.profiler.run.purposes import cause_run, explained_run
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.run_setup import RunSetup
@@ -35,7 +35,7 @@ def test_small_groups_are_looked_at_as_a_whole() -> None:
         "a": 1,
         "b": 0,
     }
-    looks = Looks({"a": 1, "b": 0})
+    looks = CauseSample({"a": 1, "b": 0})
     assert all(looks.take(name, 10) for name in "abc" for _ in range(1_000))
     assert list(looks.weights()) == []
 
@@ -43,7 +43,7 @@ def test_small_groups_are_looked_at_as_a_whole() -> None:
 def test_runs_of_a_large_group_are_looked_at_all_over_it() -> None:
     every = one_in([GroupTotals(requests=10_000, name="g")])
     assert every == {"g": 5}
-    looks = Looks(every)
+    looks = CauseSample(every)
     taken = [looks.take("g", 10) for _ in range(10_000)]
     runs = [index for index in range(40) if taken[256 * index]]
     assert runs == [0, 5, 10, 15, 20, 25, 30, 35]

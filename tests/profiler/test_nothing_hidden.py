@@ -16,7 +16,7 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import CauseBook
 from kvtool.profiler import counted_once
 from kvtool.profiler import unexplained_losses as nothing_hidden
-from kvtool.profiler.unexplained_losses import behind_differences, check_nothing_hidden, with_the_rest
+from kvtool.profiler.unexplained_losses import add_rest_findings, behind_differences, check_losses_explained
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
 from kvtool.workload.render import Renderer
@@ -129,16 +129,16 @@ def group_of(blocked: int) -> GroupTotals:
 def test_the_check_raises_where_much_is_hidden() -> None:
     told = Finding.of("KV101", "error", "g", "p", 1, 1, "m", 30, "")
     other = Finding.of("KV204", "info", "g", "p", 1, 1, "m", 9, "")  # of tokens that stand behind no difference
-    check_nothing_hidden([told], [group_of(35)])
+    check_losses_explained([told], [group_of(35)])
     with pytest.raises(AssertionError, match="g: 36 tokens are lost behind differences that no finding tells"):
-        check_nothing_hidden([told, other], [group_of(66)])
-    (rest,) = with_the_rest([], [group_of(66)], CauseBook(), lambda *_: told, path="log.jsonl")
+        check_losses_explained([told, other], [group_of(66)])
+    (rest,) = add_rest_findings([], [group_of(66)], CauseBook(), lambda *_: told, path="log.jsonl")
     assert (rest.code, rest.tokens_lost, rest.path) == ("KV201", 66, "log.jsonl")
     assert behind_differences(group_of(66), [rest]) == 0
 
 
 @pytest.mark.parametrize(
-    ("module", "check"), [(nothing_hidden, "check_nothing_hidden"), (counted_once, "check_counted_once")]
+    ("module", "check"), [(nothing_hidden, "check_losses_explained"), (counted_once, "check_counted_once")]
 )
 def test_no_flag_of_python_takes_the_check_away(module: ModuleType, check: str) -> None:
     source = Path(module.__file__ or "").read_text(encoding="utf-8")

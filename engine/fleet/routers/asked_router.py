@@ -26,7 +26,7 @@ class AskedRouter:
 
 
 def asked_router(text: str) -> AskedRouter:
-    """EngineError for a name, a setting or a value that there is not."""
+    """Parse the router's name and settings; EngineError for an unknown name, setting or value."""
     name, *changes = (part.strip() for part in text.split(":"))
     kind = ROUTERS.get(name)
     if kind is None:
@@ -51,14 +51,14 @@ def asked_router(text: str) -> AskedRouter:
 
 
 def settings_of(settings: RouterSettings | None) -> dict[str, str]:
-    """Their values in words, by name."""
+    """Return their values in words, by name."""
     if settings is None:
         return {}
     return {_shown(field.name): _words(getattr(settings, field.name)) for field in fields(settings)}  # type: ignore[arg-type] # a dataclass
 
 
 def _shown(key: str) -> str:
-    """The name of a setting as one writes it."""
+    """Return the name of a setting as one writes it."""
     return key.replace("_", "-")
 
 
@@ -69,7 +69,7 @@ def _words(value: object) -> str:
 
 
 def _value(name: str, text: str, kind: Any) -> object:
-    """The value of a setting; numbers are not below 0."""
+    """Return the value of a setting; numbers are not below 0."""
     if get_origin(kind) is Literal:
         if text in get_args(kind):
             return text

@@ -20,7 +20,7 @@ class BlockHashSettings:
     """Its place in the prompt, from 0; a shorter prompt is decided by its last."""
 
     def router(self, seed: int) -> FleetRouter:
-        """The seed is that of the hash."""
+        """Return the seed is that of the hash."""
         return BlockHashRouter(self, seed)
 
 
@@ -33,7 +33,7 @@ class BlockHashRouter(RuleRouter):
         self._seed = seed
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """A prompt without a full block goes to the first replica."""
+        """Return a prompt without a full block goes to the first replica."""
         blocks = request.blocks
         if not blocks:
             return replicas[0].number

@@ -37,7 +37,7 @@ class DynamoSettings:
     ties: Ties = "random"
 
     def router(self, seed: int) -> FleetRouter:
-        """The seed is that of ties and of the softmax."""
+        """Return the seed is that of ties and of the softmax."""
         return DynamoRouter(self, seed)
 
 
@@ -51,7 +51,7 @@ class DynamoRouter(RuleRouter):
         self._book = LoadBook()
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The cheapest, or one drawn by cost."""
+        """Return the cheapest, or one drawn by cost."""
         costs = self.costs(request, replicas)
         if self._settings.temperature > 0:
             at = self._drawn(costs)
@@ -81,11 +81,11 @@ class DynamoRouter(RuleRouter):
         return costs
 
     def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None:
-        """Its prompt is off the account."""
+        """Remove the request's prompt from its load."""
         self._book.first_token(request.number, replica)
 
     def finished(self, request: FleetRequest, replica: int, now: float) -> None:
-        """Its blocks are off the account."""
+        """Remove the request's blocks from its load."""
         self._book.finished(request.number, replica)
 
     def _blocks(self, request: FleetRequest, size: int) -> list[int]:

@@ -32,12 +32,12 @@ class LlmdSettings:
     ties: Ties = "random"
 
     def router(self, seed: int) -> FleetRouter:
-        """The seed is that of ties."""
+        """Return the seed is that of ties."""
         return LlmdRouter(self, seed)
 
 
 class LlmdRouter(RuleRouter):
-    """Adds up scores."""
+    """Add up scores."""
 
     def __init__(self, settings: LlmdSettings, seed: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class LlmdRouter(RuleRouter):
         """Replicas that got a request without any hit; the one longest ago first."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The highest sum."""
+        """Return the highest sum."""
         settings = self._settings
         most = settings.most_blocks
         matches = [min(replica.matched(request), most) for replica in replicas]

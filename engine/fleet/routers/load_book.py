@@ -20,18 +20,18 @@ class LoadBook:
         return self._prefill[replica]
 
     def blocks_with(self, replica: int, blocks: Sequence[int]) -> int:
-        """Blocks of its requests, and of one more that has these."""
+        """Return blocks of its requests, and of one more that has these."""
         held = self._blocks[replica]
         return len(held) + sum(block not in held for block in blocks)
 
     def sent(self, request: int, replica: int, new_tokens: int, blocks: Sequence[int]) -> None:
-        """A request goes to a replica, `new_tokens` of which are not known to be cached there."""
+        """Add a request to a replica; `new_tokens` of it are not known to be cached there."""
         self._requests[request] = (new_tokens, blocks)
         self._prefill[replica] += new_tokens
         self._blocks[replica].update(blocks)
 
     def first_token(self, request: int, replica: int) -> None:
-        """Its prompt is computed."""
+        """Remove a computed prompt."""
         tokens, blocks = self._requests[request]
         self._prefill[replica] -= tokens
         self._requests[request] = (0, blocks)

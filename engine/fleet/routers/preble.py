@@ -32,7 +32,7 @@ class PrebleSettings:
 
 
 class PrebleRouter(RuleRouter):
-    """Hears when requests get their first token and when they end."""
+    """Receive first tokens and ends of requests."""
 
     def __init__(self, settings: PrebleSettings) -> None:
         super().__init__("holders", "least cost", "overloaded prefix")

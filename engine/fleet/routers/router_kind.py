@@ -18,7 +18,7 @@ class RouterSettings(Protocol):
     """A frozen dataclass with a router's parameters, which makes the router."""
 
     def router(self, seed: int) -> FleetRouter:
-        """A router that has seen no request; `seed` is that of everything random in it."""
+        """Return a router that has seen no request; `seed` is that of everything random in it."""
         ...
 
 
@@ -64,12 +64,12 @@ class RuleRouter:
 
 
 def prompt_blocks(request: FleetRequest, block_size: int) -> int:
-    """Blocks of a prompt, a partial last one included."""
+    """Return blocks of a prompt, a partial last one included."""
     return max(-(-request.prompt_tokens // block_size), 1)
 
 
 def least_at(costs: Sequence[float], draw: Random | None = None) -> int:
-    """The place of the least; of equals the first, or any where `draw` is given."""
+    """Return the place of the least; of equals the first, or any where `draw` is given."""
     least = min(costs)
     if draw is None:
         return costs.index(least)

@@ -28,7 +28,7 @@ class HashRing:
     """
 
     def __init__(self, replicas: Sequence[int], points: int, seed: int) -> None:
-        """`points` of each replica."""
+        """Create the ring with so many `points` of each replica."""
         places = (
             (_place(f"replica {replica} point {point}", seed), replica)
             for replica in replicas
@@ -38,7 +38,7 @@ class HashRing:
         self._seed = seed
 
     def owner(self, key: str) -> int:
-        """The replica of a key."""
+        """Return the replica of a key."""
         at = bisect_left(self._ring, (_place(key, self._seed), -1))
         return self._ring[at % len(self._ring)][1]
 
@@ -57,7 +57,7 @@ class SessionRingSettings:
     """Seconds over which requests per second are counted, for requests of no session and no tenant."""
 
     def router(self, seed: int) -> FleetRouter:
-        """The seed moves the points of the ring."""
+        """Return the seed moves the points of the ring."""
         return SessionRingRouter(self, seed)
 
 
@@ -72,7 +72,7 @@ class SessionRingRouter(RuleRouter):
         self._ring: HashRing | None = None
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The owner of the session's place on the ring."""
+        """Return the owner of the session's place on the ring."""
         if self._ring is None:
             self._ring = HashRing([replica.number for replica in replicas], self._settings.points, self._seed)
         key = ring_key(request)

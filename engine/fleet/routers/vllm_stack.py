@@ -25,7 +25,7 @@ class KvawareSettings:
     """Seconds over which requests per second are counted."""
 
     def router(self, seed: int) -> FleetRouter:
-        """The seed moves the points of the ring."""
+        """Return the seed moves the points of the ring."""
         return KvawareRouter(self, seed)
 
 

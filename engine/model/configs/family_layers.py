@@ -37,7 +37,7 @@ def count_layers(config: JsonObject, key: str = "num_hidden_layers") -> int:
 
 
 def layer_kinds(config: JsonObject, known: tuple[str, ...]) -> list[str]:
-    """`layer_types`, one of `known` for each layer; empty where the file has none."""
+    """Return `layer_types`, one of `known` for each layer; empty if the file has none."""
     kinds, count = config.texts("layer_types") or config.texts("layers_block_type"), count_layers(config)
     key = "layer_types" if config.texts("layer_types") else "layers_block_type"
     if kinds and len(kinds) != count:
@@ -54,7 +54,7 @@ def layer_kinds(config: JsonObject, known: tuple[str, ...]) -> list[str]:
 
 
 def at_least(config: JsonObject, key: str, least: int = 1) -> int:
-    """A number that must be there, and that large."""
+    """Return a number that must be there, and that large."""
     value = config.integer(key)
     if value < least:
         raise EngineError(f"{config.named(key)} must be at least {least}, not {value}")
@@ -87,12 +87,12 @@ def head_size(config: JsonObject) -> int:
 
 
 def window_size(config: JsonObject) -> int:
-    """`sliding_window`, which must be there."""
+    """Return `sliding_window`, which must be there."""
     return at_least(config, "sliding_window")
 
 
 def _pattern(config: JsonObject, key: str) -> list[str]:
-    """Every so-many-th layer sees everything, the others a window."""
+    """Return every so-many-th layer sees everything, the others a window."""
     every, layers = at_least(config, key), count_layers(config)
     if config.is_written(key) and every > layers:
         raise EngineError(f"{config.named(key)} is {every}, longer than the {layers} layers that it is a pattern of")
@@ -137,7 +137,7 @@ def _qwen(config: JsonObject) -> Layers:
 
 
 def _interleaved(config: JsonObject) -> Layers:
-    """Windows and full attention in turn: Gemma 2 and 3, OLMo 3, Cohere 2."""
+    """Return windows and full attention in turn: Gemma 2 and 3, OLMo 3, Cohere 2."""
     heads, size = kv_heads(config), head_size(config)
     kinds = layer_kinds(config, (*_FULL, _SLIDING)) or _pattern(config, "sliding_window_pattern")
     return [attention(heads, size, window=window_size(config) if kind == _SLIDING else None) for kind in kinds]
@@ -152,7 +152,7 @@ def _gpt_oss(config: JsonObject) -> Layers:
 
 
 def _gemma4(config: JsonObject) -> Layers:
-    """Full attention has larger heads; the last layers may read the keys and values of earlier ones."""
+    """Return full attention has larger heads; the last layers may read the keys and values of earlier ones."""
     kinds = layer_kinds(config, (*_FULL, _SLIDING)) or _pattern(config, "sliding_window_pattern")
     heads, wide = kv_heads(config), config.integer("global_head_dim")
     few = config.integer_or("num_global_key_value_heads", heads) if config.flag_or("attention_k_eq_v", False) else heads
@@ -165,7 +165,7 @@ def _gemma4(config: JsonObject) -> Layers:
 
 
 def _llama4(config: JsonObject) -> Layers:
-    """Chunks in the layers that rotate, full attention in the others."""
+    """Return chunks in the layers that rotate, full attention in the others."""
     heads, size, count = kv_heads(config), head_size(config), count_layers(config)
     if kinds := layer_kinds(config, (*_FULL, _CHUNKED)):
         rotated = [kind == _CHUNKED for kind in kinds]
@@ -185,7 +185,8 @@ def _llama4(config: JsonObject) -> Layers:
 
 
 def _latent(config: JsonObject) -> Layers:
-    """MLA; DeepSeek V3.2 keeps beside each layer the keys of an index, with a scale for each 128 of their numbers."""
+    """Return layers of MLA; DeepSeek V3.2 also keeps the keys of an index for each layer, with a scale for each 128 of their
+    numbers."""
     if "kv_lora_rank" not in config:
         return _full(config)
     kv_heads(config)
@@ -224,7 +225,7 @@ def _qwen_next(config: JsonObject) -> Layers:
 
 
 def _kimi_linear(config: JsonObject) -> Layers:
-    """Layers are counted from 1 in `linear_attn_config`."""
+    """Return layers are counted from 1 in `linear_attn_config`."""
     count = count_layers(config)
     linear = config.child("linear_attn_config")
     if linear is None:
@@ -242,7 +243,7 @@ _PATTERN = {"M": "mamba", "*": "attention", "-": "", "E": ""}
 
 
 def _nemotron_h(config: JsonObject) -> Layers:
-    """A letter for each layer: Mamba 2, attention (*), and MLPs (- and E), which keep nothing."""
+    """Return a letter for each layer: Mamba 2, attention (*), and MLPs (- and E), which keep nothing."""
     pattern = config.text_or("hybrid_override_pattern", "")
     if not pattern:
         kinds = layer_kinds(config, (*_FULL, *_LINEAR, "moe", "mlp"))
@@ -276,7 +277,7 @@ def _nemotron_h(config: JsonObject) -> Layers:
 
 
 def _granite_hybrid(config: JsonObject) -> Layers:
-    """Some Granite 4 have the file of a hybrid, and attention in all layers."""
+    """Return some Granite 4 have the file of a hybrid, and attention in all layers."""
     if not layer_kinds(config, (*_FULL, *_LINEAR)):
         raise EngineError(f"{config.named('layer_types')} is missing")
     inner, heads = at_least(config, "mamba_expand") * at_least(config, "hidden_size"), at_least(config, "mamba_n_heads")

@@ -14,7 +14,7 @@ from kvtool.engine.model.configs.served_model import ServedModel, plain_model
 
 
 def preset_sources() -> dict[str, str]:
-    """Every preset with the repository that has its figures."""
+    """Return every preset with the repository that has its figures."""
     from kvtool.engine.model.configs.served_presets import SERVED_PRESETS
 
     own = {name: config.source for name, config in PRESETS.items()}
@@ -28,7 +28,7 @@ def _preset_name(repository: str) -> str:
 
 
 def find_served(name: str) -> ServedModel:
-    """A model by its folder or config.json, by the name of a preset, or by the id of its repository."""
+    """Return a model by its folder or config.json, by the name of a preset, or by the id of its repository."""
     if (file := config_file(name)) is not None:
         from kvtool.engine.model.configs.served_config import read_served_model
 

@@ -75,12 +75,12 @@ class Geometry:
         return self.num_layers * self.layer_parameters + embeddings + self.vector_parameters
 
     def kv_bytes_per_token(self, dtype_bytes: int = 2) -> int:
-        """Keys and values of one token in all layers."""
+        """Return keys and values of one token in all layers."""
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * dtype_bytes
 
 
 def find_geometry(name: str) -> Geometry:
-    """The geometry of a preset, folder or config.json, named as for `find_served`."""
+    """Return the geometry of a preset, folder or config.json, named as for `find_served`."""
     if config_file(name) is None and (plain := plain_preset(name)) is not None:
         return Geometry.of(plain)
     from kvtool.engine.model.configs.find_served import find_served  # it imports this module, and takes long to

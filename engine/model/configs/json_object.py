@@ -97,7 +97,7 @@ class JsonObject:
         return default if value is None else value
 
     def texts(self, key: str) -> list[str]:
-        """A list of texts; empty where it is missing."""
+        """Return a list of texts; empty where it is missing."""
         value = self._values.get(key)
         if value is None:
             return []
@@ -106,7 +106,7 @@ class JsonObject:
         return value
 
     def integers(self, key: str) -> list[int]:
-        """A list of whole numbers; empty where it is missing."""
+        """Return a list of whole numbers; empty where it is missing."""
         value = self._values.get(key)
         if value is None:
             return []
@@ -130,14 +130,14 @@ class JsonObject:
         return value
 
     def child(self, key: str) -> JsonObject | None:
-        """The object under a key, None where it is missing or empty."""
+        """Return the object under a key, None where it is missing or empty."""
         value = self._values.get(key)
         if value is not None and not isinstance(value, dict):
             raise self._wrong(key, "an object")
         return JsonObject(value, f"{self._prefix}{key}.") if value else None
 
     def children(self) -> list[str]:
-        """The keys that have objects."""
+        """Return the keys that have objects."""
         return [key for key, value in self._values.items() if isinstance(value, dict)]
 
     def named(self, key: str) -> str:

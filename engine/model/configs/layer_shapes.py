@@ -112,14 +112,14 @@ def attention(kv_heads: int, head_size: int, *, window: int | None = None) -> At
 
 
 def chunked(kv_heads: int, head_size: int, chunk: int) -> AttentionLayerShape:
-    """Attention within chunks of so many tokens."""
+    """Return attention within chunks of so many tokens."""
     return AttentionLayerShape(
         kind="chunked", kv_heads=kv_heads, head_size=head_size, value_size=head_size, chunk=chunk
     )
 
 
 def latent(rank: int, rope_size: int) -> AttentionLayerShape:
-    """MLA: a latent vector and the part of the key that is rotated."""
+    """Return the shape of MLA: a latent vector and the rotated part of the key."""
     return AttentionLayerShape(kind="mla", kv_heads=1, head_size=rank + rope_size, value_size=0)
 
 

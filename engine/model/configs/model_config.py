@@ -118,12 +118,12 @@ class ModelConfig:
         return self.head_dim if self.latent is None else self.latent.width
 
     def window(self, layer: int) -> int | None:
-        """Tokens that a query of a layer sees, its own included; None for all."""
+        """Return tokens that a query of a layer sees, its own included; None for all."""
         return self.windows[layer] if self.windows else None
 
     @classmethod
     def tiny(cls, vocab_size: int) -> ModelConfig:
-        """The embedded default: small enough for a laptop's CPU, with the structure of the real ones."""
+        """Return the embedded default: small enough for a laptop's CPU, with the structure of the real ones."""
         return cls(
             vocab_size=vocab_size,
             hidden_size=256,
@@ -183,7 +183,7 @@ def _read(config: JsonObject, file: Path) -> ModelConfig:
 
 
 def _family(config: JsonObject) -> str:
-    """The key in ARCHITECTURES: by `architectures`, or where there are none by `model_type`."""
+    """Return the key in ARCHITECTURES: by `architectures`, or where there are none by `model_type`."""
     named = config.texts("architectures")
     model_type = config.text_or("model_type", "")
     for family, architecture in ARCHITECTURES.items():

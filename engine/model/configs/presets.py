@@ -141,7 +141,7 @@ PRESETS = {
 
 
 def find_model(name: str) -> ModelConfig:
-    """A model by its folder or config.json, by the name of a preset, or by the HF id of a preset's repository or of an
+    """Return a model by its folder or config.json, by the name of a preset, or by the HF id of a preset's repository or of an
     instruction-tuned sibling."""
     if (file := config_file(name)) is not None:
         return ModelConfig.from_hf(file)
@@ -175,7 +175,7 @@ def config_file(name: str) -> Path | None:
 
 
 def model_path(name: str | Path) -> Path:
-    """The path that a name would be, whether or not there is anything."""
+    """Return the path that a name would be, whether or not there is anything."""
     try:
         return Path(name).expanduser()
     except RuntimeError:  # ~ of an unknown user

@@ -150,7 +150,7 @@ def _rope(config: JsonObject, scaling: JsonObject, theta: float) -> Rope:
 
 
 def _original_length(config: JsonObject, scaling: JsonObject) -> int:
-    """The context that the model was trained on before it was extended."""
+    """Return the context that the model was trained on before it was extended."""
     key = "original_max_position_embeddings"
     for found, name in ((config, key), (scaling, key), (config, "max_position_embeddings")):
         if name in found:
@@ -159,7 +159,7 @@ def _original_length(config: JsonObject, scaling: JsonObject) -> int:
 
 
 def _yarn_attention_factor(scaling: JsonObject, factor: float) -> float:
-    """The paper's 0.1 ln(factor) + 1, or DeepSeek's ratio of two of these where both its keys are there and not zero."""
+    """Return the paper's 0.1 ln(factor) + 1, or DeepSeek's ratio of two of these where both its keys are there and not zero."""
 
     def scale(weight: float) -> float:
         return 0.1 * weight * math.log(factor) + 1.0 if factor > 1.0 else 1.0

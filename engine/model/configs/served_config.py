@@ -47,7 +47,7 @@ _ARCHITECTURES = {
     "Phi3ForCausalLM": "phi3",
 }
 """Families of files that have no `model_type`, by their architecture."""
-_ALIKE = ("llama", "mistral", "qwen2", "qwen3")
+_LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 """Families of which all layers have the same weights, which a geometry counts by itself."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16", "float": "bf16"}
 """Servers load float32 checkpoints in 16 bits."""
@@ -55,7 +55,7 @@ _KEY = re.compile(r"`(?:[\w.]+\.)?(\w+)`")
 
 
 def read_served_model(file: Path, name: str) -> ServedModel:
-    """The model of a config.json; EngineError names the file, and the place of the key that is wrong."""
+    """Return the model of a config.json; EngineError names the file, and the place of the key that is wrong."""
     try:
         config = JsonObject.read(file)
         return _read(config, name, str(file))
@@ -71,7 +71,7 @@ def served_of(values: dict[str, object], name: str, source: str) -> ServedModel:
 
 
 def _place(file: Path, message: str) -> str:
-    """`:line:column` of the first key that a message names, where the file has it."""
+    """Return the `:line:column` of the first key that a message names, if the file has it."""
     if (found := _KEY.search(message)) is None:
         return ""
     try:
@@ -116,7 +116,7 @@ def _read(config: JsonObject, name: str, source: str) -> ServedModel:
 
 
 def _language_model(config: JsonObject) -> tuple[JsonObject, str]:
-    """The part that keeps a KV cache, and its family."""
+    """Return the part that keeps a KV cache, and its family."""
     text, outer = config, config.text_or("model_type", "")
     while (child := next((part for key in _NESTED if (part := text.child(key)) is not None), None)) is not None:
         text = child
@@ -151,7 +151,7 @@ def _geometry(config: JsonObject, text: JsonObject, family: str, name: str, laye
     first = next((layer for layer in layers if isinstance(layer, AttentionLayerShape)), None)
     heads = text.integer_or("num_attention_heads", 1)
     counted = count_weights(text, family, quantized, tied) if first is not None else None
-    alike = counted is not None and family in _ALIKE and quantized is None
+    alike = counted is not None and family in _LLAMA_LIKE and quantized is None
     return Geometry(
         name=name,
         num_layers=text.integer("num_hidden_layers"),

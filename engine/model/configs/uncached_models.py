@@ -20,7 +20,7 @@ def why_not_cached(config: JsonObject, text: JsonObject, family: str) -> str | N
     if family in _ENCODER_DECODERS or config.flag_or("is_encoder_decoder", False):
         return "it is an encoder and a decoder, for which vLLM caches no prefixes"
     causal = config.flag_or("is_causal", text.flag_or("is_causal", True))
-    if family in _ENCODERS or not causal or any("Bidirectional" in name for name in named) or _looks_both_ways(text):
+    if family in _ENCODERS or not causal or any("Bidirectional" in name for name in named) or _is_bidirectional(text):
         return "its attention looks both ways, so that nothing of a prefix can be used again"
     if any(name.endswith(_STEP_POOLING) for name in named):
         return "it gives a result for each step of a text, for which vLLM caches no prefixes"
@@ -29,14 +29,14 @@ def why_not_cached(config: JsonObject, text: JsonObject, family: str) -> str | N
     return None
 
 
-def _looks_both_ways(text: JsonObject) -> bool:
+def _is_bidirectional(text: JsonObject) -> bool:
     """Return whether attention is bidirectional, as in Gemma's embedding models. Models that see images use another value, for
     images only."""
     return text.value("use_bidirectional_attention") in (True, "all")
 
 
 def attention_free(text: JsonObject, family: str) -> list[LayerShape] | None:
-    """The layers of a model without attention; None of one with it."""
+    """Return the layers of a model without attention; None of one with it."""
     if family not in _ATTENTION_FREE:
         return None
     kernel, state = text.integer_or("conv_kernel", 4), text.integer_or("state_size", 16 if family != "mamba2" else 128)

@@ -51,7 +51,7 @@ class _Tally:
 
 
 def count_weights(config: JsonObject, family: str, quantized: JsonObject | None, tied: bool) -> WeightCount:
-    """The weights of a language model of a known family."""
+    """Return the weights of a language model of a known family."""
     hidden, layers = config.integer("hidden_size"), config.integer("num_hidden_layers")
     whole = _Tally()
     for at in range(layers):
@@ -191,7 +191,7 @@ def _mamba(whole: _Tally, config: JsonObject, family: str, hidden: int) -> None:
 
 
 def _mlp(whole: _Tally, config: JsonObject, family: str, at: int, hidden: int) -> None:
-    """A gated MLP, experts, or none."""
+    """Count a gated MLP, experts, or none."""
     if family == "nemotron_h":
         _nemotron_mlp(whole, config, at, hidden)
         return

@@ -41,7 +41,7 @@ def read_windows(config: JsonObject, family: str) -> Windows:
 
 
 def _kinds(config: JsonObject) -> list[str]:
-    """`layer_types`: one for each layer, or nothing."""
+    """Return `layer_types`: one for each layer, or nothing."""
     kinds = config.texts("layer_types")
     layers = config.integer("num_hidden_layers")
     if kinds and len(kinds) != layers:

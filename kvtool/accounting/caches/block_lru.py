@@ -15,7 +15,7 @@ class BlockLru:
     tails are evicted before heads."""
 
     def __init__(self, capacity: int | None) -> None:
-        """`capacity` in blocks; None is unlimited."""
+        """Create the list with a `capacity` in blocks; None is unlimited."""
         self.capacity = capacity
         self.num_evictions = 0
         self._resident: OrderedDict[Hashable, float] = OrderedDict()

@@ -110,7 +110,7 @@ def traced_error(engine: str) -> KvtoolError:
 
 
 def lifetime(seconds: float) -> str:
-    """A time to live in words: `5 min`, `1 h`, `90 s`."""
+    """Return a time to live in words: `5 min`, `1 h`, `90 s`."""
     for size, unit in ((3600, "h"), (60, "min")):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:,.0f} {unit}"

@@ -43,7 +43,7 @@ class DatedRule:
 
 
 def _claude(models: str, minimum: int, read: str = "0.1") -> list[DatedRule]:
-    """Anthropic's own API, and Claude on Bedrock, where an hour can be had since January 2026."""
+    """Return rows of Anthropic's own API, and of Claude on Bedrock, which offers an hour since January 2026."""
     rules = replace(_CLAUDE, models=models, minimum=minimum)
     bedrock = replace(
         rules,
@@ -65,7 +65,7 @@ def _gemini(models: str, minimum: int, **dates: date) -> DatedRule:
 
 
 def _prefix(name: str, models: str, source: str, note: str, *, ttl: float | None = None, minimum: int = 1) -> Provider:
-    """Every prefix is stored."""
+    """Return every prefix is stored."""
     return Provider(
         name, models, "prefix", minimum, 1, ttl, "2026-10-13", source, note=note, usual=None if ttl else _HOUR
     )
@@ -150,7 +150,7 @@ ROWS: tuple[DatedRule, ...] = (
 
 @lru_cache(maxsize=4096)
 def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule | None:
-    """The row of a request's model on its day; None where there is none, and nothing is predicted."""
+    """Return the row of a request's model on its day; None where there is none, and nothing is predicted."""
     hosted = hosted_model(model, provider)
     for row in ROWS:
         if row.provider == _upstream(hosted.provider, hosted.name) and row.holds(hosted.name, day):

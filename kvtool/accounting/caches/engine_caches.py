@@ -12,7 +12,7 @@ from kvtool.workload.jobs import Job
 
 
 def asked_of(job: Job) -> Asked:
-    """A request as the rules of engines take it."""
+    """Return a request as the rules of engines take it."""
     request = job.request
     answer = np.asarray(request.output_ids or [], dtype=np.int32)
     scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)
@@ -28,7 +28,7 @@ class EngineCaches:
         self._queues: list[tuple[str, EngineQueue]] = []
         """The configured queue and the relaxed ones, for concurrent requests."""
         self._waiting: dict[int, Asked] = {}
-        self._kinder: list[tuple[str, EngineCache]] = []
+        self._relaxed: list[tuple[str, EngineCache]] = []
         self._cache: EngineCache | None = None
         """The configured cache, for requests one at a time."""
         if choice.together > 1:
@@ -36,7 +36,7 @@ class EngineCaches:
             self._queues = [(fate, each.make_queue()) for fate, each in queues]
         else:
             self._cache = choice.make()
-            self._kinder = [(fate, kinder.make()) for fate, kinder in rungs]
+            self._relaxed = [(fate, relaxed.make()) for fate, relaxed in rungs]
         self._evicted = 0
         self._served: dict[int, tuple[int, tuple[tuple[str, int], ...]]] = {}
 
@@ -62,7 +62,7 @@ class EngineCaches:
             return
         served = self._cache.serve(asked)
         self._evicted += served.evicted
-        self._served[id(job)] = served.cached, tuple((fate, cache.serve(asked).cached) for fate, cache in self._kinder)
+        self._served[id(job)] = served.cached, tuple((fate, cache.serve(asked).cached) for fate, cache in self._relaxed)
 
     def run_together(self, jobs: Sequence[Job]) -> None:
         """Run requests that were admitted, which come at one moment."""

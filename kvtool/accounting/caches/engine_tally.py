@@ -54,14 +54,14 @@ class EngineTally:
         self.first_refusal = ""
         self.evicted = 0
         self._cache = choice.make()
-        self._kinder: list[tuple[str, EngineCache]] = [(fate, kinder.make()) for fate, kinder in choice.rungs()]
+        self._relaxed: list[tuple[str, EngineCache]] = [(fate, relaxed.make()) for fate, relaxed in choice.rungs()]
 
     def take(self, group: str, asked: Asked, own: int, known: int) -> None:
         """Run a request alone; `own` and `known` are its earlier sent parts, from `SharedPrefixes`."""
         sums = self.groups.setdefault(group, TallySums())
         try:
             served = self._cache.serve(asked)
-            kinder = [(fate, cache.serve(asked).cached) for fate, cache in self._kinder]
+            relaxed = [(fate, cache.serve(asked).cached) for fate, cache in self._relaxed]
         except EngineError as error:
             self.refused += 1
             self.first_refusal = self.first_refusal or error.message
@@ -70,10 +70,10 @@ class EngineTally:
         if not self.choice.rules.scopes:
             own = known
         (_, reachable), *others = block_rungs(count, own, known, unit)
-        kinder = [(fate, min(tokens, reachable)) for fate, tokens in kinder]
-        kinder += [(self.choice.rules.rest, reachable), *others]
+        relaxed = [(fate, min(tokens, reachable)) for fate, tokens in relaxed]
+        relaxed += [(self.choice.rules.rest, reachable), *others]
         at = hit
-        for fate, tokens in kinder:
+        for fate, tokens in relaxed:
             if tokens > at:
                 sums.lost[fate] += tokens - at
                 at = tokens

@@ -24,7 +24,7 @@ class Forks:
     values: tuple[int, ...] = ()
 
     def parted(self, ids: Ids) -> Ids:
-        """The tokens with each value in its place."""
+        """Return the tokens with each value in its place."""
         if not self.places:
             return ids
         return np.insert(ids, self.places, np.asarray(self.values, np.int32))

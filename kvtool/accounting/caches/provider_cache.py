@@ -24,9 +24,9 @@ _ALL_SETTINGS = tuple(CallSettings.__dataclass_fields__)
 _ROUTED = 256
 """Tokens at the front of a prompt by which it is sent to where it was cached."""
 _MINUTE = 60.0
-_TOLD = {"unmarked": "not_marked", "in_flight": "parallel"}
+_REPORTED_AS = {"unmarked": "not_marked", "in_flight": "parallel"}
 """Causes of unread tokens for which money reports and the ledger use different words."""
-_MOST_TOLD = 10_000
+_MOST_COUNTED = 10_000
 """The most requests of a minute that are counted; more are reported as this many."""
 _MOST_KEYS = 50_000
 """The most prefixes whose last minute is kept, a bound on memory; the least recently used one is dropped."""
@@ -43,7 +43,7 @@ class ScopedTree:
 
 
 @dataclass(slots=True)
-class _Found:
+class _StoredLengths:
     """Lengths among the forked tokens: readable; without requests in flight; without expiry; without a minimum."""
 
     hit: int = 0
@@ -54,7 +54,7 @@ class _Found:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _RuledRequest:
     """A request and its rules."""
 
     job: Job
@@ -117,7 +117,7 @@ class ProviderCache:
         self._store(tree, asked, path)
         return outcome
 
-    def _asked(self, job: Job, rules: Provider, now: float, scope: str) -> _Asked:
+    def _asked(self, job: Job, rules: Provider, now: float, scope: str) -> _RuledRequest:
         call = job.turn.call
         model = call.model or ""
         usage = call.usage
@@ -135,9 +135,9 @@ class ProviderCache:
             ready = None if call.first_answer is None else max(call.first_answer - epoch, now)
             until = None if call.end is None else max(call.end - epoch, now)
         use = Use(now, ready, until, settings_digest(call.settings, _ALL_SETTINGS))
-        return _Asked(job, rules, scale, blocks, forks, ids, use)
+        return _RuledRequest(job, rules, scale, blocks, forks, ids, use)
 
-    def _ttl(self, asked: _Asked, own: float | None = None) -> float | None:
+    def _ttl(self, asked: _RuledRequest, own: float | None = None) -> float | None:
         """Return the time for which the request's prefixes are kept: the run's, its mark's, its settings', or the usual one."""
         rules, settings = asked.rules, asked.job.turn.call.settings
         if self.rules.dated:
@@ -150,7 +150,13 @@ class ProviderCache:
         return dict(rules.retentions).get(settings.retention or "", rules.ttl)
 
     def _outcome(
-        self, asked: _Asked, lengths: tuple[int, ...], found: _Found, path: list[TimedNode], reachable: int, rate: int
+        self,
+        asked: _RuledRequest,
+        lengths: tuple[int, ...],
+        found: _StoredLengths,
+        path: list[TimedNode],
+        reachable: int,
+        rate: int,
     ) -> Outcome:
         rules, scale, count = asked.rules, asked.scale, len(asked.job.ids)
         hit, answered, lasting, short = (self._cut(asked, own) for own in lengths)
@@ -184,7 +190,7 @@ class ProviderCache:
         for cause, tokens in rungs:
             more = theirs(min(tokens, reachable)) - at
             if more > 0:
-                lost.append((_TOLD.get(cause, cause), more))
+                lost.append((_REPORTED_AS.get(cause, cause), more))
                 at += more
         written, hour = self._written(asked, hit, prompt)
         node = found.at
@@ -209,7 +215,7 @@ class ProviderCache:
             ),
         )
 
-    def _written(self, asked: _Asked, hit: int, prompt: int) -> tuple[int, int]:
+    def _written(self, asked: _RuledRequest, hit: int, prompt: int) -> tuple[int, int]:
         """Return the tokens that the request stores at a separate price, and how many of them for an hour, in the provider's
         count."""
         if asked.rules.keeps != "breakpoints" or asked.blocks is None:
@@ -223,12 +229,12 @@ class ProviderCache:
         last = min(asked.scale.theirs_of(max(ends.values())), prompt)
         return max(last - read, 0), max(min(asked.scale.theirs_of(ends[True]), prompt) - read, 0)
 
-    def _in_a_minute(self, scope: str, asked: _Asked) -> int:
+    def _in_a_minute(self, scope: str, asked: _RuledRequest) -> int:
         """Return the requests of the last minute with this one's prefix and key; 0 if the rules give no bound."""
         if not asked.rules.most_a_minute:
             return 0
         key = scope, hash(asked.job.ids[:_ROUTED].tobytes())
-        times = self._minutes.pop(key, None) or deque[float](maxlen=_MOST_TOLD)
+        times = self._minutes.pop(key, None) or deque[float](maxlen=_MOST_COUNTED)
         self._minutes[key] = times
         if len(self._minutes) > _MOST_KEYS:
             del self._minutes[next(iter(self._minutes))]
@@ -238,7 +244,7 @@ class ProviderCache:
         times.append(now)
         return len(times) if self.rules.epoch is not None else 0
 
-    def _lengths(self, found: _Found, asked: _Asked) -> tuple[int, int, int, int]:
+    def _lengths(self, found: _StoredLengths, asked: _RuledRequest) -> tuple[int, int, int, int]:
         """Return lengths in the prompt's own tokens, not cut to steps, with the minimum applied to all but the last."""
         rules, scale, most = asked.rules, asked.scale, max(len(asked.job.ids) - 1, 0)
 
@@ -249,8 +255,8 @@ class ProviderCache:
         least = rules.minimum
         return kept(found.hit, least), kept(found.answered, least), kept(found.lasting, least), kept(found.short, 0)
 
-    def _cut(self, asked: _Asked, own: int) -> int:
-        """A length in own tokens, cut to whole steps of the provider's, or of ours where the run goes by blocks of a step."""
+    def _cut(self, asked: _RuledRequest, own: int) -> int:
+        """Return a length in own tokens, cut to whole steps of the provider's, or of ours if the run has blocks of a step."""
         step, scale = asked.rules.step, asked.scale
         if step == 1:
             return own
@@ -258,9 +264,9 @@ class ProviderCache:
             return own // step * step
         return min(-(-(scale.theirs_of(own) // step * step) * scale.own // scale.theirs), own)
 
-    def _prefix(self, path: list[TimedNode], asked: _Asked) -> _Found:
+    def _prefix(self, path: list[TimedNode], asked: _RuledRequest) -> _StoredLengths:
         """Return the lengths if every prefix is stored: the known part, and the part that was used recently."""
-        found, now = _Found(), asked.use.now
+        found, now = _StoredLengths(), asked.use.now
         for node in path:
             if node.alive(node.used, now):
                 if found.hit == node.start and node.ready <= now:
@@ -270,12 +276,12 @@ class ProviderCache:
             found.lasting = found.short = node.stop
         return found
 
-    def _entries(self, path: list[TimedNode], asked: _Asked) -> _Found:
+    def _entries(self, path: list[TimedNode], asked: _RuledRequest) -> _StoredLengths:
         """Return the longest stored prefix that the request may read."""
         looked = None
         if asked.rules.keeps == "breakpoints" and asked.blocks is not None:
             looked = {asked.forks.there(end) for end in asked.blocks.readable(asked.rules.lookback)}
-        found, now = _Found(), asked.use.now
+        found, now = _StoredLengths(), asked.use.now
         for node in path:
             if node.entry is None or (looked is not None and node.stop not in looked):
                 continue
@@ -288,7 +294,7 @@ class ProviderCache:
                         found.hit, found.at = node.stop, node
         return found
 
-    def _store(self, tree: TimedTree, asked: _Asked, path: list[TimedNode]) -> None:
+    def _store(self, tree: TimedTree, asked: _RuledRequest, path: list[TimedNode]) -> None:
         ids, use = asked.ids, asked.use
         match asked.rules.keeps:
             case "prefix":

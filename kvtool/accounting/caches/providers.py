@@ -169,7 +169,7 @@ PROVIDERS: tuple[Provider, ...] = (
 
 
 def find_provider(name: str) -> Provider:
-    """The rules of this name; KvtoolError for one that is not known."""
+    """Return the rules of this name; KvtoolError for one that is not known."""
     wanted = name.strip().lower()
     for provider in PROVIDERS:
         if provider.name == wanted:

@@ -21,7 +21,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.groups.kv_group import CachePlan
 
 
-def kinder_configs(config: EngineConfig) -> list[tuple[str, EngineConfig]]:
+def relax_configs(config: EngineConfig) -> list[tuple[str, EngineConfig]]:
     """Return the engines to compare with a configured one with several groups, each more relaxed than the one before, by fate."""
     found: list[tuple[str, EngineConfig]] = []
     kind = config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.accounting.caches.relaxed_configs import kinder_configs
+from kvtool.accounting.caches.relaxed_configs import relax_configs
 from kvtool.engine.blocks.make_cache import make_cache
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
@@ -15,12 +15,12 @@ from kvtool.workload.jobs import Job
 Rungs = list[tuple[str, int]]
 
 
-class KinderEngines:
-    """Runs each request, one at a time, in the kinder engines, too."""
+class RelaxedEngines:
+    """Run each request, one at a time, in the relaxed engines, too."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._block = 1 if config.plan is None else config.plan.hit_alignment
-        self._engines = [(fate, Scheduler(kind, make_cache(kind))) for fate, kind in kinder_configs(config)]
+        self._engines = [(fate, Scheduler(kind, make_cache(kind))) for fate, kind in relax_configs(config)]
         self._hits: dict[int, Rungs] = {}
         self._last: dict[tuple[str, str], int] = {}
         """Tokens of the prompt that a session sent last."""
@@ -48,7 +48,7 @@ class KinderEngines:
         return [*found, ("no_state", most), ("long_block", own)]
 
     def _last_prompt(self, job: Job) -> int | None:
-        """Tokens of the session's last prompt, before this one takes its place."""
+        """Return tokens of the session's last prompt, before this one takes its place."""
         if job.turn.session is None:
             return None
         name = job.turn.group, job.turn.session
@@ -58,7 +58,7 @@ class KinderEngines:
 
 
 def _again(request: Request) -> Request:
-    """The same request, as it was before it ran."""
+    """Return the same request, as it was before it ran."""
     return Request(
         id=request.id,
         num_prompt_tokens=request.num_prompt_tokens,

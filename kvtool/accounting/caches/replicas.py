@@ -26,7 +26,7 @@ class TimedLru(BlockLru):
     """An LRU list that drops blocks unused for more than `ttl` seconds."""
 
     def __init__(self, capacity: int | None, ttl: float | None) -> None:
-        """`capacity` in blocks; None is unlimited, for either."""
+        """Create the list with a `capacity` in blocks; None is unlimited, for either."""
         super().__init__(capacity)
         self.ttl = ttl
 
@@ -64,7 +64,7 @@ class Router:
         """Routed requests without session and tenant."""
 
     def choose(self, job: Job, caches: Sequence[TimedLru], blocks: Blocks, now: float) -> int:
-        """The number of the replica; `blocks` are those of the prompt that may hit."""
+        """Return the number of the replica; `blocks` are those of the prompt that may hit."""
         key = job.turn.session or job.turn.call.tenant or job.turn.salt
         self.routed += 1
         self.keyless += not key
@@ -86,7 +86,7 @@ class ReplicaCaches:
     def __init__(
         self, rules: CacheRules, *, block_size: int, capacity: int | None, seed: int, whole_prompt_may_hit: bool = False
     ) -> None:
-        """`capacity` in blocks, of each replica; `whole_prompt_may_hit` is the rule of trace studies."""
+        """Create the caches, each with a `capacity` in blocks; `whole_prompt_may_hit` is the rule of trace studies."""
 
         def caches(capacity: int | None, ttl: float | None) -> list[TimedLru]:
             return [TimedLru(capacity, ttl) for _ in range(rules.replicas)]
@@ -94,14 +94,14 @@ class ReplicaCaches:
         self.block_size = block_size
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self._caches = caches(capacity, rules.ttl)
-        self._kinder: list[tuple[str, list[TimedLru]]] = []
+        self._relaxed: list[tuple[str, list[TimedLru]]] = []
         """Caches, each with the fate of its extra hits; the last that differs from one lasting cache needs no list of its own."""
         later = [("expired", rules.ttl is not None), ("scattered", rules.replicas > 1)]
         self._last = next((fate for fate, there in reversed(later) if there), "evicted")
         if capacity is not None and self._last != "evicted":
-            self._kinder.append(("evicted", caches(None, rules.ttl)))
+            self._relaxed.append(("evicted", caches(None, rules.ttl)))
         if rules.ttl is not None and self._last != "expired":
-            self._kinder.append(("expired", caches(None, None)))
+            self._relaxed.append(("expired", caches(None, None)))
         self.router = Router(rules.routing, rules.replicas, seed)
 
     @property
@@ -126,11 +126,11 @@ class ReplicaCaches:
 
         own = hit(self._caches[at])
         self.router.computed[at] += count - own
-        rungs = [(fate, hit(caches[at])) for fate, caches in self._kinder]
+        rungs = [(fate, hit(caches[at])) for fate, caches in self._relaxed]
         return Outcome(own, (*rungs, (self._last, reachable)))
 
     def _blocks(self, job: Job) -> tuple[Blocks, int]:
-        """The request's blocks, those of its answer included, and how many of its prompt's may hit."""
+        """Return the request's blocks, those of its answer included, and how many of its prompt's may hit."""
         request = job.request
         count = request.num_prompt_tokens
         most = count if self.whole_prompt_may_hit else count - 1

@@ -7,7 +7,7 @@ from kvtool.workload.turn import Turn
 
 
 def scope_of(turn: Turn) -> str | None:
-    """A name of the cache that a request can read; None for one of which nothing is known."""
+    """Return a name of the cache that a request can read; None for one of which nothing is known."""
     call, scope = turn.call, turn.call.scope
     parts = [scope.organisation, scope.workspace, scope.region, scope.key, turn.salt]
     if call.model is not None:

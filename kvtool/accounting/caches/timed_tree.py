@@ -76,7 +76,7 @@ class TimedTree:
         self.root = TimedNode(np.empty(0, dtype=np.int32), 0, 0.0)
 
     def path(self, ids: Ids) -> list[TimedNode]:
-        """The edges that a sequence runs through; the one in which it leaves the tree is split there."""
+        """Return the edges that a sequence runs through; the one in which it leaves the tree is split there."""
         found: list[TimedNode] = []
         node, at = self.root, 0
         while at < len(ids):
@@ -104,7 +104,7 @@ class TimedTree:
                 node.entry = use.now
 
     def nodes(self) -> Iterator[TimedNode]:
-        """Every edge, in no particular order."""
+        """Return every edge, in no particular order."""
         stack = list(self.root.children.values())
         while stack:
             node = stack.pop()

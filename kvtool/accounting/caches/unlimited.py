@@ -16,7 +16,7 @@ class UnlimitedCache:
     """
 
     def __init__(self, config: EngineConfig, stats: PrefixCacheStats) -> None:
-        """`stats` counts the lookups."""
+        """Create the cache; `stats` counts the lookups."""
         self._config = config
         self._stats = stats
         self.num_filled = 0
@@ -43,7 +43,7 @@ class UnlimitedCache:
             self.num_filled += computed // size - hit // size
 
 
-class SeenPrefixes:
+class ComputedPrefixes:
     """The computed prompts of each salt, for runs without a ledger."""
 
     def __init__(self, block_size: int) -> None:
@@ -52,7 +52,7 @@ class SeenPrefixes:
         self._trees: dict[str, RadixTree] = {}
 
     def reachable(self, prompt: Ids, output: Ids, salt: str | None) -> int:
-        """The tokens of a prompt that such a cache hits; then the prompt and the computed part of its answer are there, too."""
+        """Return the tokens of a prompt that such a cache hits; then add the prompt and the computed part of its answer."""
         tree = self._trees.get(salt or "")
         if tree is None:
             tree = self._trees[salt or ""] = RadixTree(self._store)

@@ -25,7 +25,7 @@ class CapacityCurve:
     references: float
 
     def at(self, capacity: int) -> float:
-        """Blocks that a cache of so many blocks hits."""
+        """Return blocks that a cache of so many blocks hits."""
         return float(self.hits[min(max(capacity, 0), len(self.hits) - 1)])
 
     @property
@@ -33,12 +33,12 @@ class CapacityCurve:
         return float(self.hits[-1])
 
     def rate(self, capacity: int) -> float:
-        """Part of the references that hit."""
+        """Return part of the references that hit."""
         return self.at(capacity) / self.references if self.references else 0.0
 
 
 def capacity_curve(blocks: AskedBlocks) -> CapacityCurve:
-    """The curve of all requests, exact."""
+    """Return the curve of all requests, exact."""
     distances, counts = stretches(blocks)
     end = int((distances + counts).max(initial=0))
     steps = np.zeros(end + 2, dtype=np.int64)
@@ -50,7 +50,7 @@ def capacity_curve(blocks: AskedBlocks) -> CapacityCurve:
 
 
 def stretches(blocks: AskedBlocks) -> tuple[Numbers, Numbers]:
-    """Uses of blocks that were used before: runs of consecutive distances, each by its first and its length."""
+    """Return uses of blocks that were used before: runs of consecutive distances, each by its first and its length."""
     requests = len(blocks.asked)
     live = Fenwick([0] * requests)
     add, first = live.add, live.first

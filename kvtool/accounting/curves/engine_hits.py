@@ -91,7 +91,7 @@ def _counted(trace: BlockTrace, blocks: AskedBlocks, hits: list[int]) -> BlockHi
 
 
 def _rising(numbers: Numbers) -> Numbers:
-    """Numbers from 1 in the order in which blocks first come, so that they rise along every chain."""
+    """Return numbers from 1 in the order in which blocks first come, so that they rise along every chain."""
     if not len(numbers):
         return numbers
     here = np.arange(len(numbers))

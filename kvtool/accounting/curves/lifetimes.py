@@ -24,7 +24,7 @@ class LifetimeCurve:
         return int(self.uses[: int(np.searchsorted(self.gaps, ttl, side="right"))].sum())
 
     def rate(self, ttl: float) -> float:
-        """Part of the references that hit."""
+        """Return part of the references that hit."""
         return self.at(ttl) / self.references if self.references else 0.0
 
 

@@ -40,11 +40,11 @@ class SampledCurve:
     references: int
 
     def rate(self, capacity: int) -> float:
-        """Part of the references that hit in a cache of so many blocks."""
+        """Return part of the references that hit in a cache of so many blocks."""
         return float(np.mean(self._rates(capacity)))
 
     def error(self, capacity: int) -> float:
-        """Two standard errors of `rate`."""
+        """Return two standard errors of `rate`."""
         rates = self._rates(capacity)
         return float(2 * np.std(rates, ddof=1) / np.sqrt(len(rates)))
 

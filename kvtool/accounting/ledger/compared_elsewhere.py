@@ -18,7 +18,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
 
-class ToldComparison(NamedTuple):
+class SentComparison(NamedTuple):
     """One process's report to another about a compared prompt. Requests are named by the order of comparison.
 
     `gaps` are fields of `Gap`; None without an alignment. `donor` is a request or the tokens of earlier content; `gone` lists
@@ -39,8 +39,8 @@ class ComparedHere:
         self._comparer.donors.gone = self._gone = list[int]()
         self._tree = RadixTree()
 
-    def told(self, turn: Turn, prompt: Prompt, output: Ids) -> ToldComparison:
-        """The next request, with the computed part of its answer."""
+    def told(self, turn: Turn, prompt: Prompt, output: Ids) -> SentComparison:
+        """Return the next request, with the computed part of its answer."""
         sequence = with_answer(prompt.ids, output)
         match = self._tree.match(prompt.ids)
         alignment, repeated = self._comparer.compare(self._tree, match, turn, prompt, sequence)
@@ -48,19 +48,19 @@ class ComparedHere:
         gone = tuple(self._gone)
         self._gone.clear()
         if alignment is None:
-            return ToldComparison(None, 0, repeated, gone)
+            return SentComparison(None, 0, repeated, gone)
         donor = alignment.donor
         named = alignment.donor_ids.tobytes() if donor is None else donor.order
-        return ToldComparison(tuple(tuple(gap) for gap in alignment.gaps), named, repeated, gone)
+        return SentComparison(tuple(tuple(gap) for gap in alignment.gaps), named, repeated, gone)
 
     def state(self) -> bytes:
-        """All that is kept, requests by their order."""
+        """Return all that is kept, requests by their order."""
         file = io.BytesIO()
         _Pickler(file, pickle.HIGHEST_PROTOCOL).dump((self._comparer.donors, self._comparer.lines))
         return file.getvalue()
 
 
-class ComparedThere:
+class ReceivedComparisons:
     """The receiving side, until it gets the other one's state and compares by itself.
 
     It has the same requests in the same order, and receives the report of each before it asks.
@@ -71,7 +71,7 @@ class ComparedThere:
         self._seen: dict[int, Seen] = {}
         self._order = 0
         self._comparer: Comparer | None = None
-        self.coming: ToldComparison | None = None
+        self.coming: SentComparison | None = None
         """The report of the next request."""
 
     def compare(self, tree: RadixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids) -> Compared:
@@ -112,7 +112,7 @@ class ComparedThere:
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> int | None:
-        """Requests stay where they are."""
+        """Return requests stay where they are."""
         return obj.order if type(obj) is Seen else None
 
 
@@ -122,5 +122,5 @@ class _Unpickler(pickle.Unpickler):
         self._seen = seen
 
     def persistent_load(self, pid: Any) -> Seen:
-        """The same request, as it came here."""
+        """Return the same request, as it came here."""
         return self._seen[pid]

@@ -30,7 +30,7 @@ class Compared(NamedTuple):
 
 
 class Compares(Protocol):
-    """Compares prompts, each with those before it."""
+    """Compare prompts, each with those before it."""
 
     def compare(self, tree: RadixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids) -> Compared:
         """Compare a prompt and its answer (`sequence`), whose beginning matched in the tree so far; then keep it for later ones."""
@@ -42,7 +42,7 @@ class Compares(Protocol):
 
 
 class Comparer:
-    """Keeps some earlier requests, and the names of all lines; bounded in tokens but for these."""
+    """Keep some earlier requests, and the names of all lines; bounded in tokens but for these."""
 
     def __init__(self, newline: Newline | None, *, lines: bool = True) -> None:
         """Create the comparer. `newline` returns the mask of token ids that end a line; without `lines` repeated lines are not
@@ -88,7 +88,7 @@ class Comparer:
     def _align(
         tree: RadixTree, match: Match, prompt: Prompt, donor: Seen | None, newline: LineEnds | None
     ) -> DonorAlignment | None:
-        """A prompt against its donor or, where that has no text of its rest, against the latest content of the tree."""
+        """Return a prompt against its donor or, where that has no text of its rest, against the latest content of the tree."""
         ids, known = prompt.ids, match.length
         if donor is not None:
             gaps = find_gaps(ids, known, donor.ids, newline=newline)

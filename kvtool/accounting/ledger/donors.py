@@ -64,13 +64,13 @@ class DonorContent:
         return DonorContent(chunks, self.length + other.length)
 
     def shared(self, other: DonorContent) -> int:
-        """Tokens in chunks that both have."""
+        """Return tokens in chunks that both have."""
         mine, theirs = self.chunks, other.chunks
         return sum([min(mine[name], theirs[name]) for name in mine.keys() & theirs.keys()])
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _KeptRequest:
     seen: Seen
     content: DonorContent
     order: int
@@ -91,7 +91,7 @@ class _Slots:
     """The examples of a group, and the chunks of any of them."""
 
     def __init__(self) -> None:
-        self.kept: list[_Kept | None] = [None] * MOST_SLOTS
+        self.kept: list[_KeptRequest | None] = [None] * MOST_SLOTS
         self._used = np.full(MOST_SLOTS, -1)  # when each was last put or found; -1 where the slot is free
         self._lacking = np.full(
             MOST_SLOTS, -1.0
@@ -100,14 +100,14 @@ class _Slots:
         self._orders = np.full(MOST_SLOTS, -1)  # -1 where free
         self._marks: dict[int, int] = {}
         """Examples with each chunk; bit i is set if example i has it."""
-        self._asked: tuple[DonorContent, npt.NDArray[np.int64]] | None = None
+        self._last_query: tuple[DonorContent, npt.NDArray[np.int64]] | None = None
         """The last query and its answer, while it is valid."""
 
     def shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
-        """Tokens in chunks that a request shares with each example."""
-        if self._asked is None or self._asked[0] is not content:
-            self._asked = content, self._shares(content)
-        return self._asked[1]
+        """Return tokens in chunks that a request shares with each example."""
+        if self._last_query is None or self._last_query[0] is not content:
+            self._last_query = content, self._shares(content)
+        return self._last_query[1]
 
     def _shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
         known, together = self._marks, dict[int, int]()
@@ -122,8 +122,8 @@ class _Slots:
         # Whole numbers below 2^53 are exact in float64, whose product is many times faster than that of integers.
         return (np.array(list(together.values()), np.float64) @ bits).astype(np.int64)
 
-    def nearest(self, turn: Turn, content: DonorContent) -> _Kept | None:
-        """The example with the most in common; of equals one of the same session, then the latest."""
+    def nearest(self, turn: Turn, content: DonorContent) -> _KeptRequest | None:
+        """Return the example with the most in common; of equals one of the same session, then the latest."""
         shares = self.shares(content)
         most = int(shares.max())
         if not most:
@@ -147,7 +147,7 @@ class _Slots:
         contained = self._sizes - shares <= self._lacking
         return int(np.argmax(np.where(contained, shares, -1)) if contained.any() else np.argmin(self._used))
 
-    def put(self, index: int, kept: _Kept, now: int) -> None:
+    def put(self, index: int, kept: _KeptRequest, now: int) -> None:
         """Fill a free slot."""
         size = len(kept.seen.ids)
         self.kept[index], self._used[index], self._sizes[index] = kept, now, size
@@ -156,9 +156,9 @@ class _Slots:
         marks, bit = self._marks, 1 << index
         for name in kept.content.chunks:
             marks[name] = marks.get(name, 0) | bit
-        self._asked = None
+        self._last_query = None
 
-    def touch(self, kept: _Kept, now: int) -> int | None:
+    def touch(self, kept: _KeptRequest, now: int) -> int | None:
         """Record the use of an example; return its slot, None if it has none."""
         index = kept.slot
         if index is not None:
@@ -176,7 +176,7 @@ class _Slots:
                 marks[name] = left
             else:
                 del marks[name]
-        self._asked = None
+        self._last_query = None
         kept.slot = None
         self.kept[index], self._used[index], self._sizes[index], self._lacking[index] = None, -1, 0, -1.0
         self._orders[index] = -1
@@ -204,7 +204,7 @@ class Donors:
     """
 
     def __init__(self) -> None:
-        self._places: OrderedDict[_Place, _Kept] = OrderedDict()
+        self._places: OrderedDict[_Place, _KeptRequest] = OrderedDict()
         self._groups: dict[str, _Slots] = {}
         self._cost = 0
         self._order = 0
@@ -212,7 +212,7 @@ class Donors:
         """The order of dropped requests, if a reader checks and clears it."""
 
     def find(self, turn: Turn, content: DonorContent) -> Seen | None:
-        """The earlier request with the most tokens in common; of equals one of the same session, then the latest."""
+        """Return the earlier request with the most tokens in common; of equals one of the same session, then the latest."""
         group = turn.group
         slots = self._groups.get(group)
         if slots is None:
@@ -229,7 +229,7 @@ class Donors:
         return best.seen
 
     @staticmethod
-    def _best(near: Collection[_Kept], turn: Turn, content: DonorContent) -> _Kept | None:
+    def _best(near: Collection[_KeptRequest], turn: Turn, content: DonorContent) -> _KeptRequest | None:
         if len(near) == 1 and content.length <= _SHORT:
             return next(iter(near))
         ranked = [(kept.content.shared(content), kept.is_of(turn), kept.order, kept) for kept in near]
@@ -239,7 +239,7 @@ class Donors:
     def add(self, seen: Seen, content: DonorContent) -> None:
         """Keep a request, `content` being that of its prompt and its answer."""
         self._order += 1
-        kept = _Kept(seen, content, self._order)
+        kept = _KeptRequest(seen, content, self._order)
         group, session = seen.turn.group, seen.turn.session
         self._put((group, "last", None), kept)
         if session is not None:
@@ -251,7 +251,7 @@ class Donors:
         while self._cost > _MOST_KEPT and len(self._places) > 1:
             self._drop(next(iter(self._places)))
 
-    def _put(self, place: _Place, kept: _Kept) -> None:
+    def _put(self, place: _Place, kept: _KeptRequest) -> None:
         self._drop(place)
         self._places[place] = kept
         self._cost += 0 if kept.places else kept.cost

@@ -25,7 +25,7 @@ _BEGIN, _SEEN = 80, 20
 """Compared characters: of each line's beginning, and of its plain form; a letter may be four in another form."""
 _MOST = 400_000
 """Characters of a gap that are read."""
-_MOST_STRETCHES = 8
+_MOST_RANGES = 8
 """The most ranges of a gap; further ones are left to the tokens."""
 
 
@@ -88,14 +88,14 @@ def _inside(gap: Gap, prompt: Prompt, theirs: Prompt, known: int) -> list[Gap]:
     begin, end = max(gap.start, known), min(gap.donor_stop, len(theirs))
     if gap.stop - begin < _FEWEST or end - gap.donor_start < MIN_RUN:
         return []
-    if not _may_look_alike(prompt, begin, theirs, gap.donor_start):
+    if not _may_be_similar(prompt, begin, theirs, gap.donor_start):
         return []
     found: list[Gap] = []
     mine, others = list(_lines(prompt, begin, gap.stop)), list(_lines(theirs, gap.donor_start, end))
     numbers: dict[str, int] = {}
     looks = [[numbers.setdefault(visual_form(line.text), len(numbers)) for line in lines] for lines in (mine, others)]
     for i, j, length in align_items(*looks):
-        if not length or len(found) == _MOST_STRETCHES:
+        if not length or len(found) == _MOST_RANGES:
             continue
         start = max(prompt.token_at(mine[i].start), gap.start)
         stop = min(prompt.token_at(mine[i + length - 1].stop), gap.stop)
@@ -106,20 +106,20 @@ def _inside(gap: Gap, prompt: Prompt, theirs: Prompt, known: int) -> list[Gap]:
     return found
 
 
-def _may_look_alike(prompt: Prompt, token: int, theirs: Prompt, donor_token: int) -> bool:
+def _may_be_similar(prompt: Prompt, token: int, theirs: Prompt, donor_token: int) -> bool:
     """Return whether one of the prompt's next lines begins like one of its donor's, in other characters."""
-    known = {_look(text): text[:_SEEN] for text in _next(theirs, donor_token, 4 * _LOOKED_AT)}
-    return any(known.get(_look(text), text[:_SEEN]) != text[:_SEEN] for text in _next(prompt, token, _LOOKED_AT))
+    known = {_plain_form(text): text[:_SEEN] for text in _next(theirs, donor_token, 4 * _LOOKED_AT)}
+    return any(known.get(_plain_form(text), text[:_SEEN]) != text[:_SEEN] for text in _next(prompt, token, _LOOKED_AT))
 
 
 @lru_cache(maxsize=2048)
-def _look(begin: str) -> str:
+def _plain_form(begin: str) -> str:
     """Return the plain form of a line's beginning, as far as every form contains it."""
     return visual_form(begin)[:_SEEN]
 
 
 def _next(prompt: Prompt, token: int, most: int) -> list[str]:
-    """The beginnings of the next lines of some length, found without encoding anything."""
+    """Return the beginnings of the next lines of some length, found without encoding anything."""
     at = prompt.char_before(token)
     assert at is not None
     assert prompt.text is not None

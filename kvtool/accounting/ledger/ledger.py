@@ -102,7 +102,7 @@ class Ledger:
         """All submitted prompts of each salt; None until a request has one."""
         self._owner_group: list[GroupTotals] = []
         self._owner_tokens = array("q")
-        self._left = array("q")
+        self._unsettled = array("q")
         """Tokens whose fate `close` finds, by owner with any; not for traces."""
         self._taken = Ranges()
         """New text that already has a fate, by owner."""
@@ -112,7 +112,7 @@ class Ledger:
         """`tokens` and `text`, where any prompt had them."""
 
     def group(self, name: str) -> GroupTotals:
-        """The totals of a group, made where it is new."""
+        """Return the totals of a group, made where it is new."""
         if name not in self.groups:
             self.groups[name] = GroupTotals(name=name)
         return self.groups[name]
@@ -202,10 +202,10 @@ class Ledger:
         groups = [self.group(name) for name in batch.groups]
         self._owner_group += map(groups.__getitem__, rows.group.tolist())
         self._owner_tokens.extend(rows.tokens.tolist())
-        kinder = "evicted" if evicts else None
+        relaxed = "evicted" if evicts else None
         for name, part in batch.of_groups(rows):
             rungs = traced_rungs(part, self.block_size, whole_prompt_may_hit=self.whole_prompt_may_hit)
-            settle(self.group(name), part, kinder if self.caching else "caching_off", rungs)
+            settle(self.group(name), part, relaxed if self.caching else "caching_off", rungs)
         if self.watcher is not None:
             self.watcher.settled_traced(batch)
 
@@ -233,18 +233,18 @@ class Ledger:
         return block_rungs(count, own, known, size)
 
     def settle(
-        self, entry: LedgerEntry, hit: int, *, kinder: Sequence[tuple[str, int]] | None = None
+        self, entry: LedgerEntry, hit: int, *, relaxed: Sequence[tuple[str, int]] | None = None
     ) -> dict[str, int]:
         """Close a request that `hit` so many tokens with the configured engine.
 
-        `kinder` are its hits with the same engine under relaxed rules, each with the fate of its extra hits, and none less relaxed
+        `relaxed` are its hits with the same engine under relaxed rules, each with the fate of its extra hits, and none less relaxed
         than the one before. None: only the cache's size limits hits.
 
         Return the request's fates so far; `close` splits the rest into first_use and unique.
         """
         moved = self._moves and entry.known < hit < entry.num_tokens
         assert moved or hit <= entry.reachable, "the engine hit more than there was"
-        booked = self._climbed(entry, min(hit, entry.reachable), kinder)
+        booked = self._climbed(entry, min(hit, entry.reachable), relaxed)
         if not entry.traced:
             booked += _behind(entry)
         if moved:
@@ -262,8 +262,8 @@ class Ledger:
         if entry.traced:
             group.fates["unique"] += left  # until `close` knows better
         else:
-            self._left.extend([0] * (entry.owner + 1 - len(self._left)))
-            self._left[entry.owner] = left
+            self._unsettled.extend([0] * (entry.owner + 1 - len(self._unsettled)))
+            self._unsettled[entry.owner] = left
             self._taken.put(entry.owner, ((start, stop) for start, stop, _ in booked if start >= entry.known))
         if self._sums is not None:
             self._sums.enter(entry.owner, entry.turn, entry.prompt, entry.num_tokens, entry.known, booked)
@@ -283,16 +283,16 @@ class Ledger:
         """Add a request to the sums of its group only; then there is nothing to `close`."""
         self.group(name).add(num_tokens, hit)
 
-    def _climbed(self, entry: LedgerEntry, hit: int, kinder: Sequence[tuple[str, int]] | None) -> list[Booked]:
+    def _climbed(self, entry: LedgerEntry, hit: int, relaxed: Sequence[tuple[str, int]] | None) -> list[Booked]:
         """Return the known part of the prompt, rung by rung."""
         if not self.caching:
-            kinder = [("caching_off", entry.reachable)]
-        elif kinder is None:
-            kinder = [("evicted", entry.reachable)]
+            relaxed = [("caching_off", entry.reachable)]
+        elif relaxed is None:
+            relaxed = [("evicted", entry.reachable)]
         booked = [Booked(0, hit, "hit")] if hit else []
         at = hit
         # Another run may have another order of requests: take no more than this run's order allows.
-        for fate, most in kinder:
+        for fate, most in relaxed:
             tokens = min(most, entry.reachable)
             if tokens > at:
                 booked.append(Booked(at, tokens, fate))
@@ -321,12 +321,12 @@ class Ledger:
             fate = "first_use" if node.reused else "unique"
             for left, right in self._taken.outside(node.owner, start, stop):
                 group.fates[fate] += right - left
-                self._left[node.owner] -= right - left
+                self._unsettled[node.owner] -= right - left
                 if self._sums is not None:
                     self._sums.book(node.owner, Booked(left, right, fate))
                 if self.watcher is not None:
                     self.watcher.closed(node.owner, Booked(left, right, fate))
-        assert not any(self._left), "a request whose fates do not sum to its tokens"
+        assert not any(self._unsettled), "a request whose fates do not sum to its tokens"
         for group in self.groups.values():
             total = sum(group.fates.values())
             assert total == group.prompt_tokens, f"{group.name}: fates sum to {total}, not {group.prompt_tokens}"
@@ -350,22 +350,22 @@ class Ledger:
         """Keep the totals alone; nothing can be submitted any more, and there are no trees and no examples."""
         self._store, self._trees, self._tenants = TokenStore(), {}, None
         self._traces, self._numbers = {}, {}
-        self._owner_group, self._owner_tokens, self._left = [], array("q"), array("q")
+        self._owner_group, self._owner_tokens, self._unsettled = [], array("q"), array("q")
         self._taken, self.comparer = Ranges(), Comparer(self.newline, lines=self._has_fates)
 
     def fates(self) -> dict[str, int]:
-        """Tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
+        """Return tokens of each fate over all groups, in the order of the ladder; fates without tokens are left out."""
         sums: Counter[str] = Counter()
         for group in self.groups.values():
             sums.update(group.fates)
         return {name: sums[name] for name in FATES if sums[name] or name == "hit"}
 
     def sums(self) -> list[SumTotals]:
-        """The fates by the constructor's `by`, in order of lost tokens; complete after `close`."""
+        """Return the fates by the constructor's `by`, in order of lost tokens; complete after `close`."""
         return [] if self._sums is None else self._sums.rows()
 
     def absent(self) -> tuple[str, ...]:
-        """Fates that this workload cannot have, because no prompt came with its tokens or none with its text."""
+        """Return fates that this workload cannot have, because no prompt came with its tokens or none with its text."""
         return tuple(
             fate
             for fate in FATES
@@ -381,15 +381,15 @@ class Ledger:
         return self._trees
 
     def owner(self, number: int) -> tuple[str, int]:
-        """The group of a request and its prompt tokens (0 where it was dropped), by the order of submission."""
+        """Return the group of a request and its prompt tokens (0 where it was dropped), by the order of submission."""
         return self._owner_group[number].name, self._owner_tokens[number]
 
     def examples(self) -> Iterator[Prompt]:
-        """Prompts that are kept to compare others with: of each group and session the last, and others; bounded in tokens."""
+        """Return kept prompts to compare others with: of each group and session the last, and others; bounded in tokens."""
         return self.comparer.examples()
 
     def totals(self) -> Iterator[GroupTotals]:
-        """The groups in the order of their first request."""
+        """Return the groups in the order of their first request."""
         return iter(self.groups.values())
 
 

@@ -47,7 +47,7 @@ def split_lines(ids: Ids, newline: LineEnds | None) -> Lines:
 
 
 def distinct(names: Names) -> Names:
-    """Each name once, in order (`numpy.unique` builds a hash table for it, which takes several times as long)."""
+    """Return each name once, in order (`numpy.unique` builds a hash table for it, which takes several times as long)."""
     names = np.sort(names)
     first = np.ones(len(names), np.bool_)
     np.not_equal(names[1:], names[:-1], out=first[1:])

@@ -18,7 +18,7 @@ class Ranges:
         self._stops = array("i")
 
     def put(self, owner: int, ranges: Iterable[tuple[int, int]]) -> None:
-        """The ranges of an owner that has none yet."""
+        """Set the ranges of an owner that has none yet."""
         missing = owner + 1 - len(self._first)
         if missing > 0:
             self._first.extend([0] * missing)

@@ -45,7 +45,7 @@ class _TokenPlaces:
         assert prompt.token_starts is not None
         self._prompt, self._chars, self._tokens = prompt, prompt.char_starts, prompt.token_starts
         self._piece = -1
-        self._lefts: list[int] = []
+        self._token_starts: list[int] = []
 
     def beginning_at(self, char: int) -> int:
         """Return the first token that begins at or after a character."""
@@ -55,16 +55,16 @@ class _TokenPlaces:
             return self._tokens[piece]
         if piece != self._piece:
             self._piece = piece
-            self._lefts = self._prompt.piece_ranges(piece)[:, 0].tolist()
-        return self._tokens[piece] + bisect_left(self._lefts, char - start)
+            self._token_starts = self._prompt.piece_ranges(piece)[:, 0].tolist()
+        return self._tokens[piece] + bisect_left(self._token_starts, char - start)
 
 
 def _char_lines(marks: tuple[Mark, ...], text: str) -> Iterator[tuple[int, str]]:
-    """The first character of each stretch of text with the name of its line; neighbours may have one name."""
+    """Return the first character of each stretch of text with the name of its line; neighbours may have one name."""
     at = 0
     for length, origin, offset in marks:
         if origin is None or origin.pointer or origin.variable is not None or not origin.verbatim:
-            yield at, _whole(origin)
+            yield at, _source_line(origin)
         else:
             line = origin.line + origin.lines.number(offset) - 1
             start, stop = at, at + length
@@ -76,8 +76,8 @@ def _char_lines(marks: tuple[Mark, ...], text: str) -> Iterator[tuple[int, str]]
         at += length
 
 
-def _whole(origin: Origin | None) -> str:
-    """The name of a stretch that answers as a whole."""
+def _source_line(origin: Origin | None) -> str:
+    """Return the name of a stretch that answers as a whole."""
     if origin is None:
         return UNKNOWN
     return origin.part or origin.path if origin.pointer else f"{origin.path}:{origin.line}"

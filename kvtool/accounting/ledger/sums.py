@@ -69,14 +69,14 @@ class SumBook:
         while len(self._first) <= owner:
             self._first.append(0)
             self._count.append(0)
-        stretches = [(stop, self._number(key)) for stop, key in self._stretches(turn, prompt, num_tokens)]
+        stretches = [(stop, self._number(key)) for stop, key in self._keyed_ranges(turn, prompt, num_tokens)]
         start = 0
         for stop, number in stretches:
             self._rows[number].prompt_tokens += stop - start
             start = stop
         for number in {number for _, number in stretches}:
             self._rows[number].requests += 1
-        self._spread(stretches, booked)
+        self._add_booked(stretches, booked)
         self._first[owner] = len(self._stops)
         for stop, number in stretches:
             if stop > known:
@@ -97,7 +97,7 @@ class SumBook:
             index += 1
 
     def rows(self) -> list[SumTotals]:
-        """The rows in order of lost tokens."""
+        """Return the rows in order of lost tokens."""
         return sorted(self._rows, key=lambda row: (-lost_tokens(row), row.key))
 
     def check(self, prompt_tokens: int) -> None:
@@ -108,7 +108,7 @@ class SumBook:
         total = sum(row.prompt_tokens for row in self._rows)
         assert total == prompt_tokens, f"rows by {self.by} sum to {total}, not {prompt_tokens}"
 
-    def _stretches(self, turn: Turn, prompt: Prompt | None, num_tokens: int) -> Iterator[tuple[int, str]]:
+    def _keyed_ranges(self, turn: Turn, prompt: Prompt | None, num_tokens: int) -> Iterator[tuple[int, str]]:
         """Return the end of each range of tokens and its key."""
         match self.by:
             case "session":
@@ -120,7 +120,7 @@ class SumBook:
             case "line":
                 yield num_tokens, UNKNOWN
 
-    def _spread(self, stretches: list[tuple[int, int]], booked: Sequence[Booked]) -> None:
+    def _add_booked(self, stretches: list[tuple[int, int]], booked: Sequence[Booked]) -> None:
         index = 0
         for start, stop, fate in booked:
             while start < stop:

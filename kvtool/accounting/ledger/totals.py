@@ -49,7 +49,7 @@ class TokenTotals:
 
     @classmethod
     def of(cls, parts: Iterable[TokenTotals]) -> TokenTotals:
-        """The sum of several."""
+        """Return the sum of several."""
         total = cls()
         for part in parts:
             total.requests += part.requests
@@ -82,7 +82,7 @@ class GroupTotals(TokenTotals):
     turns: dict[int, TurnTotals] = field(default_factory=dict)
 
     def shared(self, tokens: int) -> None:
-        """Another request shares so many tokens with earlier ones; of very many lengths the most usual are kept."""
+        """Add a request that shares so many tokens with earlier ones; of very many lengths the most usual are kept."""
         self.shared_prefixes[tokens] += 1
         if len(self.shared_prefixes) > _MOST_LENGTHS:
             self.shared_prefixes = Counter(dict(self.shared_prefixes.most_common(_MOST_LENGTHS // 4)))
@@ -93,5 +93,5 @@ class GroupTotals(TokenTotals):
         return self.fates["partial_block"] + self.fates["last_token"]
 
     def common_prefix(self) -> int:
-        """The most usual length, in tokens, that a request shares with earlier ones (the longest of equals)."""
+        """Return the most usual length, in tokens, that a request shares with earlier ones (the longest of equals)."""
         return max(self.shared_prefixes.items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]

@@ -52,7 +52,7 @@ class TraceBook:
             again.extend(bytes(missing))
 
     def enter_all(self, first_owner: int, batch: TracedBatch) -> None:
-        """The same of many prompts, the owners of which follow each other."""
+        """Enter many prompts with consecutive owners."""
         rows = batch.rows()
         new = rows.blocks - rows.known_blocks
         (some,) = ((new > 0) | (rows.blocks * self.unit < rows.tokens)).nonzero()

@@ -56,7 +56,7 @@ class TracedBatch:
         return number
 
     def add(self, group: int, tokens: int, chain: Chain, hit: int, outputs: int) -> None:
-        """The next request, which is done."""
+        """Add the next finished request."""
         content, known, unit = chain.content, chain.known, self.unit
         blocks = len(content)
         first = 0
@@ -73,7 +73,7 @@ class TracedBatch:
         return TracedRows(*np.frombuffer(self._rows, np.int64).reshape(-1, _FIELDS).T)
 
     def of_groups(self, rows: TracedRows) -> Iterator[tuple[str, TracedRows]]:
-        """The rows of each group, in the order of the groups."""
+        """Return the rows of each group, in the order of the groups."""
         present = np.unique(rows.group).tolist()
         if len(present) == 1:
             yield self.groups[present[0]], rows
@@ -87,15 +87,15 @@ class TracedBatch:
         self._rows, self.again = array("q"), array("i")
 
 
-def settle(totals: GroupTotals, rows: TracedRows, kinder: str | None, rungs: Sequence[tuple[str, Counts]]) -> None:
+def settle(totals: GroupTotals, rows: TracedRows, relaxed: str | None, rungs: Sequence[tuple[str, Counts]]) -> None:
     """Close requests of a group, as `Ledger.settle` does one by one: unknown tokens count as unique until more is known.
 
-    `kinder` is the fate of reachable tokens that did not hit, None if there are none; `rungs` come from `traced_rungs`.
+    `relaxed` is the fate of reachable tokens that did not hit, None if there are none; `rungs` come from `traced_rungs`.
     """
     reachable = rungs[0][1]
     at, hit = rows.hit, int(rows.hit.sum())
     assert bool((at <= reachable).all()), "the engine hit more than there was"
-    climbed = [*([] if kinder is None else [(kinder, reachable)]), *rungs]
+    climbed = [*([] if relaxed is None else [(relaxed, reachable)]), *rungs]
     fates = totals.fates
     fates["hit"] += hit
     for fate, most in climbed:

@@ -21,7 +21,7 @@ class Watcher(Protocol):
         ...
 
     def known(self, node: PrefixNode, group: str) -> None:
-        """All tokens of a prompt that is submitted were there; it ends where `node` does."""
+        """Receive a submitted prompt without new tokens; it ends where `node` does."""
         ...
 
     def settled(
@@ -31,7 +31,7 @@ class Watcher(Protocol):
         ...
 
     def settled_traced(self, batch: TracedBatch) -> None:
-        """Requests of a trace are done, of which it wants no details."""
+        """Receive finished requests of a trace, without details."""
         ...
 
     def closed(self, owner: int, booked: Booked) -> None:

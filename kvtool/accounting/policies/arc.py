@@ -46,7 +46,7 @@ class Arc:
             once[block] = None
 
     def _miss(self) -> None:
-        """Room for a block that no list knows."""
+        """Make room for a block that no list contains."""
         first = len(self._once) + len(self._left_once)
         if first == self._capacity:
             if len(self._once) < self._capacity:
@@ -62,7 +62,7 @@ class Arc:
             self._make_room(ghost_of_again=False)
 
     def _make_room(self, *, ghost_of_again: bool) -> None:
-        """A resident block leaves its name."""
+        """Evict a resident block and keep its name."""
         if len(self._once) + len(self._again) < self._capacity:
             return
         count = len(self._once)

@@ -19,7 +19,7 @@ class EvictionPolicy(Protocol):
 
 
 def leading_hits(resident: EvictionPolicy, blocks: Sequence[int]) -> int:
-    """The leading blocks that are resident, up to the first that is not."""
+    """Return the leading blocks that are resident, up to the first that is not."""
     for at, block in enumerate(blocks):
         if block not in resident:
             return at
@@ -27,12 +27,13 @@ def leading_hits(resident: EvictionPolicy, blocks: Sequence[int]) -> int:
 
 
 def prefix_hits(policy: EvictionPolicy, requests: Iterable[Sequence[int]]) -> int:
-    """Blocks that a prefix cache hits: of each request the leading ones, counted before all its blocks are used, the last first."""
+    """Return the hits of a prefix cache: the leading blocks of each request, counted before all its blocks are used, the last
+    first."""
     return sum(hits_of_each(policy, requests))
 
 
 def hits_of_each(policy: EvictionPolicy, requests: Iterable[Sequence[int]]) -> list[int]:
-    """The same of each request."""
+    """Return the same of each request."""
     hits = []
     access = policy.access
     for blocks in requests:

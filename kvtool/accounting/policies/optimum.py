@@ -20,7 +20,7 @@ def optimal_hits(requests: Sequence[Sequence[int]], capacity: int | None, asked:
 def optimal_hits_of_each(
     requests: Sequence[Sequence[int]], capacity: int | None, asked: Sequence[int] | None = None
 ) -> list[int]:
-    """The same of each request."""
+    """Return the same of each request."""
     next_use = _next_uses(requests, asked)
     resident: dict[int, int] = {}  # by block, the number of the request that uses it next
     farthest: list[tuple[int, int, int]] = []

@@ -26,7 +26,7 @@ class Lru:
 
 
 class Fifo:
-    """The block that is there for longest goes, however often it was used."""
+    """Evict the block that was resident longest, for any number of uses."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity

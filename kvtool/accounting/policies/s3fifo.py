@@ -55,7 +55,7 @@ class S3Fifo:
             self._evict_small()
 
     def _evict_small(self) -> None:
-        """The oldest that is not proven leaves its name among the ghosts; those that are move on."""
+        """Evict the oldest unproven block and keep its name among the ghosts; proven ones move on."""
         while self._small:
             block, uses = self._small.popitem(last=False)
             if uses < _PROVEN:

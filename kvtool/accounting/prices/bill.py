@@ -67,7 +67,7 @@ def storage_cost(tokens: int, seconds: float, rates: Rates) -> Decimal:
 
 
 def shown_money(amount: Decimal, currency: str = "USD") -> str:
-    """An amount for people: cents, or six places where it is less than one cent; halves are rounded up."""
+    """Return an amount for people: cents, or six places where it is less than one cent; halves are rounded up."""
     size = abs(amount)
     places = _SMALL if 0 < size < _CENT else _CENT
     number = f"{size.quantize(places, ROUND_HALF_UP):,f}"

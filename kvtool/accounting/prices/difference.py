@@ -10,7 +10,7 @@ _NEAR = 1.05
 
 
 def difference_of(prediction: Prediction, reported: int, call: Call) -> list[tuple[str, int]]:
-    """Causes with their tokens; those of one sign only (`results.money`), and their sum is the whole difference."""
+    """Return causes with their tokens; those of one sign only (`results.money`), and their sum is the whole difference."""
     delta = prediction.cached - reported
     if delta > 0:
         return [(_less(prediction), delta)]

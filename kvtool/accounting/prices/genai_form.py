@@ -24,7 +24,7 @@ SOURCE = "genai-prices"
 
 
 def read_genai(document: PriceDocument) -> list[PriceRow]:
-    """Its rows; models that are not priced by tokens of text are left out."""
+    """Return its rows; models that are not priced by tokens of text are left out."""
     rows: list[PriceRow] = []
     for at, provider in enumerate(document.value):
         name = str(document.mapping(provider, (at,)).get("id", ""))
@@ -66,7 +66,7 @@ def _model(document: PriceDocument, provider: str, model: Mapping[str, Any], at:
     batch, tiers = _variants(document, model, at)
     made = []
     for row, until in zip(rows, ends, strict=True):
-        was = partial(_as_then, row=row, latest=rows[-1].rates)
+        was = partial(_scaled_tier, row=row, latest=rows[-1].rates)
         then = {name: was(part) for name, part in tiers.items()}
         made.append(
             replace(row, until=until, hours=tuple(hours), batch=None if batch is None else was(batch), tiers=then)
@@ -74,7 +74,7 @@ def _model(document: PriceDocument, provider: str, model: Mapping[str, Any], at:
     return made
 
 
-def _as_then(part: PriceRow, row: PriceRow, latest: Rates) -> PriceRow:
+def _scaled_tier(part: PriceRow, row: PriceRow, latest: Rates) -> PriceRow:
     """Return a tier for an earlier price: the same share of that price as today."""
     if row.rates is latest or not latest.input:
         return part
@@ -103,7 +103,7 @@ def _variants(
 
 
 def _rates(document: PriceDocument, value: object, at: Pointer) -> tuple[Rates, tuple[tuple[int, Rates], ...]] | None:
-    """The rates, and those above so many tokens; None where there are none for text."""
+    """Return the rates, and those above so many tokens; None where there are none for text."""
     given = {} if value is None else document.mapping(value, at)
     if given.get("input_mtok") is None or given.get("output_mtok") is None:
         return None

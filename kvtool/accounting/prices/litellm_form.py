@@ -65,7 +65,7 @@ def read_litellm(document: PriceDocument) -> list[PriceRow]:
 def _off_peak(
     document: PriceDocument, value: Mapping[str, Any], at: Pointer, rates: Rates
 ) -> tuple[Rates, tuple[tuple[Hours, Rates], ...]]:
-    """Rates of the hours off the peak, where there are any."""
+    """Return rates of the hours off the peak, where there are any."""
     given = value.get("off_peak_pricing")
     if not isinstance(given, Mapping):
         return rates, ()

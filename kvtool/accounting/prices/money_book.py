@@ -28,7 +28,7 @@ class Read:
     cached: int = 0
 
     def add(self, prompt: int, cached: int) -> None:
-        """Another request."""
+        """Add another request."""
         self.requests += 1
         self.prompt += prompt
         self.cached += cached
@@ -193,7 +193,7 @@ class MoneyBook:
 
 
 def _charged(prediction: Prediction | None, parts: list[tuple[str, int]]) -> list[tuple[str, int, bool]]:
-    """The causes for which tokens were charged in full: those of the difference, and those of the rules as far as it was not read
+    """Return the causes of tokens charged in full: those of the difference, and those of the rules as far as it was not read
     all the same."""
     found = [(cause, tokens, True) for cause, tokens in parts if cause in MORE_PREDICTED]
     read = sum(tokens for cause, tokens in parts if cause in MORE_REPORTED)

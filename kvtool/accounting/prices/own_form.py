@@ -15,7 +15,7 @@ _ROW = ("provider", "models", "from", "to", "checked", "source", "currency", "ab
 
 
 def read_own(document: PriceDocument) -> list[PriceRow]:
-    """Its rows. KvtoolError, with its place, for a key that is not known or a value that is none."""
+    """Return its rows. KvtoolError, with its place, for a key that is not known or a value that is none."""
     rows = document.items(document.value.get("rows"), ("rows",))
     return [_row(document, row, ("rows", number)) for number, row in enumerate(rows)]
 
@@ -59,7 +59,7 @@ def _row(document: PriceDocument, value: object, at: Pointer) -> PriceRow:
 
 
 def _part(document: PriceDocument, value: object, at: Pointer, over: Rates) -> PriceRow:
-    """Rates of a batch or of a service tier; a bare number is a factor of the others."""
+    """Return rates of a batch or of a service tier; a bare number is a factor of the others."""
     if not isinstance(value, Mapping):
         return PriceRow("", (), over.times(document.money(value, at)))
     rates = _rates(document, value, at, over)

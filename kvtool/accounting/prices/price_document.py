@@ -33,7 +33,7 @@ class PriceDocument:
         return KvtoolError(message, hint=hint, place=self.place(pointer))
 
     def money(self, value: object, pointer: Pointer) -> Decimal:
-        """A price: a number, or a text that is one; never negative."""
+        """Return a price: a number, or a text that is one; never negative."""
         number = exact_number(value, in_text=True)
         if number is None:
             raise self.error(f"a price must be a number from 0 to {LARGEST_AMOUNT:,}", pointer)
@@ -47,7 +47,7 @@ class PriceDocument:
         return number
 
     def day(self, value: object, pointer: Pointer) -> date | None:
-        """A day like 2026-08-21; None for none."""
+        """Return a day like 2026-08-21; None for none."""
         if value is None:
             return None
         try:
@@ -56,7 +56,7 @@ class PriceDocument:
             raise self.error("not a day; write it like 2026-08-21", pointer) from None
 
     def weekdays(self, value: object, pointer: Pointer, *, first: int) -> frozenset[int]:
-        """Days of the week, of which Monday is 0 here and `first` in the document."""
+        """Return days of the week, of which Monday is 0 here and `first` in the document."""
         days = self.items(value, pointer)
         numbers = [whole_number(day, least=first, most=first + 6) for day in days]
         if None in numbers:
@@ -64,7 +64,7 @@ class PriceDocument:
         return frozenset(day - first for day in numbers if day is not None)
 
     def hour(self, value: object, pointer: Pointer) -> time:
-        """A time of the day like 06:00."""
+        """Return a time of the day like 06:00."""
         try:
             return time.fromisoformat(str(value)).replace(tzinfo=None)
         except ValueError:

@@ -13,7 +13,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 
 def prices_document(rows: Sequence[PriceRow]) -> PricesDocument:
-    """The rows in their order."""
+    """Return the rows in their order."""
     return PricesDocument(rows=[_line(row) for row in rows])
 
 
@@ -39,23 +39,23 @@ def _line(row: PriceRow) -> PriceLine:
 
 def _conditions(row: PriceRow) -> Iterator[str]:
     for tokens, rates in row.above:
-        yield f"above {tokens:,} tokens: {_told(rates)}"
+        yield f"above {tokens:,} tokens: {_describe_rates(rates)}"
     for hours, rates in row.hours:
         when = ", ".join(f"{start:%H:%M}-{end:%H:%M}" for start, end in hours.windows)
         days = "" if len(hours.days) == 7 else f" on {', '.join(_DAYS[day] for day in sorted(hours.days))}"
-        yield f"{when} UTC{days}: {_told(rates)}"
+        yield f"{when} UTC{days}: {_describe_rates(rates)}"
     if row.batch is not None:
-        yield f"batch: {_told(row.batch.rates)}"
+        yield f"batch: {_describe_rates(row.batch.rates)}"
     for name, part in row.tiers.items():
-        yield f"{name}: {_told(part.rates)}"
+        yield f"{name}: {_describe_rates(part.rates)}"
 
 
-def _told(rates: Rates) -> str:
+def _describe_rates(rates: Rates) -> str:
     return f"input {plain(rates.input)}, read {plain(rates.read)}, output {plain(rates.output)}"
 
 
 def plain(rate: Decimal) -> str:
-    """A rate without an exponent, with two places at least."""
+    """Return a rate without an exponent, with two places at least."""
     text = format(rate.normalize(), "f")
     whole, _, places = text.partition(".")
     return f"{whole}.{places:0<2}"

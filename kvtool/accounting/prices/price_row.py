@@ -48,7 +48,7 @@ class Rates:
         return self.write != self.input
 
     def times(self, factor: Decimal) -> Rates:
-        """Every rate times a factor."""
+        """Return every rate times a factor."""
 
         def of(rate: Decimal | None) -> Decimal | None:
             return None if rate is None else rate * factor

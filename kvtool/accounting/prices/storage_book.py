@@ -27,7 +27,7 @@ class StorageBook:
         """Model and provider of the first request that names a cache, and when that came."""
 
     def use(self, call: Call, moment: datetime | None) -> None:
-        """A request, which names a cache or none."""
+        """Add a request, which names a cache or none."""
         name = call.settings.cached_content
         if name is None and not call.stored:
             return

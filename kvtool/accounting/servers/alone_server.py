@@ -26,12 +26,12 @@ from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation
 
 if TYPE_CHECKING:
-    from kvtool.accounting.caches.relaxed_engines import KinderEngines
+    from kvtool.accounting.caches.relaxed_engines import RelaxedEngines
     from kvtool.accounting.ledger.ledger import LedgerEntry
 
 
 class AloneServer:
-    """Takes each request through the engine's scheduler and cache at once, as single steps would leave these."""
+    """Take each request through the engine's scheduler and cache at once, as single steps would leave these."""
 
     traits = ServerTraits(follows_engine=True)
     by_number: ByNumber | None = None
@@ -44,11 +44,11 @@ class AloneServer:
         self.plan = plan
         self.cache = make_cache(plan.engine, record_events=record_events, numbers=numbers)
         self.scheduler = Scheduler(plan.engine, self.cache)
-        self._kinder: KinderEngines | None = None
+        self._relaxed: RelaxedEngines | None = None
         if ladder and plan.engine.plan is not None:
-            from kvtool.accounting.caches.relaxed_engines import KinderEngines
+            from kvtool.accounting.caches.relaxed_engines import RelaxedEngines
 
-            self._kinder = KinderEngines(plan.engine)
+            self._relaxed = RelaxedEngines(plan.engine)
 
     def admit(self, job: Job) -> None:
         """Raise EngineError for a request that would never run."""
@@ -67,9 +67,9 @@ class AloneServer:
         """Take a request from its submission to its end."""
         account(self.scheduler, job.request, fits=True)  # or `admit` had refused it
         rungs: Rungs = ()
-        if self._kinder is not None and entry is not None:
-            self._kinder.execute(job)
-            rungs = self._kinder.rungs(job, entry.own)
+        if self._relaxed is not None and entry is not None:
+            self._relaxed.execute(job)
+            rungs = self._relaxed.rungs(job, entry.own)
         return served_by_engine(self.plan, job.request.num_cached_tokens, rungs)
 
     def take_events(self) -> Sequence[Event]:

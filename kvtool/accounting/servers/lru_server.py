@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class LruServer:
-    """Takes requests by an LRU list of their blocks."""
+    """Take requests by an LRU list of their blocks."""
 
     traits = ServerTraits(whole_prompt_may_hit=True)
 
     def __init__(self, plan: Plan, *, by_number: bool) -> None:
-        """`by_number`: requests of a trace may come as chains of numbers."""
+        """Create the server. `by_number`: requests of a trace may come as chains of numbers."""
         self._plan = plan
         blocks, self._size = plan.engine.num_blocks, plan.engine.block_size
         self._lru = BlockLru(None if blocks is None else (blocks or 1) - 1)

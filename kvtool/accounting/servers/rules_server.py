@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class RulesServer:
-    """Takes requests by `CacheRules`."""
+    """Take requests by `CacheRules`."""
 
     by_number: ByNumber | None = None
 

@@ -21,10 +21,11 @@ Rungs = Sequence[tuple[str, int]]
 """Hit tokens on each relaxed rung, in the order of the ladder, by the fate that the rung explains."""
 
 Admit = Callable[[Job], None]
-"""Raises EngineError for a request that would never run."""
+"""Check that raises EngineError for a request that would never run."""
 
 ServeChain = Callable[[Chain, int, int], tuple[int, int]]
-"""Takes a chain of a trace, the tokens of its prompt and at most so many of an answer; gives the hit tokens and the answer's."""
+"""Server of a trace's chain with so many tokens of a prompt and at most so many of an answer; returns the hit tokens and the
+answer's."""
 
 
 class ServedRequest(NamedTuple):
@@ -99,7 +100,7 @@ class ServerTraits:
 
 
 class Server(Protocol):
-    """Answers the requests of a run."""
+    """Answer the requests of a run."""
 
     traits: ServerTraits
     by_number: ByNumber | None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.caches.unlimited import SeenPrefixes, UnlimitedCache
+from kvtool.accounting.caches.unlimited import ComputedPrefixes, UnlimitedCache
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.alone_server import AloneServer, served_by_engine
 from kvtool.accounting.servers.pool_server import PoolServer
@@ -31,7 +31,7 @@ class UnlimitedServer:
         self._engine = engine
         self._stats = PrefixCacheStats()
         self._cache = UnlimitedCache(plan.engine, self._stats)
-        self._seen: SeenPrefixes | None = None
+        self._seen: ComputedPrefixes | None = None
         """The ledger's facts about requests, for runs without a ledger."""
         chains = engine.by_number
         self.by_number = None if chains is None else ByNumber(chains.serve_chain, self.serve)
@@ -51,7 +51,7 @@ class UnlimitedServer:
 
     def _reachable(self, job: Job) -> int:
         if self._seen is None:
-            self._seen = SeenPrefixes(self._plan.engine.block_size)
+            self._seen = ComputedPrefixes(self._plan.engine.block_size)
         return self._seen.reachable(job.ids, job.computed_output(), job.turn.salt)
 
     def take_events(self) -> Sequence[Event]:

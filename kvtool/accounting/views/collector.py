@@ -81,7 +81,7 @@ class ViewBook(Book):
             self._details.worst.close(owner, booked)
 
     def timelines(self) -> list[Timeline]:
-        """The hit rate in the course of the run."""
+        """Return the hit rate in the course of the run."""
         return self._timeline.timelines()
 
     def views(self, ledger: Ledger) -> Views | None:

@@ -27,7 +27,7 @@ class DistanceCounts:
         self._sums = None
 
     def below(self, distance: int) -> int:
-        """The weight of all distances below this one."""
+        """Return the weight of all distances below this one."""
         total = 0
         for level, sums in enumerate(self._summed()):
             own = min(-(-distance >> level), len(sums))  # so many of its distances, scaled up, are below

@@ -24,7 +24,7 @@ class Fenwick:
             at += at & -at
 
     def first(self, count: int) -> int:
-        """The sum of the first `count` values."""
+        """Return the sum of the first `count` values."""
         tree = self._tree
         total = 0
         while count:

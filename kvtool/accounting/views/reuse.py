@@ -27,18 +27,18 @@ class ReuseBook:
 
     def __init__(self, block_size: int, *, whole_prompt_may_hit: bool, distances: StackDistances | None = None) -> None:
         self._block_size = block_size
-        self._whole = whole_prompt_may_hit
+        self._whole_prompt_may_hit = whole_prompt_may_hit
         self._distances = StackDistances() if distances is None else distances
         self._lacking = DistanceCounts()
         """Tokens that repeated partial last blocks lack, by distance."""
         self._prompt_tokens = 0
-        self._asked = 0
+        self._lookups = 0
         self._uses = 0
         self._hit_tokens = 0
         """Hits of an unlimited list."""
 
     def add(self, job: Job, reachable: int) -> None:
-        """The next request, of which an unlimited cache hits `reachable` tokens."""
+        """Add the next request, of which an unlimited cache hits `reachable` tokens."""
         size, tokens = self._block_size, job.request.num_prompt_tokens
         blocks, asked = self._blocks(job)
         level = self._distances.level
@@ -47,7 +47,7 @@ class ReuseBook:
         if lacking > 0 and distance is not None:
             self._lacking.add(level, distance, 1, lacking)
         self._prompt_tokens += tokens
-        self._asked += asked
+        self._lookups += asked
         self._uses += -(-reachable // size)
         self._hit_tokens += reachable
 
@@ -56,36 +56,36 @@ class ReuseBook:
         size, tokens = self._block_size, job.request.num_prompt_tokens
         if job.unit != 1:
             hashes = job.block_hashes()
-            if self._whole:
+            if self._whole_prompt_may_hit:
                 return hashes, len(hashes)
             return hashes[: tokens // size], max(tokens - 1, 0) // size
-        answer = job.ids[:0] if self._whole else job.computed_output()
+        answer = job.ids[:0] if self._whole_prompt_may_hit else job.computed_output()
         ids = with_answer(job.ids, answer)
         # A block larger than any prompt may be larger than anything that numpy has a type for.
         hashes = (
             NATIVE.chain(ids[: len(ids) // size * size], size, None, job.turn.salt, None) if len(ids) >= size else []
         )
-        return hashes, tokens // size if self._whole else max(tokens - 1, 0) // size
+        return hashes, tokens // size if self._whole_prompt_may_hit else max(tokens - 1, 0) // size
 
     def reuse(self) -> Reuse | None:
         """Return the view; None without lookups."""
-        if not self._asked or not self._prompt_tokens:
+        if not self._lookups or not self._prompt_tokens:
             return None
         counts = self._distances.counts
         end = max(counts.end, 1)
         return Reuse(
             sampled=0.5**self._distances.level,
             uses=self._uses,
-            first_uses=self._asked - self._uses,
+            first_uses=self._lookups - self._uses,
             bins=list(self._bins(counts.end)),
             curve=[
                 CapacityPoint(blocks=blocks, hit_rate=self._hits(blocks, end) / self._prompt_tokens)
-                for blocks in _spread(end)
+                for blocks in _points(end)
             ],
         )
 
     def _bins(self, end: int) -> Iterator[ReuseBin]:
-        """Distance 0, 1, 2 to 3, 4 to 7 and so on."""
+        """Return distance 0, 1, 2 to 3, 4 to 7 and so on."""
         least, before = 0, 0
         while least < end:
             stop = max(2 * least, 1)
@@ -102,7 +102,7 @@ class ReuseBook:
         return min(max(counts.below(distance) + self._uses - counts.below(end), 0), self._uses)
 
     def _hits(self, capacity: int, end: int) -> int:
-        """Tokens that a list of so many blocks hits; made up for likewise."""
+        """Return tokens that a list of so many blocks hits; made up for likewise."""
         counts, lacking = self._distances.counts, self._lacking
 
         def tokens(blocks: int) -> int:
@@ -111,6 +111,6 @@ class ReuseBook:
         return min(max(tokens(capacity) + self._hit_tokens - tokens(end), 0), self._hit_tokens)
 
 
-def _spread(end: int) -> list[int]:
-    """Capacities from one block to the smallest that hits all that can be hit, evenly on a logarithmic scale."""
+def _points(end: int) -> list[int]:
+    """Return capacities from one block to the smallest that hits all that can be hit, evenly on a logarithmic scale."""
     return sorted({round(end ** (step / (MOST_POINTS - 1))) for step in range(MOST_POINTS)})

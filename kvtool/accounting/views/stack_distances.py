@@ -26,7 +26,7 @@ _LEAST_ROOM = 64
 
 
 class StackDistances:
-    """Takes requests in order. Memory is bounded by `most` blocks and those of one request."""
+    """Take requests in order. Memory is bounded by `most` blocks and those of one request."""
 
     def __init__(self, most: int = MOST_BLOCKS) -> None:
         self._most = most
@@ -42,7 +42,7 @@ class StackDistances:
         self._next = 0
 
     def __len__(self) -> int:
-        """Blocks that are followed."""
+        """Return blocks that are followed."""
         return len(self._last)
 
     def request(self, blocks: Sequence[BlockHash], asked: int) -> int | None:
@@ -95,7 +95,7 @@ class StackDistances:
         self._sums.add(place, blocks)
 
     def _close_up(self) -> None:
-        """Number anew the requests that still have blocks."""
+        """Renumber the requests that still have blocks."""
         kept = [place for place, blocks in enumerate(self._live) if blocks]
         self._renumber({place: at for at, place in enumerate(kept)})
 
@@ -115,7 +115,7 @@ class StackDistances:
         self._next = len(places)
 
     def _threshold(self) -> bytes:
-        """Hashes are compared as numbers of 128 bits, the first byte the most significant."""
+        """Return the threshold. Hashes are compared as numbers of 128 bits, the first byte the most significant."""
         return (1 << 128 - self.level).to_bytes(16, "big")
 
     def check(self) -> None:

@@ -30,7 +30,7 @@ class TimelineBook:
         self._groups: dict[str, array[int]] = {}
 
     def add(self, group: str, prompt_tokens: int, hit_tokens: int) -> None:
-        """The next request."""
+        """Add the next request."""
         window = self._window()
         self._settled += 1
         of_group = self._groups.get(group)
@@ -40,7 +40,7 @@ class TimelineBook:
             _add(bins, window, 1, prompt_tokens, hit_tokens)
 
     def add_all(self, names: Sequence[str], group: Counts, prompt_tokens: Counts, hit_tokens: Counts) -> None:
-        """The next requests, one of each in each array; `group` has the numbers of their `names`."""
+        """Add the next requests, one of each in each array; `group` has the numbers of their `names`."""
         start = 0
         while start < len(group):
             window = self._window()
@@ -55,7 +55,7 @@ class TimelineBook:
             start = stop
 
     def _window(self) -> int:
-        """The window of the next request, after making room for it."""
+        """Return the window of the next request, after making room for it."""
         window = self._settled // self._width
         if window == MOST_BINS:
             self._total = _halved(self._total)

@@ -71,14 +71,14 @@ class WeighedTree:
                 opened: list[TreePart] = []
                 while node is not None:
                     parent = self._add(node, parent, opened)
-                    following = self._whole(node, parent.requests)
+                    following = self._only_child(node, parent.requests)
                     waiting.append((parent, iter(node.children.values()), following))
                     node = following
                 yield from opened
 
     def _add(self, node: PrefixNode, parent: TreePart | None, opened: list[TreePart]) -> TreePart:
-        """Make a part of an edge, or make it one with the part before it; returns the part in which it ends."""
-        for start, stop, requests in self._stretches(node):
+        """Make a part of an edge, or make it one with the part before it; return the part in which it ends."""
+        for start, stop, requests in self._part_ranges(node):
             if parent is not None and parent.requests == requests:
                 parent.stop = stop
                 parent.edges.append(node)
@@ -88,12 +88,12 @@ class WeighedTree:
         assert parent is not None, "an edge that no prompt passes"
         return parent
 
-    def _whole(self, node: PrefixNode, requests: int) -> PrefixNode | None:
+    def _only_child(self, node: PrefixNode, requests: int) -> PrefixNode | None:
         """Return the child to which all of these prompts continue, without a branch."""
         return next((child for child in node.children.values() if self._requests(child) == requests), None)
 
     def _requests(self, node: PrefixNode) -> int:
-        """Prompts that pass the first token of an edge."""
+        """Return prompts that pass the first token of an edge."""
         return node.uses + (self._owner(node.owner)[1] > node.start * self._unit)
 
     def _end(self, node: PrefixNode) -> tuple[int, int]:
@@ -103,7 +103,7 @@ class WeighedTree:
         partial = start < end and stop - end < self._unit and not node.children  # the last block of a trace may be
         return end, end if partial else stop
 
-    def _stretches(self, node: PrefixNode) -> Iterator[tuple[int, int, int]]:
+    def _part_ranges(self, node: PrefixNode) -> Iterator[tuple[int, int, int]]:
         """Return start, stop and requests of an edge owner's prompt, and of its answer that others sent."""
         start = node.start * self._unit
         end, stop = self._end(node)

@@ -17,7 +17,7 @@ MOST_OF_GROUP = 4
 
 
 @dataclass(slots=True)
-class _Kept:
+class _WorstRequest:
     order: int
     id: str
     group: str
@@ -38,11 +38,11 @@ class WorstBook:
 
     def __init__(self) -> None:
         self._settled = 0
-        self._spread: list[_Kept] = []
+        self._by_group: list[_WorstRequest] = []
         """The worst of which no more than `MOST_OF_GROUP` are of one group, in order."""
-        self._all: list[_Kept] = []
-        """The worst whatever their groups, in order."""
-        self._by_owner: dict[int, _Kept] = {}
+        self._all: list[_WorstRequest] = []
+        """The worst of all groups, in order."""
+        self._by_owner: dict[int, _WorstRequest] = {}
 
     def add(
         self,
@@ -58,24 +58,24 @@ class WorstBook:
         """Add a settled request; `booked` are its tokens with a fate so far."""
         self._settled += 1
         rank = (hit - num_tokens, self._settled)
-        of_group = [kept for kept in self._spread if kept.group == group]
+        of_group = [kept for kept in self._by_group if kept.group == group]
         rival = of_group[-1] if len(of_group) == MOST_OF_GROUP else None
-        if rival is None and len(self._spread) == MOST_PROMPTS:
-            rival = self._spread[-1]
+        if rival is None and len(self._by_group) == MOST_PROMPTS:
+            rival = self._by_group[-1]
         spreads = rival is None or rank < rival.rank
         fits = len(self._all) < MOST_PROMPTS or rank < self._all[-1].rank
         if hit == num_tokens or not (spreads or fits):
             return
-        kept = _Kept(self._settled, id_, group, turn, prompt, num_tokens, hit, list(booked))
+        kept = _WorstRequest(self._settled, id_, group, turn, prompt, num_tokens, hit, list(booked))
         if spreads:
             if rival is not None:
-                self._spread.remove(rival)
-            self._spread = sorted([*self._spread, kept], key=_rank)
+                self._by_group.remove(rival)
+            self._by_group = sorted([*self._by_group, kept], key=_rank)
         if fits:
             self._all = sorted([*self._all, kept], key=_rank)[:MOST_PROMPTS]
         self._by_owner[owner] = kept
         if len(self._by_owner) > 4 * MOST_PROMPTS:
-            used = {id(one) for one in (*self._spread, *self._all)}
+            used = {id(one) for one in (*self._by_group, *self._all)}
             self._by_owner = {number: one for number, one in self._by_owner.items() if id(one) in used}
 
     def close(self, owner: int, booked: Booked) -> None:
@@ -89,7 +89,7 @@ class WorstBook:
         return (kept.prompt for kept in self._chosen() if kept.prompt is not None)
 
     def worst(self) -> list[WorstPrompt]:
-        """The worst prompts, the worst first; complete after the ledger's `close`."""
+        """Return the worst prompts, the worst first; complete after the ledger's `close`."""
         return [
             WorstPrompt(
                 id=kept.id,
@@ -102,17 +102,17 @@ class WorstBook:
             for kept in self._chosen()
         ]
 
-    def _chosen(self) -> list[_Kept]:
+    def _chosen(self) -> list[_WorstRequest]:
         """Select at most so many of a group first; then, if there is room, the next ones."""
-        more = [kept for kept in self._all if all(kept is not other for other in self._spread)]
-        return sorted([*self._spread, *more[: MOST_PROMPTS - len(self._spread)]], key=_rank)
+        more = [kept for kept in self._all if all(kept is not other for other in self._by_group)]
+        return sorted([*self._by_group, *more[: MOST_PROMPTS - len(self._by_group)]], key=_rank)
 
 
-def _rank(kept: _Kept) -> tuple[int, int]:
+def _rank(kept: _WorstRequest) -> tuple[int, int]:
     return kept.rank
 
 
-def _runs(kept: _Kept) -> Iterator[Run]:
+def _runs(kept: _WorstRequest) -> Iterator[Run]:
     """Join neighbours with one fate."""
     places = WrittenPlaces(kept.prompt)
     joined: list[Booked] = []

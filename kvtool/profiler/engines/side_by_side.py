@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from kvtool.accounting.caches.cache_rules import traced_error
 from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
-from kvtool.accounting.caches.relaxed_configs import kinder_configs
+from kvtool.accounting.caches.relaxed_configs import relax_configs
 from kvtool.config.command_line import flags
 from kvtool.config.engine_rules import own_choice, rules_of_flags
 from kvtool.config.options.rule_flags import RuleFlags
@@ -274,7 +274,7 @@ def _embedded(rules: AnyRuleSet, engine: EngineConfig) -> RuleChoice:
         return RuleChoice(rules, VllmOptions(engine.block_size, engine.num_blocks))
     alignment = engine.plan.hit_alignment
     options = VllmOptions(num_gpu_blocks=engine.num_blocks, engine=engine)
-    ladder = tuple(_rung(fate, kind) for fate, kind in kinder_configs(engine))
+    ladder = tuple(_rung(fate, kind) for fate, kind in relax_configs(engine))
     return RuleChoice(replace(rules, unit=lambda _: alignment, ladder=ladder, rest="no_state"), options)
 
 

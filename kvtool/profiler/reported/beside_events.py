@@ -117,7 +117,7 @@ class BesideEvents(Book):
             cleared=sums.cleared,
             notes=[
                 *self._notes(found, sums, plan.engine.block_size, traced=sum(not one.whole for one in ran)),
-                *_of_guesses(len(guessed), alone=plan.one_at_a_time),
+                *_guess_notes(len(guessed), alone=plan.one_at_a_time),
             ],
         )
 
@@ -161,7 +161,7 @@ class BesideEvents(Book):
             )
 
 
-def _of_guesses(guessed: int, *, alone: bool) -> Iterator[str]:
+def _guess_notes(guessed: int, *, alone: bool) -> Iterator[str]:
     """Describe requests that begin alike, if neither names of sessions nor times show which one stored a block."""
     if not guessed:
         return

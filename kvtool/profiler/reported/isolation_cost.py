@@ -61,7 +61,7 @@ def isolation_of(result: RunResult, again: Callable[[Sequence[Fix]], RunResult],
 
 
 def _salted(turn: Turn) -> Turn:
-    """The request with its tenant as a part of its salt."""
+    """Return the request with its tenant as a part of its salt."""
     tenant = turn.call.tenant
     if tenant is None:
         return turn

@@ -19,7 +19,7 @@ _MOST_PREFIXES = 5
 """Prefixes with a row of advice; each may take three more runs."""
 _MOST_TOKENS = 2_000_000
 """The most prompt tokens of a log whose prefixes are tried one by one, each with runs of its own."""
-_WORTH = 100
+_LEAST_VALUE = 100
 """Least value of a prefix's choice: one part in so many of the first one's value."""
 _KEY = "run:marks"
 
@@ -74,15 +74,15 @@ class MarkTrials:
         Changes are run again each way, in logs that are not too long; the cheapest is then by those runs.
         """
         shared = [each for each in self._candidates if each.prefix.requests > 1]
-        shared.sort(key=lambda one: (-_spread(one.prefix), one.model, one.prefix.end))
+        shared.sort(key=lambda one: (-_choice_value(one.prefix), one.model, one.prefix.end))
         if shared:  # small differences are not reported
-            most = _spread(shared[0].prefix)
-            shared = [each for each in shared if _spread(each.prefix) * _WORTH >= most > 0] or shared[:1]
+            most = _choice_value(shared[0].prefix)
+            shared = [each for each in shared if _choice_value(each.prefix) * _LEAST_VALUE >= most > 0] or shared[:1]
         small = self._book.total[self._book.told].predicted.prompt <= _MOST_TOKENS
         told = []
         for each in shared[:_MOST_PREFIXES]:
             costs, proven = each.prefix.costs, False
-            if small and self._again is not None and each.prefix.best != _way_now(each.node):
+            if small and self._again is not None and each.prefix.best != _current_mark(each.node):
                 totals = [self._total({each.node: way}, only=True) for way in range(len(TTLS))]
                 plain = totals[0]
                 if plain is not None:
@@ -123,12 +123,12 @@ class MarkTrials:
         return after.predicted.total if before.requests == after.requests else None
 
 
-def _spread(prefix: MarkedPrefix) -> Decimal:
+def _choice_value(prefix: MarkedPrefix) -> Decimal:
     """Return the difference that the choice makes."""
     return max(prefix.costs) - min(prefix.costs)
 
 
-def _way_now(node: TimedNode) -> int:
+def _current_mark(node: TimedNode) -> int:
     """Return the current mark of a prefix: by what is stored at its end or after it."""
     longest, stack = None, [node]
     while stack:

@@ -10,7 +10,7 @@ from kvtool.results.report import GroupRead
 
 
 @dataclass(frozen=True, slots=True)
-class MoneyTold:
+class MoneySections:
     """Parts of a report; all None if the log has no model with a price, and no reported reads."""
 
     reported: Reported | None = None

@@ -10,7 +10,7 @@ from kvtool.accounting.prices.bill import Bill, shown_money
 from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
 from kvtool.profiler.reported.mark_trials import MarkTrials
-from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.money import (
     CauseMoney,
@@ -38,29 +38,29 @@ class FixedRun:
     marks: MarkTrials
 
 
-def money_told(
+def make_money_sections(
     result: RunResult,
     marks: MarkTrials | None,
     fixed: FixedRun | None,
     gpu: GpuMoney | None,
-    reads: MoneyTold | None = None,
-) -> MoneyTold:
+    reads: MoneySections | None = None,
+) -> MoneySections:
     """Return the sums of a run, of runs with other marks and, with kept fixes, of the run with them; `reads` are the reports of
     the user's own servers."""
     book = money_of(result)
     if book is None or not book.known:
         money = None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests)
-        return MoneyTold(money=money) if reads is None else replace(reads, money=money)
+        return MoneySections(money=money) if reads is None else replace(reads, money=money)
     side = book.total[book.told]
     if not side.predicted.requests and not side.costs.requests:
-        return MoneyTold()
+        return MoneySections()
     reported = None
     if side.reported.requests:
         read = side.reported
         reported = Reported(
             requests=read.requests, prompt_tokens=read.prompt, cached_tokens=read.cached, hit_rate=min(read.rate, 1.0)
         )
-    return MoneyTold(
+    return MoneySections(
         reported=reported,
         predicted=_predicted(book, side, result),
         difference=dict(side.difference) if reported is not None else None,
@@ -229,6 +229,6 @@ def _text(amount: Decimal | None) -> str | None:
 
 
 def _amount(amount: Decimal) -> str:
-    """A decimal number without an exponent and without zeros at its end."""
+    """Return a decimal number without an exponent and without zeros at its end."""
     text = format(amount.normalize(), "f")
     return text.rstrip("0").rstrip(".") or "0" if "." in text else text

@@ -44,7 +44,7 @@ class _Tokens:
 
     def __init__(self, rows: Sequence[ServerRead]) -> None:
         self.rows = rows
-        self.now = [row.in_theirs(row.hit) for row in rows]
+        self.now = [row.to_server_tokens(row.hit) for row in rows]
         self.causes: list[dict[str, int]] = [{} for _ in rows]
 
     @property
@@ -64,7 +64,7 @@ class _Tokens:
         """Give the difference that vanishes with these hits a cause, by whether less or more was reported; return its size."""
         before = self.apart
         for at, row in enumerate(self.rows):
-            now, other = self.now[at], row.in_theirs(hits[row.kept])
+            now, other = self.now[at], row.to_server_tokens(hits[row.kept])
             if now > row.reported:
                 self.take(at, less, now - max(min(now, other), row.reported))
             elif now < row.reported:
@@ -73,14 +73,14 @@ class _Tokens:
 
 
 def explained(reads: ServerReads, plan: Plan) -> ServerDifference:
-    """The causes of the whole difference; nothing where there is none."""
+    """Return the causes of the whole difference; nothing where there is none."""
     rows = list(reads.rows())
     found = ServerDifference()
     tokens = _Tokens(rows)
     if tokens.apart:
-        if not _nothing_read(tokens) and reads.complete and plan.one_at_a_time:
-            found.notes += _by_running_again(reads, plan, tokens)
-        _by_what_the_log_says(reads, tokens, plan.engine.block_size)
+        if not _has_no_reads(tokens) and reads.complete and plan.one_at_a_time:
+            found.notes += _find_sizes(reads, plan, tokens)
+        _find_causes_in_log(reads, tokens, plan.engine.block_size)
     for row, causes in zip(rows, tokens.causes, strict=True):
         found.requests.append(causes)
         found.total.update(causes)
@@ -88,7 +88,7 @@ def explained(reads: ServerReads, plan: Plan) -> ServerDifference:
     return found
 
 
-def _nothing_read(tokens: _Tokens) -> bool:
+def _has_no_reads(tokens: _Tokens) -> bool:
     """Return whether no repeated request read anything: then there was no cache lookup."""
     if any(row.reported for row in tokens.rows) or sum(now > 0 for now in tokens.now) < 2:
         return False
@@ -97,7 +97,7 @@ def _nothing_read(tokens: _Tokens) -> bool:
     return True
 
 
-def _by_running_again(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[str]:
+def _find_sizes(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[str]:
     """Test other sizes, which must explain most of the difference; return them."""
     runs = _Runs(reads, plan, tokens)
     size = _block_size(tokens.rows, plan.engine.block_size)
@@ -119,7 +119,7 @@ def _by_running_again(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[s
 
 
 def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:
-    """The same cache in blocks of another size."""
+    """Return the same cache in blocks of another size."""
     blocks = engine.num_blocks
     scaled = None if blocks is None else max((blocks - 1) * engine.block_size // size, 1) + 1
     return replace(engine, block_size=size, num_blocks=scaled)
@@ -140,19 +140,19 @@ class _Runs:
         self._plan = plan
         self._rows = tokens.rows
         self._reported = sum(row.reported for row in tokens.rows)
-        self._seen: dict[tuple[int, int | None], list[int]] = {}
+        self._hits_by_size: dict[tuple[int, int | None], list[int]] = {}
 
     def hits(self, engine: EngineConfig) -> list[int]:
         """Return the hits of each request."""
         key = engine.block_size, engine.num_blocks
-        if key not in self._seen:
-            self._seen[key] = hits_with(self._kept, engine, self._plan.latency)
-        return self._seen[key]
+        if key not in self._hits_by_size:
+            self._hits_by_size[key] = hits_with(self._kept, engine, self._plan.latency)
+        return self._hits_by_size[key]
 
     def apart(self, engine: EngineConfig) -> int:
         """Return the distance in tokens from the reported numbers, request by request."""
         hits = self.hits(engine)
-        return sum(abs(row.in_theirs(hits[row.kept]) - row.reported) for row in self._rows)
+        return sum(abs(row.to_server_tokens(hits[row.kept]) - row.reported) for row in self._rows)
 
     def best_capacity(self, engine: EngineConfig) -> EngineConfig:
         """Return the engine with the number of blocks whose reads are closest to the report; by default the given one."""
@@ -170,10 +170,10 @@ class _Runs:
 
     def _read(self, engine: EngineConfig) -> int:
         hits = self.hits(engine)
-        return sum(row.in_theirs(hits[row.kept]) for row in self._rows)
+        return sum(row.to_server_tokens(hits[row.kept]) for row in self._rows)
 
 
-def _by_what_the_log_says(reads: ServerReads, tokens: _Tokens, size: int) -> None:
+def _find_causes_in_log(reads: ServerReads, tokens: _Tokens, size: int) -> None:
     """Find causes of each request's rest from the log."""
     pairs = _MOST_PAIRS
     latest = list(accumulate((-inf if isnan(one.end) else one.end for one in reads.kept), max, initial=-inf))
@@ -184,7 +184,7 @@ def _by_what_the_log_says(reads: ServerReads, tokens: _Tokens, size: int) -> Non
                 tokens.take(at, "other_tokens", left)
             elif reads.complete and pairs > 0 and row.arrival < latest[row.kept]:
                 pairs -= row.kept
-                if _was_under_way(reads, row, size):
+                if _was_in_flight(reads, row, size):
                     tokens.take(at, "parallel", left)
             tokens.take(at, "not_explained", tokens.now[at] - row.reported)
         elif left < 0:
@@ -194,7 +194,7 @@ def _by_what_the_log_says(reads: ServerReads, tokens: _Tokens, size: int) -> Non
 def _more(tokens: _Tokens, at: int, size: int) -> None:
     """Explain why more of a request was read there."""
     row = tokens.rows[at]
-    kept = min(row.in_theirs(row.reachable), row.reported) - tokens.now[at]
+    kept = min(row.to_server_tokens(row.reachable), row.reported) - tokens.now[at]
     tokens.take(at, "larger_cache", kept)
     left = row.reported - tokens.now[at]
     if row.cut or row.prompt > row.own:
@@ -206,7 +206,7 @@ def _more(tokens: _Tokens, at: int, size: int) -> None:
         tokens.take(at, "not_explained_more", row.reported - tokens.now[at])
 
 
-def _was_under_way(reads: ServerReads, row: ServerRead, size: int) -> bool:
+def _was_in_flight(reads: ServerReads, row: ServerRead, size: int) -> bool:
     """Return whether no answered request had sent more than the tokens read, but an unanswered one had."""
     prompt, salt = reads.kept[row.kept].prompt, reads.kept[row.kept].salt
     others = [one for one in reads.kept[: row.kept] if one.salt == salt]

@@ -45,12 +45,12 @@ class ServerRead(NamedTuple):
     arrival: float
     end: float
 
-    def in_theirs(self, tokens: int) -> int:
+    def to_server_tokens(self, tokens: int) -> int:
         """Convert our tokens of this prompt to its server's."""
         return tokens if self.own == self.prompt or not self.own else min(tokens * self.prompt // self.own, self.prompt)
 
 
-class _Kept(NamedTuple):
+class _KeptRequest(NamedTuple):
     """A request that can be run again. `arrival` and `end` are seconds, NaN if the log has none.
 
     `reads`: it looks its prompt up.
@@ -68,14 +68,14 @@ class ServerReads:
     """Take every request that ran; those without a server's report are only kept to be run again."""
 
     def __init__(self, *, before: int = 0) -> None:
-        """`before`: requests that ran before the first one that is entered."""
+        """Create the reads. `before`: requests that ran before the first one that is entered."""
         self.before = before
         self.groups: dict[str, int] = {}
         self.models: dict[str, tuple[int, int]] = {}
         """Prompt tokens by model, as reported and as we count them."""
         self._numbers = array("q")
         self._times = array("d")
-        self.kept: list[_Kept] = []
+        self.kept: list[_KeptRequest] = []
         self._tokens = self._requests = 0
         self.complete = not before
         """True if all requests were kept."""
@@ -111,10 +111,10 @@ class ServerReads:
         if self.complete:
             request, reads = job.request, not job.request.skip_reading_cache
             output = array("i", request.outputs)
-            self.kept.append(_Kept(job.ids.astype(np.int32), output, request.cache_salt, reads, began, ended))
+            self.kept.append(_KeptRequest(job.ids.astype(np.int32), output, request.cache_salt, reads, began, ended))
 
     def rows(self) -> Iterator[ServerRead]:
-        """Requests with both figures, in the order in which they ended."""
+        """Return requests with both figures, in the order in which they ended."""
         numbers, times = self._numbers, self._times
         for at in range(len(self)):
             group, reported, prompt, own, hit, reachable, known, kept, cut = numbers[at * _WIDTH : (at + 1) * _WIDTH]
@@ -144,7 +144,7 @@ class ServerReadBook(Book):
         self._before += len(batch)
 
 
-def hits_with(kept: Sequence[_Kept], config: EngineConfig, latency: LatencyModel) -> list[int]:
+def hits_with(kept: Sequence[_KeptRequest], config: EngineConfig, latency: LatencyModel) -> list[int]:
     """Return the hits of requests one at a time in an engine of this configuration; 0 for one that does not fit."""
     engine = Engine(config, DryRunner(), VirtualClock(latency))
     hits = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvtool.accounting.plan import Plan
-from kvtool.profiler.reported.money_parts import MoneyTold
+from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.reported.server_difference import explained
 from kvtool.profiler.reported.server_reads import ServerRead, ServerReads
 from kvtool.profiler.run.run_books import RowBook
@@ -14,12 +14,12 @@ from kvtool.results.money import Predicted, Reported
 from kvtool.results.report import GroupRead, RequestRead
 
 
-def server_told(result: RunResult, reads: ServerReads, plan: Plan) -> tuple[MoneyTold, list[str]]:
+def compare_server_reports(result: RunResult, reads: ServerReads, plan: Plan) -> tuple[MoneySections, list[str]]:
     """Return both sums, in all and by group, with the causes between them, and the results of tests; requests that are kept one by
     one get theirs."""
     rows = list(reads.rows())
     if not rows:
-        return MoneyTold(), []
+        return MoneySections(), []
     difference = explained(reads, plan)
     kept = result.find(RowBook)
     for row, causes in zip(rows, difference.requests, strict=False):
@@ -28,13 +28,13 @@ def server_told(result: RunResult, reads: ServerReads, plan: Plan) -> tuple[Mone
         at = reads.before + row.kept
         read = RequestRead(
             prompt_tokens=row.prompt,
-            predicted_tokens=row.in_theirs(row.hit),
+            predicted_tokens=row.to_server_tokens(row.hit),
             reported_tokens=row.reported,
             difference=causes,
         )
         kept.rows[at] = kept.rows[at].model_copy(update={"provider": read})
     prompt, predicted, reported = _sums(rows)
-    told = MoneyTold(
+    told = MoneySections(
         reported=Reported(
             requests=len(rows), prompt_tokens=prompt, cached_tokens=reported, hit_rate=_rate(reported, prompt)
         ),
@@ -43,7 +43,7 @@ def server_told(result: RunResult, reads: ServerReads, plan: Plan) -> tuple[Mone
             prompt_tokens=prompt,
             cached_tokens=predicted,
             hit_rate=_rate(predicted, prompt),
-            reachable_tokens=min(sum(row.in_theirs(row.reachable) for row in rows), prompt),
+            reachable_tokens=min(sum(row.to_server_tokens(row.reachable) for row in rows), prompt),
             lost={},
             most_a_minute=0,
             tokens_per_own={
@@ -76,7 +76,7 @@ def _sums(rows: Sequence[ServerRead]) -> tuple[int, int, int]:
     """Return prompt tokens, predicted reads and reported reads, as their servers count."""
     return (
         sum(row.prompt for row in rows),
-        sum(row.in_theirs(row.hit) for row in rows),
+        sum(row.to_server_tokens(row.hit) for row in rows),
         sum(row.reported for row in rows),
     )
 

@@ -29,7 +29,7 @@ _DEFAULTS: Mapping[str, FactValue | str] = {
 
 
 def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
-    """The options with the configuration of the server that `--server` names, where it names one.
+    """Return the options with the configuration of the server that `--server` names, where it names one.
 
     KvtoolError where its hits cannot be predicted, or where it does not answer.
     """

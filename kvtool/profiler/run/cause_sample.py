@@ -19,26 +19,26 @@ def one_in(groups: Iterable[GroupTotals], *, most: int = MOST_LOOKED_AT) -> dict
     return {group.name: -(-group.requests // most) for group in groups}
 
 
-class Looks:
-    """Chooses runs of requests, all over the workload; the same ones in every pass."""
+class CauseSample:
+    """Choose runs of requests, all over the workload; the same ones in every pass."""
 
     def __init__(self, every: Mapping[str, int]) -> None:
         """Create the sample. `every` is that number of runs by group; other groups are searched in full."""
         self._every = every
-        self._seen: Counter[str] = Counter()
+        self._requests: Counter[str] = Counter()
         self._tokens: Counter[str] = Counter()
-        self._looked_at: Counter[str] = Counter()
+        self._searched_tokens: Counter[str] = Counter()
 
     def take(self, group: str, tokens: int) -> bool:
         """Return whether the next request of a group is searched."""
-        chosen = self._seen[group] // _TOGETHER % max(self._every.get(group, 1), 1) == 0
-        self._seen[group] += 1
+        chosen = self._requests[group] // _TOGETHER % max(self._every.get(group, 1), 1) == 0
+        self._requests[group] += 1
         self._tokens[group] += tokens
-        self._looked_at[group] += tokens * chosen
+        self._searched_tokens[group] += tokens * chosen
         return chosen
 
     def weights(self) -> Iterator[tuple[str, float]]:
         """Return the groups that were searched in part, and the number of tokens that one of this part represents."""
-        for group, looked_at in self._looked_at.items():
+        for group, looked_at in self._searched_tokens.items():
             if 0 < looked_at < self._tokens[group]:
                 yield group, self._tokens[group] / looked_at

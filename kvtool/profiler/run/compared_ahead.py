@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ComparedThere, ToldComparison
+from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ReceivedComparisons, SentComparison
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.workload.jobs import Prepared, PreparedTurn
 from kvtool.workload.turn import Turn
@@ -21,13 +21,13 @@ class ComparedAhead:
         self._ledger = ledger
         self._takes = takes
         self._here: ComparedHere | None = None
-        self._there: ComparedThere | None = None
+        self._receiver: ReceivedComparisons | None = None
 
     def begun(self) -> None:
         """Note that there is another process: from now on its reports go to the ledger."""
-        self._there = self._ledger.comparer = ComparedThere(self._ledger.newline)
+        self._receiver = self._ledger.comparer = ReceivedComparisons(self._ledger.newline)
 
-    def told(self, turn: Turn, made: Prepared) -> ToldComparison | None:
+    def told(self, turn: Turn, made: Prepared) -> SentComparison | None:
         """Return the comparison of the next request, in the other process; None: the ledger will not ask."""
         if not self._takes(turn, made):
             return None
@@ -44,11 +44,11 @@ class ComparedAhead:
         return self._here
 
     def take_over(self, state: bytes) -> None:
-        """The other process compares no more."""
-        assert self._there is not None
-        self._there.take_over(state)
+        """Note that the other process compares no more."""
+        assert self._receiver is not None
+        self._receiver.take_over(state)
 
     def comes(self, turn: Turn) -> None:
-        """A request is about to be entered."""
-        if self._there is not None and isinstance(turn, PreparedTurn) and isinstance(turn.found, ToldComparison):
-            self._there.coming, turn.found = turn.found, None
+        """Note that a request is about to be entered."""
+        if self._receiver is not None and isinstance(turn, PreparedTurn) and isinstance(turn.found, SentComparison):
+            self._receiver.coming, turn.found = turn.found, None

@@ -10,7 +10,7 @@ from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.server import Rungs, ServedRequest, ServerTraits
 from kvtool.diagnose.causes import CauseBook
-from kvtool.profiler.run.cause_sample import Looks
+from kvtool.profiler.run.cause_sample import CauseSample
 from kvtool.profiler.run.run_books import Hits, hits_key
 from kvtool.results.choices import By
 from kvtool.workload.jobs import Job, JobMaker, TokensTurn
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LedgerWriter(Protocol):
-    """Writes the ledger of a run."""
+    """Write the ledger of a run."""
 
     ledger: Ledger
     causes: CauseBook
@@ -105,7 +105,7 @@ class CauseWriter:
     def __init__(
         self, plan: Plan, maker: JobMaker, traits: ServerTraits, ledger: Ledger, *, one_in: Mapping[str, int] | None
     ) -> None:
-        """Create the writer. `one_in` limits the search for causes to a part of large groups (see `Looks`); their tokens then
+        """Create the writer. `one_in` limits the search for causes to a part of large groups (see `CauseSample`); their tokens then
         represent the whole group."""
         self.ledger = ledger
         self.causes = new_causes(plan, maker)
@@ -114,7 +114,7 @@ class CauseWriter:
         self._plan = plan
         self._maker = maker
         self._traits = traits
-        self._looks = Looks(one_in or {})
+        self._looks = CauseSample(one_in or {})
 
     def begin(self, job: Job) -> LedgerEntry | None:
         """Enter a request that will run, and find its causes."""
@@ -150,7 +150,7 @@ class CauseWriter:
         self.ledger.count(job.turn.group, job.request.num_prompt_tokens, served.hit)
 
     def add_batch(self, batch: TracedBatch) -> None:
-        """Raise: each request is needed by itself."""
+        """Raise an error: each request is needed separately."""
         raise AssertionError(batch)
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class FateWriter(CauseWriter):
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
         """Give each token of a request its fate."""
         assert entry is not None
-        self.ledger.settle(entry, served.hit, kinder=self._rungs(job, served))
+        self.ledger.settle(entry, served.hit, relaxed=self._rungs(job, served))
 
     def _rungs(self, job: Job, served: ServedRequest) -> Rungs | None:
         """Return the hits without each limit; None if only the cache's size is known to limit hits."""

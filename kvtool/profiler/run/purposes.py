@@ -11,7 +11,7 @@ from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.servers.server import ServerTraits
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
-from kvtool.profiler.run.cause_sample import Looks
+from kvtool.profiler.run.cause_sample import CauseSample
 from kvtool.profiler.run.ledger_writers import CauseWriter, FateWriter, HitWriter, hosted_scope, new_ledger
 from kvtool.profiler.run.run_books import (
     CounterBook,
@@ -104,7 +104,7 @@ def cause_run(setup: RunSetup, *, one_in: Mapping[str, int] | None = None) -> Ru
     ledger = new_ledger(plan, maker, server.traits, find_gaps=True, fates=False)
     writer = CauseWriter(plan, maker, server.traits, ledger, one_in=one_in)
     books = [setup.time_book(server.traits)] if server.traits.has_clock else []
-    return RunLoop(setup, server, writer, books, read_divided(setup, Looks(one_in or {})))
+    return RunLoop(setup, server, writer, books, read_divided(setup, CauseSample(one_in or {})))
 
 
 def counted_run(

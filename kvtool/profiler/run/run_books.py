@@ -40,7 +40,7 @@ def hits_key(job: Job) -> tuple[str, str, int]:
 
 
 class HitBook(Book):
-    """Keeps the hit tokens of each request, for the ledger of a later run."""
+    """Keep the hit tokens of each request, for the ledger of a later run."""
 
     takes_batches = False
 
@@ -52,7 +52,7 @@ class HitBook(Book):
 
 
 class TimeBook(Book):
-    """Keeps the seconds to the first token of each request: on the server's clock, or predicted for a request alone."""
+    """Keep the seconds to the first token of each request: on the server's clock, or predicted for a request alone."""
 
     def __init__(self, prefill: PrefillTimes, *, has_clock: bool) -> None:
         self._prefill = prefill
@@ -119,7 +119,7 @@ class CounterBook(Book):
 
 
 class SaltBook(Book):
-    """Keeps the cache salts that the rules of a run do not know; of many the first."""
+    """Keep the cache salts that the rules of a run do not know; of many, only the first ones."""
 
     def __init__(self) -> None:
         self.salts: set[str] = set()
@@ -130,7 +130,7 @@ class SaltBook(Book):
 
 
 class RowBook(Book):
-    """Keeps a row of each request, for reports with `--per-request`."""
+    """Keep a row of each request, for reports with `--per-request`."""
 
     takes_batches = False
 
@@ -160,7 +160,7 @@ class PriceBook(Book):
     """Sum the costs of requests, if a provider's rules apply."""
 
     def __init__(self, money: MoneyBook, epoch: float | None) -> None:
-        """`epoch`: seconds of the clock at which the log begins."""
+        """Create the book. `epoch`: seconds of the clock at which the log begins."""
         self.money = money
         self._epoch = epoch
 
@@ -205,7 +205,7 @@ class DecodeBook(Book):
 
 
 class KeptBook(Book):
-    """Keeps the requests, for runs that try something else."""
+    """Keep the requests, for runs that try something else."""
 
     def __init__(self, kept: KeptTrace | KeptRequests) -> None:
         self._kept = kept
@@ -219,7 +219,7 @@ class KeptBook(Book):
 
 
 class EventFile(Book):
-    """Writes a server's KV events to a file."""
+    """Write a server's KV events to a file."""
 
     takes_batches = False
 

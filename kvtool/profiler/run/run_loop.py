@@ -24,12 +24,13 @@ from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 
 class RunLoop:
-    """Takes a workload's requests to a server, one run only."""
+    """Take a workload's requests to a server, one run only."""
 
     def __init__(
         self, setup: RunSetup, server: Server, ledger: LedgerWriter, books: Sequence[Book], read: Read
     ) -> None:
-        """`books` are written in their order, the ledger before them when a request begins and after them when it ends."""
+        """Create the run. `books` are written in their order, the ledger before them when a request begins and after them when it
+        ends."""
         self.plan = setup.plan
         self.maker = setup.maker
         self.server = server
@@ -43,7 +44,7 @@ class RunLoop:
         self._entries: dict[int, LedgerEntry] = {}
         self._shield = Shield()
         self._trace = trace_run(self.plan, self.maker.numbers, server, ledger, books)
-        """Takes requests that are like most of a trace, as long as all are."""
+        """Server of requests that are like most of a trace, as long as all are."""
 
     def run(self, source: Source) -> RunResult:
         """Run the source. Ctrl-C ends it early; the result is then marked partial."""

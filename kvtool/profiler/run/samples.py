@@ -35,7 +35,7 @@ class SampleBook(Book):
         self._characters[turn.group] = _MOST_CHARACTERS - room + _size(turn)
 
     def of_group(self, group: str) -> list[Turn]:
-        """The turns that were kept, in order."""
+        """Return the turns that were kept, in order."""
         return self._turns.get(group, [])
 
 

@@ -9,7 +9,7 @@ from kvtool.accounting.servers.server import Server
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.request import Request
 from kvtool.fixes.fix import CombinedFixes
-from kvtool.profiler.run.cause_sample import Looks
+from kvtool.profiler.run.cause_sample import CauseSample
 from kvtool.profiler.run.compared_ahead import ComparedAhead
 from kvtool.profiler.run.ledger_writers import CauseWriter
 from kvtool.profiler.run.run_setup import RunSetup
@@ -24,7 +24,7 @@ FAILED = 400
 """The first HTTP status of an error (4xx, 5xx)."""
 
 Read = Callable[[Source], AbstractContextManager[Iterator[Conversation]]]
-"""Gives the conversations of a source."""
+"""Reader of a source's conversations."""
 
 
 def read_plainly(setup: RunSetup) -> Read:
@@ -54,7 +54,7 @@ def _is_entered(server: Server, turn: Turn, made: Prepared) -> bool:
     return True
 
 
-def read_divided(setup: RunSetup, looks: Looks | None = None) -> Read:
+def read_divided(setup: RunSetup, looks: CauseSample | None = None) -> Read:
     """Divide kept requests between two processes; only those that `looks` takes need their texts.
 
     Use it for runs that need only the tokens of other requests.

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 Purpose = Callable[[RunSetup], RunLoop]
-"""Makes a run: one of `purposes`."""
+"""Maker of a run: one of `purposes`."""
 
 
 class WorkloadRuns:
-    """Runs a workload again and again, each time for a purpose; keeps its requests where that saves reading them again."""
+    """Run a workload repeatedly, each time for a purpose; keep its requests if that saves reading them again."""
 
     def __init__(
         self,
@@ -50,7 +50,8 @@ class WorkloadRuns:
         prices: Callable[[], PriceTable] | None,
         tries: bool,
     ) -> None:
-        """`jobs` processes may work on a run, None: as many as pay. `prices` are those of tokens. `tries`: fixes will be tried."""
+        """Create the runs. `jobs` processes may work on one, None: as many as pay. `prices` are those of tokens. `tries`: fixes
+        will be tried."""
         self.source = source
         self.renderer = renderer
         self.plan = plan
@@ -154,11 +155,11 @@ class WorkloadRuns:
 
     def relaxed_hits(self) -> list[tuple[str, Hits]]:
         """Run without each limit of the engine, for concurrent requests; return the hits by the fate that the limit explains."""
-        from kvtool.accounting.caches.relaxed_configs import full_attention, kinder_configs
+        from kvtool.accounting.caches.relaxed_configs import full_attention, relax_configs
 
         plan = self.plan
         found: list[tuple[str, Hits]] = []
-        for fate, engine in [*kinder_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
+        for fate, engine in [*relax_configs(plan.engine), *full_attention(plan.engine, plan.base_block)]:
             stage = "unlimited cache" if fate == "evicted" else f"without the limit {fate}"
             run = self.run(stage, replace(plan, engine=engine), partial(counted_run, keep_hits=True))
             if run.partial:
@@ -212,7 +213,7 @@ class WorkloadRuns:
 
 
 def workload_file(source: Source) -> YamlSource | None:
-    """The source as that of a workload file; None where it is another, and nothing is loaded for a log's sake."""
+    """Return the source as that of a workload file; None where it is another, and nothing is loaded for a log's sake."""
     if isinstance(source, LogSource):
         return None
     from kvtool.workload.yaml.yaml_source import YamlSource
