@@ -45,7 +45,7 @@ def ttft_section(report: Report, prefix: str) -> Section:
 
 
 def _measuring(report: Report) -> str:
-    return profile_command(report, measure_budget=30)
+    return profile_command(report, measure_budget="30")
 
 
 def _milliseconds(quantiles: Quantiles) -> tuple[str, str, str]:
