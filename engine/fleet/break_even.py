@@ -29,7 +29,7 @@ def recompute_seconds(prefill: PrefillSeconds, cached: int, tokens: int, rest: i
 def break_even_tokens(
     load: Callable[[int], float], recompute: Callable[[int], float], *, step: int = 1, most: int = 1 << 20
 ) -> int | None:
-    """The shortest prefix, in multiples of `step`, that is loaded in less time than it is computed; None: none up to `most`.
+    """Return the shortest prefix, in multiples of `step`, that is loaded in less time than it is computed; None: none up to `most`.
 
     Both are seconds by tokens. The search doubles, then halves: it is the shortest of all where the gain changes its sign once.
     """

@@ -33,7 +33,7 @@ class Decoders:
 
     @property
     def latest(self) -> LiveRequest:
-        """The one that was admitted last."""
+        """Return the one that was admitted last."""
         return next(reversed(self._members))
 
     def context(self, step: int) -> int:
@@ -41,7 +41,7 @@ class Decoders:
         return self._offsets + step * len(self._members)
 
     def longest(self, count: int, step: int) -> list[int]:
-        """The longest contexts after so many steps, at most `count`."""
+        """Return the longest contexts after so many steps, at most `count`."""
         if not count:
             return []
         return [offset + step for offset in heapq.nlargest(count, [live.offset for live in self._members])]
@@ -68,7 +68,7 @@ class Decoders:
             heapq.heappush(self._named, ((block + 1) * self._block_size - live.offset, live.order, block, live))
 
     def next_end(self) -> int:
-        """The step in which the next of them gets its last token."""
+        """Return the step in which the next of them gets its last token."""
         ends = self._ends
         while ends[0][1] != ends[0][2].order:
             heapq.heappop(ends)
@@ -84,14 +84,14 @@ class Decoders:
         return found
 
     def next_name(self) -> int | None:
-        """The step that fills the next block with a name."""
+        """Return the step that fills the next block with a name."""
         named = self._named
         while named and named[0][1] != named[0][3].order:
             heapq.heappop(named)
         return named[0][0] if named else None
 
     def named(self, step: int) -> Iterator[tuple[LiveRequest, int]]:
-        """The blocks with a name that are full by this step, in the order in which they become so."""
+        """Yield the blocks with a name that are full by this step, in the order in which they become so."""
         while (due := self.next_name()) is not None and due <= step:
             _, _, block, live = heapq.heappop(self._named)
             yield live, block
@@ -111,7 +111,7 @@ class Decoders:
         return count
 
     def begins_block(self, live: LiveRequest, step: int) -> bool:
-        """Whether the step after `step` needs a new block for it."""
+        """Return whether the step after `step` needs a new block for it."""
         return (live.offset + step) % self._block_size == 0
 
     def check(self, step: int) -> None:

@@ -64,7 +64,7 @@ def within(run: FleetRun, slo: Slo) -> npt.NDArray[np.bool_]:
 
 
 def fleet_figures(run: FleetRun, slo: Slo | None = None, *, gpus_each: int = 1) -> FleetFigures:
-    """The figures of a run; `gpus_each` accelerators make a replica."""
+    """Return the figures of a run; `gpus_each` accelerators make a replica."""
     ttft, tpot = times_of(run)
     makespan = float(np.nanmax(run.finished) - run.arrival.min()) if run.served.any() else 0.0
     met = None if slo is None else int(np.count_nonzero(within(run, slo)))
@@ -85,7 +85,7 @@ def fleet_figures(run: FleetRun, slo: Slo | None = None, *, gpus_each: int = 1) 
 
 
 def _imbalance(run: FleetRun, amounts: Counts) -> float:
-    """The largest sum of a replica over the mean of all; 1 where there is nothing."""
+    """Return the largest sum of a replica over the mean of all; 1 where there is nothing."""
     served = run.served
     sums = np.bincount(run.replica[served], weights=amounts[served], minlength=run.replicas)
     return float(sums.max() / sums.mean()) if sums.any() else 1.0

@@ -1,4 +1,4 @@
-"""What the replicas of a fleet write down of each request."""
+"""Records of each request by the replicas of a fleet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FleetLedger:
         self.refused = 0
 
     def run(self, requests: Sequence[FleetRequest], replicas: int) -> FleetRun:
-        """All that was written, beside what was asked."""
+        """Return all that was written, beside what was asked."""
         return FleetRun(
             replicas,
             replica=np.array(self.replica, np.int64),

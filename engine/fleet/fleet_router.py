@@ -1,4 +1,4 @@
-"""What a router may know of a replica when a request arrives, and what it has to answer."""
+"""Protocols of a router and of the replicas that it sees when a request arrives."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class FleetRouter(Protocol):
     """Chooses a replica for each request, in order of arrival."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The number of the replica, or REFUSED."""
+        """Return the number of the replica, or REFUSED."""
         ...
 
     def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None:

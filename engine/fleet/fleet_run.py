@@ -1,4 +1,4 @@
-"""What a fleet did: a row for each request."""
+"""Result of a fleet: a row for each request."""
 
 from __future__ import annotations
 

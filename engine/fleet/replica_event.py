@@ -1,4 +1,4 @@
-"""What a replica tells its router."""
+"""Events that a replica reports to its router."""
 
 from __future__ import annotations
 

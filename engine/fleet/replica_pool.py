@@ -31,7 +31,7 @@ class ReplicaPool:
 
     @property
     def free(self) -> int:
-        """How many blocks can be taken."""
+        """Return the number of blocks that can be taken."""
         return self._free.size if self.limited else UNLIMITED
 
     @property
@@ -40,7 +40,7 @@ class ReplicaPool:
         return self._num_blocks - 1 - self._free.size
 
     def find(self, names: list[Name], most: int) -> list[int]:
-        """The blocks that hold the first contents, up to the first that none holds, or `most`."""
+        """Return the blocks that hold the first contents, up to the first that none holds, or `most`."""
         return list(iter(map(self._cached.get, names[:most]).__next__, None))
 
     def idle(self, blocks: list[int]) -> list[int]:
@@ -111,7 +111,7 @@ class ReplicaPool:
         self._free.prepend(rest)
 
     def _shared(self, block: int) -> bool:
-        """Whether somebody else holds the block; one holder less then."""
+        """Return whether somebody else holds the block; one holder less then."""
         others = self._sharers.get(block, 0)
         if others > 1:
             self._sharers[block] = others - 1

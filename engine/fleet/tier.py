@@ -1,4 +1,4 @@
-"""What a replica keeps below its GPU: blocks in host memory, and on disk what falls out of there."""
+"""Memory below the GPU of a replica: blocks in host memory, and on disk what falls out of there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies below the GPU of a replica: how much, how fast, and by whose rules."""
+"""Sizes, speeds and rules of the memory below the GPU of a replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How engines keep blocks below the GPU, with the versions in which they do so."""
+"""Rules of engines for blocks below the GPU, with their versions."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class TieredReplica(Replica):
         return True
 
     def _worth(self, live: LiveRequest, runs: list[TierRun]) -> list[TierRun]:
-        """The runs that are loaded: all of them, or up to the first that is computed in less time."""
+        """Return the runs that are loaded: all of them, or up to the first that is computed in less time."""
         if self._plan.takes == "always":
             return runs
         size, taken = self.block_size, list[TierRun]()

@@ -8,7 +8,7 @@ from kvtool.engine.groups.kv_group import CachePlan, KVGroup
 
 
 def blocks_of_request(group: KVGroup, tokens: int, max_in_flight_tokens: int) -> int:
-    """The most blocks of a group that one request of so many tokens holds at a time, the null block aside."""
+    """Return the most blocks of a group that one request of so many tokens holds at a time, the null block aside."""
     if group.kind == "mamba":
         return (2 + group.ckpt_blocks if group.mamba_align else 1) + group.spec_blocks
     if group.kind == "sliding":
@@ -51,7 +51,7 @@ class PlannedPool:
         return int(self.max_concurrency(max_model_len) * max_model_len)
 
     def holds(self, tokens: int) -> bool:
-        """Whether one request of so many tokens fits; where one of max_model_len does not, vLLM does not start."""
+        """Return whether one request of so many tokens fits; where one of max_model_len does not, vLLM does not start."""
         return sum(self.blocks_per_request(tokens)) <= self.usable_blocks
 
     def longest_request(self, at_most: int | None = None) -> int:

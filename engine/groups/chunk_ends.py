@@ -1,4 +1,4 @@
-"""Where chunks of a prefill end, for states to be kept there."""
+"""Ends of the chunks of a prefill, at which states are kept."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class _AlignedChunks:
         return state_boundary(num_tokens, unit, drops=self._drops, lookahead=self._lookahead)
 
     def _is_exported(self, start: int, end: int, prefill_end: int) -> bool:
-        """Whether the last chunk exports the state that is of use, so that it need not end there."""
+        """Return whether the last chunk exports the state that is of use, so that it need not end there."""
         if not self._exports or end < prefill_end:
             return False
         position = self._boundary(prefill_end, self._export_unit)

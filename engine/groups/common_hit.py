@@ -1,4 +1,4 @@
-"""What all groups of layers together have cached of a prompt."""
+"""Prefix of a prompt that all groups of layers have cached."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class CommonHit(NamedTuple):
 
 
 def draft_groups(plan: CachePlan) -> frozenset[int]:
-    """The groups with layers of drafts; all, where blocks are dropped for them and none is known to have them."""
+    """Return the groups with layers of drafts; all, where blocks are dropped for them and none is known to have them."""
     marked = frozenset(index for index, group in enumerate(plan.groups) if group.eagle)
     return marked or (frozenset(range(len(plan.groups))) if plan.eagle_drop else marked)
 
 
 def same_groups(plan: CachePlan, tags: list[bytes]) -> list[SameGroups]:
-    """The groups by what their layers are; those with full attention, which are searched from the left, first."""
+    """Return the groups by what their layers are; those with full attention, which are searched from the left, first."""
     dropping = draft_groups(plan) if plan.eagle_drop else frozenset()
     members: dict[int, list[int]] = {}
     for index, group in enumerate(plan.groups):
@@ -59,7 +59,7 @@ class CommonHits:
         self._one_round = len(self._sets) == 2 and self._sets[0].full
 
     def find(self, lookup: Lookup, hashes: list[BlockHash], most: int) -> CommonHit:
-        """The longest hit of at most so many tokens."""
+        """Return the longest hit of at most so many tokens."""
         if len(self._plan.groups) == 1:
             (same,) = self._sets
             tables, tokens = same.find(lookup, hashes, most, self._align, drop=same.drops)

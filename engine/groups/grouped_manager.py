@@ -102,7 +102,7 @@ class GroupedManager(BlockPool):
         return self._found.tokens
 
     def match(self, request: Request) -> CommonHit:
-        """The longest prefix that all groups have cached of a request of which nothing is computed, less its last token."""
+        """Return the longest prefix that all groups have cached of a request of which nothing is computed, less its last token."""
         if not self.config.enable_prefix_caching or request.skip_reading_cache:
             return CommonHit([[] for _ in self.groups], 0, 0)
         self._extend_hashes(request)
@@ -235,7 +235,7 @@ class GroupedManager(BlockPool):
         return sum(group.blocks_needed(num_tokens) for group in self.groups)
 
     def cached_tokens(self, request: Request) -> int:
-        """How far a request's own blocks are cached in all groups."""
+        """Return how far a request's own blocks are cached in all groups."""
         hashes, tokens = self.keys.hashes, self.keys.tokens
         return (
             min(
@@ -296,7 +296,7 @@ class GroupedManager(BlockPool):
         self.free_queue.append(cached)
 
     def is_shared(self, block: int) -> bool:
-        """Whether several hold a block."""
+        """Return whether several hold a block."""
         return block in self.sharers
 
     def copy_later(self, group: GroupRules, source: int, target: int) -> None:
@@ -308,7 +308,7 @@ class GroupedManager(BlockPool):
         self._evict([block])
 
     def split(self, key: BlockHash) -> tuple[BlockHash, int]:
-        """The hash in a key of `keys`, and the group that it is of."""
+        """Return the hash in a key of `keys`, and the group that it is of."""
         block_hash, tag = split_key(key)
         return block_hash, self._tag_order[tag]
 

@@ -30,7 +30,7 @@ class KeyedBlocks(HashedBlocks):
         self.tokens += [0] * count
 
     def goes_by(self, block: int, key: BlockHash) -> bool:
-        """Whether a block holds the content of a key."""
+        """Return whether a block holds the content of a key."""
         return self.hashes[block] == key or key in self.more.get(block, ())
 
     def put(self, block: int, key: BlockHash, tokens: int) -> None:
@@ -99,10 +99,10 @@ class KeyedBlocks(HashedBlocks):
 
 
 def group_tag(number: int) -> bytes:
-    """The tag of the group with this number among those that have one, from 1 on; 0 has none."""
+    """Return the tag of the group with this number among those that have one, from 1 on; 0 has none."""
     return bytes([number]) if number else b""
 
 
 def split_key(key: BlockHash) -> tuple[BlockHash, int]:
-    """The hash in a key, and the number of its group's tag."""
+    """Return the hash in a key, and the number of its group's tag."""
     return (BlockHash(key[:-1]), key[-1]) if len(key) % _HASH_BYTES else (key, 0)

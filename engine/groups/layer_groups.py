@@ -26,14 +26,14 @@ class LayerGroup:
 
     @property
     def draft(self) -> bool:
-        """Whether any layer belongs to a draft."""
+        """Return whether any layer belongs to a draft."""
         return any(layer.draft for layer in self.layers)
 
 
 def group_layers(
     layers: list[LayerSpec], *, one_group: bool = False, block_outermost: bool = False
 ) -> list[LayerGroup]:
-    """The groups in vLLM's order; EngineError where it has no plan.
+    """Return the groups in vLLM's order; EngineError where it has no plan.
 
     `one_group` is vLLM's `disable_hybrid_kv_cache_manager`, `block_outermost` a layout that keeps all layers of a block together.
     """
@@ -125,7 +125,7 @@ def _as_full(layer: LayerSpec, block_size: int | None) -> LayerSpec:
 
 
 def _with_even_pages(layers: list[LayerSpec]) -> list[LayerSpec] | None:
-    """All pages as large as the largest: by longer blocks, else by padding; None where MLA can have neither."""
+    """Make all pages as large as the largest: by longer blocks, else by padding; None where MLA can have neither."""
     largest = max(layer.page_bytes for layer in layers)
     even: list[LayerSpec] = []
     for layer in layers:

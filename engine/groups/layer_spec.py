@@ -1,4 +1,4 @@
-"""What one layer keeps for the tokens of a request, and how much room it takes in a block."""
+"""Content of one layer for the tokens of a request, and its size in a block."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class LayerSpec:
 
     @property
     def sharded(self) -> bool:
-        """Whether decode context parallelism gives each rank a part of the tokens."""
+        """Return whether decode context parallelism gives each rank a part of the tokens."""
         raise NotImplementedError
 
     def padded_to(self, page: int) -> Self:
-        """The same layer with pages of so many bytes."""
+        """Return the same layer with pages of so many bytes."""
         return replace(self, page_padded=page)
 
 
@@ -80,7 +80,7 @@ class AttentionLayer(LayerSpec):
 
     @property
     def full(self) -> bool:
-        """Whether every token stays, as with plain attention and MLA."""
+        """Return whether every token stays, as with plain attention and MLA."""
         return self.kind in ("full", "mla")
 
 

@@ -34,17 +34,17 @@ class SameGroups:
         return self.group.kind in ("full", "mla")
 
     def fine(self, align: int) -> bool:
-        """Whether hits may end inside of a block."""
+        """Return whether hits may end inside of a block."""
         size = self.group.block_size
         return align < size and size % align == 0
 
     def by_block(self, hashes: list[BlockHash]) -> list[BlockHash]:
-        """The hash of each block: that of its last unit."""
+        """Return the hash of each block: that of its last unit."""
         scale = self.group.block_size // self.unit
         return hashes if scale == 1 else hashes[scale - 1 :: scale]
 
     def have(self, lookup: Lookup, block_hash: BlockHash) -> list[int] | None:
-        """The blocks of all of these groups that hold this; None where one has none."""
+        """Return the blocks of all of these groups that hold this; None where one has none."""
         blocks: list[int] = []
         for tag in self.tags:
             block = lookup(block_hash + tag)
@@ -54,7 +54,7 @@ class SameGroups:
         return blocks
 
     def find(self, lookup: Lookup, hashes: list[BlockHash], most: int, align: int, *, drop: bool) -> Found:
-        """The search of this kind of layers."""
+        """Return the search of this kind of layers."""
         match self.group.kind:
             case "sliding":
                 return _find_window(self, lookup, hashes, most, align, drop=drop)
@@ -134,7 +134,7 @@ def _without_last(start: int, run: list[list[int]]) -> tuple[int, list[list[int]
 
 
 def _find_chunk(same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most: int) -> Found:
-    """All before the last chunk without a look; from there to the right, up to the first block that is missing."""
+    """Return all before the last chunk without a look; from there to the right, up to the first block that is missing."""
     size, chunk = same.group.block_size, same.group.chunk
     assert chunk is not None
     by_block = same.by_block(hashes)
@@ -162,7 +162,7 @@ def _find_state(same: SameGroups, lookup: Lookup, hashes: list[BlockHash], most:
 
 
 def _columns(same: SameGroups, rows: Sequence[list[int] | None]) -> list[list[int]]:
-    """A table for each group, of the blocks by place."""
+    """Return a table for each group, of the blocks by place."""
     return [[row[column] for row in rows if row is not None] for column in range(len(same.indices))]
 
 

@@ -101,7 +101,7 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
 
 
 def _states(shape: StateShape, model: ServedModel, options: ServeOptions) -> tuple[State, ...]:
-    """The tensors of a state on one accelerator."""
+    """Return the tensors of a state on one accelerator."""
     return shape.states(model.dtype, options.tensor_parallel, _drafts(options), options.mamba_ssm_cache_dtype)
 
 
@@ -112,7 +112,7 @@ def _drafts(options: ServeOptions) -> int:
 def _layers(
     model: ServedModel, options: ServeOptions, kept: KVDtype, block_size: int, caching: bool
 ) -> list[LayerSpec]:
-    """The model's layers in order, those of a draft behind them."""
+    """Return the model's layers in order, those of a draft behind them."""
     parts = options.tensor_parallel
     longest = options.max_model_len or model.max_model_len or block_size
     page = _attention_page(model, options, kept, block_size)

@@ -29,7 +29,7 @@ class _Bucket:
 
     @property
     def repeats(self) -> int:
-        """The most layers of one size of page."""
+        """Return the most layers of one size of page."""
         return max(len(layers) for layers in self.pages.values())
 
     def widest(self, groups: int) -> int:
@@ -37,7 +37,7 @@ class _Bucket:
         return sum(-(-len(layers) // groups) * page for page, layers in self.pages.items())
 
     def dealt(self, groups: int) -> list[list[LayerSpec]]:
-        """The layers, one of each size at a time, in turn to each group."""
+        """Return the layers, one of each size at a time, in turn to each group."""
         if groups == 1:
             return [self.layers]
         if not self.balanced:
@@ -50,7 +50,7 @@ class _Bucket:
 
 
 def packed_groups(layers: list[LayerSpec]) -> list[list[LayerSpec]] | None:
-    """The layers of each group; None where all pages are the same, which needs no packing."""
+    """Return the layers of each group; None where all pages are the same, which needs no packing."""
     if len({layer.page_bytes for layer in layers}) <= 1:
         return None
     buckets = _buckets(layers)
@@ -61,7 +61,7 @@ def packed_groups(layers: list[LayerSpec]) -> list[list[LayerSpec]] | None:
         return -(-bucket.repeats // repeats) if bucket.balanced and repeats is not None else 1
 
     def holds_state(bucket: _Bucket) -> bool:
-        """Whether few blocks are kept for each request, so that its layers may go to as many groups as needed."""
+        """Return whether few blocks are kept for each request, so that its layers may go to as many groups as needed."""
         first = bucket.layers[0]
         return isinstance(first, MambaLayer) or (
             repeats is None and isinstance(first, AttentionLayer) and first.kind == "sliding"
@@ -91,6 +91,6 @@ def _buckets(layers: list[LayerSpec]) -> list[_Bucket]:
 
 
 def _least_padding(counts: Sequence[int], fewest: int) -> int:
-    """The size of group, `fewest` at least, for which the counts are rounded up the least; the larger of equal ones."""
+    """Return the size of group, `fewest` at least, for which the counts are rounded up the least; the larger of equal ones."""
     sizes = range(max(fewest, 1), max(counts) + 1)
     return min(sizes, key=lambda size: (sum(-count % size for count in counts), -size), default=fewest)

@@ -41,7 +41,7 @@ class Speculation:
 
     @property
     def drops_block(self) -> bool:
-        """Whether what a draft keeps for a token depends on the next one."""
+        """Return whether what a draft keeps for a token depends on the next one."""
         return self.method in _NEEDS_NEXT_TOKEN and not self.disable_eagle_block_drop
 
     @property
@@ -78,7 +78,7 @@ class PlanOptions:
 
 
 def plan_cache(layers: Sequence[LayerSpec], options: PlanOptions) -> CachePlan:
-    """The groups, and the units in which they are cached; EngineError where vLLM would not start."""
+    """Return the groups, and the units in which they are cached; EngineError where vLLM would not start."""
     drafts = options.speculation
     prefill_lookahead = drafts.prefill_lookahead if drafts else 0
     retained = max(prefill_lookahead - 1, 0)
@@ -119,7 +119,7 @@ def plan_cache(layers: Sequence[LayerSpec], options: PlanOptions) -> CachePlan:
 
 
 def _retaining(layer: LayerSpec, tokens: int) -> LayerSpec:
-    """A layer that keeps so many tokens behind its window."""
+    """Return a layer that keeps so many tokens behind its window."""
     if isinstance(layer, AttentionLayer) and layer.kind == "sliding":
         return replace(layer, extra_retained=tokens)
     return layer

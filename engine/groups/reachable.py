@@ -21,7 +21,7 @@ def replay_boundaries(num_prompt_tokens: int, scheduler_block_size: int, drops: 
 def reachable_blocks(
     group: KVGroup, blocks: range, align: int, retention: int | None, boundaries: list[int], *, drops: bool
 ) -> list[int] | None:
-    """The places in a table that are to be registered, among `blocks`; None for all of them.
+    """Return the places in a table that are to be registered, among `blocks`; None for all of them.
 
     With a `retention` of None every multiple of `align` may end a hit; else only the `boundaries` and the multiples of `retention`,
     where that is not 0.

@@ -24,14 +24,14 @@ _FIELDS = {
 
 
 def recorded_layers(params: Params) -> list[LayerSpec]:
-    """A layer for each letter of `order`."""
+    """Return a layer for each letter of `order`."""
     described = params["layers"]
     kinds = {letter: _layer(spec, params["block_size"]) for letter, spec in described["kinds"].items()}
     return [kinds[letter] for letter in described["order"]]
 
 
 def recorded_options(params: Params) -> PlanOptions:
-    """The options that shape the KV cache."""
+    """Return the options that shape the KV cache."""
     drafts = params["spec"]
     return PlanOptions(
         block_size=params["block_size"],

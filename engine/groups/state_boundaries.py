@@ -1,10 +1,10 @@
-"""Where states of linear attention can be kept."""
+"""Positions at which states of linear attention can be kept."""
 
 from __future__ import annotations
 
 
 def state_boundary(num_tokens: int, unit: int, *, drops: bool, lookahead: int) -> int:
-    """The last multiple of `unit` at which a state is of use to a prompt of so many tokens.
+    """Return the last multiple of `unit` at which a state is of use to a prompt of so many tokens.
 
     Behind it a token is left to compute, and those that the hash of the unit covers; where the last block of a hit is dropped
     (`drops`), a whole unit.

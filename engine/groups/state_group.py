@@ -68,7 +68,7 @@ class StateGroup(GroupRules):
         return 1 + self._spare
 
     def is_fresh(self, hits: list[int]) -> bool:
-        """Whether the state that is hit is computed only in the step that is being scheduled."""
+        """Return whether the state that is hit is computed only in the step that is being scheduled."""
         return bool(hits) and self.pool.keys.hashes[hits[-1]] in self._fresh
 
     def quiet_until(self, table: GroupTable) -> int:
@@ -125,7 +125,7 @@ class StateGroup(GroupRules):
         return new + self.pool.num_waking(hits[-1:])
 
     def _is_exported(self, table: GroupTable, start: int, end: int, position: int, prefill_end: int) -> bool:
-        """Whether this step exports a state to a block of its own."""
+        """Return whether this step exports a state to a block of its own."""
         index = -(-end // self.size) - 2
         blocks = table.blocks
         return (

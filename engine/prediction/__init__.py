@@ -1,1 +1,1 @@
-"""How long steps would take, and how many blocks there would be, on accelerators that are not here."""
+"""Predictions of step times and numbers of blocks for accelerators that are not here."""

@@ -12,7 +12,7 @@ _GIB = 1 << 30  # data sheets say GB and mean this; drivers report 1 to 2 % less
 
 
 class BatchLimits(NamedTuple):
-    """What one step takes at most."""
+    """Limits of one step."""
 
     max_num_batched_tokens: int
     max_num_seqs: int
@@ -133,7 +133,7 @@ _ALIASES = {
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """An accelerator by its name, a short one or the driver's; case, spaces, hyphens and the maker's name do not matter."""
+    """Return an accelerator by its name, a short one or the driver's; case, spaces, hyphens and the maker's name do not matter."""
     wanted = re.sub(r"nvidia|geforce|amd|instinct|[\s_-]", "", name.lower())
     wanted = _ALIASES.get(wanted, wanted)
     for accelerator in ACCELERATORS.values():

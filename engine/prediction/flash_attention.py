@@ -1,4 +1,4 @@
-"""How long a step's attention takes where vLLM attends with FlashAttention 2."""
+"""Time of a step's attention where vLLM attends with FlashAttention 2."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class FlashAttention2:
         return growth, _RAMP * _RAMP / each, at
 
     def _fills(self, requests: int) -> bool:
-        """Whether there are so many requests that none is cut into parts, and the longest ends last."""
+        """Return whether there are so many requests that none is cut into parts, and the longest ends last."""
         return requests * self.kv_heads >= _FILLED * self.multiprocessors
 
     def _seconds(self, requests: int, moved: int, pairs: int, lengths: Iterable[int], *, decodes: bool) -> float:

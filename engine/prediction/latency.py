@@ -145,7 +145,7 @@ class LatencyModel:
 
     @property
     def longest_decodes(self) -> int:
-        """The contexts of how many requests, the longest of those that decode, a step's time depends on beside their sum."""
+        """Return the contexts of how many requests, the longest of those that decode, a step's time depends on beside their sum."""
         return 0 if self._flash is None else self._flash.longest
 
     def decode_run(self, requests: int, context: int, longest: Sequence[int] = ()) -> DecodeRun:
@@ -179,7 +179,7 @@ class LatencyModel:
         return self._seconds(tokens, rows, attention, last_attention * cut)
 
     def _seconds(self, tokens: int, rows: int, attention: float, last_attention: float) -> float:
-        """A step of so many tokens for so many requests, with its attention in a layer and in one that is cut."""
+        """Return a step of so many tokens for so many requests, with its attention in a layer and in one that is cut."""
         geometry = self.geometry
         cut = not self.whole_last_layer
         layers = geometry.num_layers - cut

@@ -80,13 +80,13 @@ class Pool:
         return self.num_blocks / self.blocks_for(max_model_len)
 
     def holds(self, max_model_len: int) -> bool:
-        """Whether one request of that length fits; where none does, vLLM does not start."""
+        """Return whether one request of that length fits; where none does, vLLM does not start."""
         return self.blocks_for(max_model_len) <= self.usable_blocks
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """What becomes of the memory of one accelerator, in bytes."""
+    """Parts of the memory of one accelerator, in bytes."""
 
     model: str
     memory: int
@@ -99,7 +99,7 @@ class Sizing:
 
     @property
     def fits(self) -> bool:
-        """Whether there is a KV cache at all."""
+        """Return whether there is a KV cache at all."""
         return self.pool.usable_blocks > 0
 
     @property
@@ -198,7 +198,7 @@ def size_cache(
     graphs: int = GRAPH_BYTES,
     plan: CachePlan | None = None,
 ) -> Sizing:
-    """The KV cache of a model, served in bf16 or fp16, on an accelerator of `memory` bytes.
+    """Return the KV cache of a model, served in bf16 or fp16, on an accelerator of `memory` bytes.
 
     `activations` and `graphs` are estimates unless given. `plan` says what a block takes; without one, all layers are plain.
     """

@@ -120,7 +120,7 @@ class LlamaCppCache:
         saved.trim()
 
     def _choose(self, prompt: bytes, id_slot: int | None) -> tuple[ServerSlot, bool]:
-        """A slot, and whether it is to be saved before it is overwritten."""
+        """Return a slot, and whether it is to be saved before it is overwritten."""
         slots = self.memory.slots
         best = None if id_slot is None else slots[id_slot % len(slots)]
         least, most = np.float32(self.options.slot_prompt_similarity), np.float32(0)

@@ -51,16 +51,16 @@ class KVMemory:
 
     @property
     def can_move(self) -> bool:
-        """Whether tokens may go to another position: not where the cells of the window are fewer than the others."""
+        """Return whether tokens may go to another position: not where the cells of the window are fewer than the others."""
         return not self.windows or len(self.windows[0].pos) == self.options.pool_ctx
 
     @property
     def checkpoints(self) -> bool:
-        """Whether windows are written out while a prompt is computed."""
+        """Return whether windows are written out while a prompt is computed."""
         return self.options.kept_window is not None and self.options.ctx_checkpoints > 0
 
     def window_of(self, slot: ServerSlot) -> tuple[WindowCells, int] | None:
-        """The cells of a slot's window, and its number there."""
+        """Return the cells of a slot's window, and its number there."""
         if not self.windows:
             return None
         return (self.windows[0], slot.id) if self.options.unified else (self.windows[slot.id], 0)
@@ -82,7 +82,7 @@ class KVMemory:
             own[0].move(own[1], begin, end, to)
 
     def write(self, slot: ServerSlot) -> SavedPrompt:
-        """A copy of a slot in host memory."""
+        """Return a copy of a slot in host memory."""
         window = None if (own := self.window_of(slot)) is None else own[0].saved(own[1])
         num_bytes = self._bytes(length(slot.tokens), self.options.kv_bytes_per_token, self.options.kv_layers)
         if window is not None:

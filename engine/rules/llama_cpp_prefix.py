@@ -12,22 +12,22 @@ _FIRST = 256  # most lists that differ do so early: so many bytes are looked at 
 
 
 def as_bytes(ids: Ids) -> bytes:
-    """A token list that is compared at the speed of memory."""
+    """Return a token list that is compared at the speed of memory."""
     return np.ascontiguousarray(ids, dtype=np.int32).tobytes()
 
 
 def as_ids(tokens: bytes) -> Ids:
-    """The same list as numbers."""
+    """Return the same list as numbers."""
     return np.frombuffer(tokens, dtype=np.int32)
 
 
 def length(tokens: bytes) -> int:
-    """How many tokens a list has."""
+    """Return the number of tokens of a list."""
     return len(tokens) // TOKEN_BYTES
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
-    """How many tokens two lists begin with alike."""
+    """Return the number of tokens that two lists share at their start."""
     size = min(len(one), len(other))
     if one[:_FIRST] != other[:_FIRST]:
         size = min(size, _FIRST)

@@ -42,7 +42,7 @@ class SavedPrompts:
         ] = []  # so that what begins with a prompt stands behind it, and its own start before it
 
     def covers(self, tokens: bytes) -> bool:
-        """Whether a saved prompt begins with these tokens."""
+        """Return whether a saved prompt begins with these tokens."""
         index = bisect_left(self._sorted, tokens)
         return index < len(self._sorted) and self._sorted[index].startswith(tokens)
 
@@ -65,7 +65,7 @@ class SavedPrompts:
         self.num_tokens += length(new.tokens)
 
     def better(self, held: bytes, prompt: bytes) -> SavedPrompt | None:
-        """The prompt that serves better than what a slot holds: more of it is common, and a larger part of it is.
+        """Return the prompt that serves better than what a slot holds: more of it is common, and a larger part of it is.
 
         Both must be more than those of the best so far, from the oldest on.
         """

@@ -151,7 +151,7 @@ class RuleChoice:
     """Requests that come at one moment; the next come when all of them are answered."""
 
     def make(self) -> EngineCache:
-        """An empty cache."""
+        """Return an empty cache."""
         return self.rules.make(self.options)
 
     @property
@@ -160,17 +160,17 @@ class RuleChoice:
         return self.rules.unit(self.options)
 
     def make_queue(self) -> EngineQueue:
-        """An empty cache for requests that come together."""
+        """Return an empty cache for requests that come together."""
         assert self.rules.queue is not None, "rules that know requests one at a time only"
         return self.rules.queue(self.options)
 
     @property
     def rest(self) -> str:
-        """The fate of what one lasting cache would have had, one request at a time, and the last rung has not."""
+        """Return the fate of what one lasting cache would have had, one request at a time, and the last rung has not."""
         return self.rules.rest if self.together == 1 else "in_flight"
 
     def rungs(self) -> list[tuple[str, RuleChoice]]:
-        """The kinder rules that differ from these, each with the fate of what it adds; all limits before are lifted, too."""
+        """Return the kinder rules that differ from these, each with the fate of what it adds; all limits before are lifted, too."""
         found, options = list[tuple[str, RuleChoice]](), self.options
         for rung in self.rules.ladder if self.together == 1 else self.rules.queue_ladder:
             lifted = rung.lifted(options)

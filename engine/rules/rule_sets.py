@@ -23,7 +23,7 @@ def rule_set_names() -> tuple[str, ...]:
 
 
 def find_rule_set(name: str) -> AnyRuleSet:
-    """The rule set of a name; EngineError where there is none."""
+    """Return the rule set of a name; EngineError where there is none."""
     if name not in _HOMES:
         close = get_close_matches(name, _HOMES, n=1)
         hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(_HOMES)}"

@@ -14,7 +14,7 @@ LONGEST_RESERVED = 4096
 
 
 class Admitted(Enum):
-    """What becomes of the requests behind one that was tried."""
+    """Verdict on the requests after one that was tried."""
 
     MORE = auto()
     NO_MEMORY = auto()
@@ -44,7 +44,7 @@ class PrefillBatch:
 
     @property
     def state(self) -> Admitted:
-        """Whether another request may be tried."""
+        """Return whether another request may be tried."""
         reachable = self._memory.num_reachable
         if reachable <= self._promised or reachable <= self._taken:
             return Admitted.NO_MEMORY
@@ -70,7 +70,7 @@ class PrefillBatch:
         return self.state
 
     def _fits(self, request: RadixRequest) -> tuple[Admitted, int]:
-        """The verdict, and how far a request is computed by this batch."""
+        """Return the verdict, and how far a request is computed by this batch."""
         new = request.num_known - request.held
         most = self._memory.num_reachable - self._promised
         if new + self._reserved(request, request.num_left) + self._page >= most:

@@ -26,7 +26,7 @@ class RadixMemory:
         return self.num_free + self.tree.num_evictable
 
     def whole_pages(self, tokens: int) -> int:
-        """The tokens of the pages on which so many begin or end."""
+        """Return the tokens of the pages on which so many begin or end."""
         return -(-tokens // self.page_size) * self.page_size
 
     def match(self, request: RadixRequest) -> None:

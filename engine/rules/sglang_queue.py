@@ -73,7 +73,7 @@ class SglangQueue:
         return [request.cached or 0 for request in requests]
 
     def _run(self) -> Iterator[list[RadixRequest]]:
-        """All that wait to their end; who is let in together."""
+        """Run all that wait to their end; yield those that are let in together."""
         while self.waiting or self.running or self.cut is not None:
             if batch := self.step():
                 yield batch

@@ -65,11 +65,11 @@ class PageTree:
         return self.num_tokens - self.num_locked
 
     def pages_of(self, tokens: int) -> int:
-        """The tokens of a text of which whole pages can be made."""
+        """Return the tokens of a text of which whole pages can be made."""
         return tokens - tokens % self.page_size
 
     def match(self, scope: Hashable, key: bytes) -> tuple[PageNode, int]:
-        """The node where the longest prefix of `key` ends, and its tokens; what is on the way counts as used.
+        """Return the node where the longest prefix of `key` ends, and its tokens; what is on the way counts as used.
 
         A node in which the prefix ends is split there, and what is behind counts as used, too.
         """
@@ -156,7 +156,7 @@ class PageTree:
             node = node.parent
 
     def tick(self) -> int:
-        """A moment later than all that has happened."""
+        """Return a moment later than all that has happened."""
         self._clock += 1
         return self._clock
 
@@ -208,7 +208,7 @@ class PageTree:
         return tokens
 
     def nodes(self) -> Iterator[PageNode]:
-        """All but the root, parents first."""
+        """Yield all but the root, parents first."""
         pending = list(self.root.children.values())
         while pending:
             node = pending.pop()

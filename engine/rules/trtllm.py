@@ -141,12 +141,12 @@ class TrtLlmCache:
         return Served(cached, max(evicted, 0))
 
     def _keys(self, ids: Ids, count: int) -> list[bytes]:
-        """The first `count` tokens in blocks, the last of which may be a part."""
+        """Return the first `count` tokens in blocks, the last of which may be a part."""
         data = np.ascontiguousarray(ids[: max(count, 0)], dtype=np.int32).tobytes()
         return [data[start : start + self._key_bytes] for start in range(0, len(data), self._key_bytes)]
 
     def _look_up(self, root: _Block, keys: list[bytes]) -> tuple[list[_Block], int]:
-        """The blocks that the request has from now on, and the tokens of its prompt in them."""
+        """Return the blocks that the request has from now on, and the tokens of its prompt in them."""
         held: list[_Block] = []
         cached = 0
         for key in keys:
@@ -164,7 +164,7 @@ class TrtLlmCache:
         return held, cached
 
     def _part(self, root: _Block, key: bytes) -> tuple[_Block | None, int]:
-        """The child with the longest common start, and that in tokens. Of equals TensorRT-LLM takes any."""
+        """Return the child with the longest common start, and that in tokens. Of equals TensorRT-LLM takes any."""
         if not self.options.enable_partial_reuse or not root.order:
             return None, 0
         near = root.order
@@ -193,7 +193,7 @@ class TrtLlmCache:
         block.priority = priority
 
     def _take(self, priority: int) -> _Block:
-        """A block for something new: of the lowest priority the one that was given back first."""
+        """Return a block for something new: of the lowest priority the one that was given back first."""
         block = self._next()
         for child in list(block.children.values()):
             self._forget_all(child)

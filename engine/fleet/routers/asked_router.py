@@ -57,7 +57,7 @@ def settings_of(settings: RouterSettings | None) -> dict[str, str]:
 
 
 def _shown(key: str) -> str:
-    """The name of a setting as one writes it."""
+    """Return the name of a setting as one writes it."""
     return key.replace("_", "-")
 
 
@@ -68,7 +68,7 @@ def _words(value: object) -> str:
 
 
 def _value(name: str, text: str, kind: Any) -> object:
-    """The value of a setting; numbers are not below 0."""
+    """Return the value of a setting; numbers are not below 0."""
     if get_origin(kind) is Literal:
         if text in get_args(kind):
             return text

@@ -28,7 +28,7 @@ class RoundRobinRouter(RuleRouter):
         self._next = 0
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The one after that of the request before."""
+        """Return the one after that of the request before."""
         at = self._next % len(replicas)
         self._next = at + 1
         return replicas[at].number
@@ -39,7 +39,7 @@ class RandomSettings:
     """There is nothing to set but the seed of a run."""
 
     def router(self, seed: int) -> FleetRouter:
-        """The same choices for the same seed."""
+        """Return the same choices for the same seed."""
         return RandomRouter(seed)
 
 

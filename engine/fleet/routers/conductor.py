@@ -40,7 +40,7 @@ class ConductorRouter(RuleRouter):
         self._slo = settings.slo
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The number of the replica, or REFUSED."""
+        """Return the number of the replica, or REFUSED."""
         seconds = [
             replica.queue_seconds()
             + replica.prefill_seconds(request.prompt_tokens, replica.matched(request) * replica.block_size)

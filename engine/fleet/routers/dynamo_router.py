@@ -51,7 +51,7 @@ class DynamoRouter(RuleRouter):
         self._book = LoadBook()
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The cheapest, or one drawn by cost."""
+        """Return the cheapest, or one drawn by cost."""
         costs = self.costs(request, replicas)
         if self._settings.temperature > 0:
             at = self._drawn(costs)

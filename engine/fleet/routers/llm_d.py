@@ -47,7 +47,7 @@ class LlmdRouter(RuleRouter):
         """Replicas that got a request nobody held a block of; the one longest ago first."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The highest sum."""
+        """Return the highest sum."""
         settings = self._settings
         most = settings.most_blocks
         matches = [min(replica.matched(request), most) for replica in replicas]

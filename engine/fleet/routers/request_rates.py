@@ -20,7 +20,7 @@ class RequestRates:
         self._sent[replica].append(now)
 
     def lowest(self, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The first replica that never had a request, else the one with the fewest in the window, of equals the first."""
+        """Return the first replica that never had a request, else the one with the fewest in the window, of equals the first."""
         fewest: tuple[int, int] | None = None
         for replica in replicas:
             if replica.number not in self._sent:

@@ -1,4 +1,4 @@
-"""What is known of a router: its rule in words, whose it is, and how it is made."""
+"""Description of a router: its rule in words, its project, and its constructor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RouterSettings(Protocol):
     """A frozen dataclass with a router's parameters, which makes the router."""
 
     def router(self, seed: int) -> FleetRouter:
-        """A router that has seen no request; `seed` is that of everything random in it."""
+        """Return a router that has seen no request; `seed` is that of everything random in it."""
         ...
 
 
@@ -69,7 +69,7 @@ def prompt_blocks(request: FleetRequest, block_size: int) -> int:
 
 
 def least_at(costs: Sequence[float], draw: Random | None = None) -> int:
-    """The place of the least; of equals the first, or any where `draw` is given."""
+    """Return the place of the least; of equals the first, or any where `draw` is given."""
     least = min(costs)
     if draw is None:
         return costs.index(least)

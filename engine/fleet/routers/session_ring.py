@@ -15,7 +15,7 @@ from kvtool.engine.fleet.routers.router_kind import RouterKind, RuleRouter
 
 
 def ring_key(request: FleetRequest) -> str | None:
-    """What a request belongs to: its session, else its tenant; None where neither is known."""
+    """Return the session of a request, else its tenant; None where neither is known."""
     if request.session >= 0:
         return f"session {request.session}"
     return f"tenant {request.salt}" if request.salt >= 0 else None
@@ -38,7 +38,7 @@ class HashRing:
         self._seed = seed
 
     def owner(self, key: str) -> int:
-        """The replica of a key."""
+        """Return the replica of a key."""
         at = bisect_left(self._ring, (_place(key, self._seed), -1))
         return self._ring[at % len(self._ring)][1]
 
@@ -72,7 +72,7 @@ class SessionRingRouter(RuleRouter):
         self._ring: HashRing | None = None
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """The owner of the session's place on the ring."""
+        """Return the owner of the session's place on the ring."""
         if self._ring is None:
             self._ring = HashRing([replica.number for replica in replicas], self._settings.points, self._seed)
         key = ring_key(request)
