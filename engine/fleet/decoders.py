@@ -34,7 +34,7 @@ class Decoders:
 
     @property
     def latest(self) -> LiveRequest:
-        """The one that was admitted last."""
+        """Return the one that was admitted last."""
         return next(reversed(self._members))
 
     def context(self, step: int) -> int:

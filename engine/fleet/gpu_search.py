@@ -27,7 +27,7 @@ class FleetSearch:
 
     @property
     def best(self) -> float:
-        """The share of the largest fleet that was tried."""
+        """Return the share of the largest fleet that was tried."""
         return self.shares[max(self.shares)] if self.shares else 0.0
 
     def gpus(self, each: int) -> int | None:

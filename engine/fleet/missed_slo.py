@@ -18,7 +18,7 @@ class MissedSlo:
 
     @property
     def most(self) -> float:
-        """The share that can still be met."""
+        """Return the share that can still be met."""
         return 1 - self._missed / self._requests
 
     @property

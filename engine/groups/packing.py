@@ -29,7 +29,7 @@ class _Bucket:
 
     @property
     def repeats(self) -> int:
-        """The most layers of one size of page."""
+        """Return the most layers of one size of page."""
         return max(len(layers) for layers in self.pages.values())
 
     def widest(self, groups: int) -> int:

@@ -119,7 +119,7 @@ class LlamaCppOptions:
 
     @property
     def kept_window(self) -> int | None:
-        """The window beyond which tokens may be lost; None where all are kept."""
+        """Return the window beyond which tokens may be lost; None where all are kept."""
         return None if self.swa_full else self.sliding_window
 
     @property
@@ -129,7 +129,7 @@ class LlamaCppOptions:
 
     @property
     def host_bytes(self) -> int | None:
-        """The limit of the list in host memory; None where it has none."""
+        """Return the limit of the list in host memory; None where it has none."""
         return self.cache_ram * _MIB if self.cache_ram > 0 else None
 
 

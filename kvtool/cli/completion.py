@@ -11,6 +11,7 @@ VARIABLE = "_KVTOOL_COMPLETE"
 """Set by the shell's completion script; says which shell asks."""
 
 _MENU = 60
+"""Columns that a menu of a shell shows of a help."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from kvtool.text.quantities import MOST_INTERVAL, parse_digits
 MOST_REPLICAS = 10_000
 """A bound on memory: each replica has a cache of its own."""
 _LEAST_SAMPLE = 1e-6
+"""A bound for hostile input: a smaller part of the blocks is no sample."""
 _MOST = 2**62
 """A bound on counts: 64 bits, with room for a sum."""
 _SHORTEST, _LONGEST = 0.1, 86_400.0

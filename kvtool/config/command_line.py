@@ -101,7 +101,7 @@ def flags(**values: object) -> tuple[str, ...]:
         on, _, off = _long(name).partition("/")
         if isinstance(value, bool):
             words += [on] if value else [off] if off else []
-        elif isinstance(value, tuple):
+        elif isinstance(value, tuple | list):
             words += [word for each in value for word in (on, str(each))]
         elif value is not None:
             words += [on, str(value)]

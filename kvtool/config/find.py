@@ -11,6 +11,7 @@ NAME = "kvtool.toml"
 PYPROJECT = "pyproject.toml"
 _MENTION = b"kvtool"
 _MAX_PROJECT_BYTES = 1 << 20
+"""A bound for hostile input: pyproject.toml of large projects has some 10 KiB."""
 
 
 def find_config(folder: str | None = None) -> str | None:

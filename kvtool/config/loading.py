@@ -24,8 +24,10 @@ from kvtool.text.files.toml_places import Path, TomlPlaces
 from kvtool.workload.yaml.validate import in_words, raise_problems
 
 MAX_BYTES = 1 << 20
+"""A bound for hostile input: a configuration has some KiB."""
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)")
 _LONGEST_MESSAGE = 200
+"""Characters of a message of tomllib that are shown, about two lines of a terminal."""
 _LONG_NUMBER = re.compile(r"[+-]?(?:[0-9]_?){4301}")
 _FILES = ("tokenizer", "chat_template", "model")
 """Engine options that may name a file beside the configuration."""

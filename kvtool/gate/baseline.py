@@ -24,6 +24,7 @@ SCHEMA: Literal["kvtool.baseline/1"] = "kvtool.baseline/1"
 ACCOUNTING = 1
 """To be raised when the same prompts under the same rules give other counts: no baseline of before can then be compared."""
 _MOST_BYTES = 32 << 20
+"""A bound for hostile input: an entry has some KiB."""
 _RATE_DIGITS = 6
 _MOST_DIGITS = 30
 _HINT = "write it anew: kvtool check --update-baseline"

@@ -28,6 +28,7 @@ _WORDS = {
 _TOLD_ONLY = ("tokenizer",)
 """The name of a tokenizer says which one it is, its fingerprint decides."""
 _MOST_TOLD = 5
+"""Differences named in one line."""
 
 
 @dataclass(frozen=True, slots=True)

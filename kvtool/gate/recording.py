@@ -23,6 +23,7 @@ _TIMED = (
 )
 """Settings that decide hits only where requests run at the same time."""
 _NAMED_PATHS = 3
+"""Paths named in one line."""
 
 Config = Mapping[str, str | int | float | bool | None]
 

@@ -15,6 +15,7 @@ from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.terminal.numbers import percent
 
 _MOST_TOLD = 20
+"""Changes named on one screen."""
 
 
 def update_baseline(path: str, now: Mapping[str, WorkloadSums], *, all_workloads: bool) -> list[str]:

@@ -40,6 +40,7 @@ _FREE = 8 << 20
 _MOST_PLACED = 16 << 20
 """Bytes of a file in which the lines of wrong values are looked for; each of them reads it once more."""
 _MOST_PROBLEMS = 20
+"""Errors of one file that are reported."""
 _MISSING = "it is missing"
 _WINDOW = 60
 _MAKE = "kvtool profile WORKLOAD -o result.json writes one"

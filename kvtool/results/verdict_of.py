@@ -12,6 +12,7 @@ from kvtool.text.terminal.numbers import plural
 PARTIAL = "PARTIAL: interrupted; the figures are those of the work done up to there, and there is no verdict"
 NOTHING = "NO GATE: nothing was demanded"
 _MOST_TOLD = 4
+"""Checks named in one line."""
 
 
 def verdict_of(checks: Sequence[Check], notices: Iterable[str] = (), *, partial: bool = False) -> Verdict:

@@ -32,7 +32,7 @@ def view(report: Report) -> Section:
     missing = None
     if measured is None:
         why = "the run was interrupted" if report.partial else f"{flag('measure_budget')} is 0"
-        command = profile_command(report, measure_budget=30)
+        command = profile_command(report, measure_budget="30")
         missing = Missing(f"Not measured: {why}.", "Real forward passes on this machine:", command)
     notes = *_measured_notes(report, measured), f"Predicted for {predicted_for(report)}."
     table = Table("Time to first token", _COLUMNS, rows)

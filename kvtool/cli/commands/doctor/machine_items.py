@@ -166,7 +166,7 @@ def tools() -> Iterator[DoctorItem]:
 
 
 def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[DoctorItem]:
-    """Return everything, section by section. Nothing that is wrong with a part keeps the others from being told."""
+    """Return all items, section by section. An error in one section keeps no other from being reported."""
 
     parts: tuple[tuple[str, Callable[[], Iterator[DoctorItem]]], ...] = (
         ("Versions", versions),
@@ -230,7 +230,7 @@ def _split(requirement: str) -> tuple[str, str]:
 
 
 def _fits(found: str, requirement: str) -> bool:
-    """Return whether a version is what a requirement asks for; what cannot be told is taken to."""
+    """Return whether a version meets a requirement; True where that is unknown."""
     try:
         from packaging.requirements import InvalidRequirement, Requirement
         from packaging.version import InvalidVersion

@@ -58,6 +58,7 @@ _REQUESTS = 40
 _MESSAGE = "user_message"
 _OF_PLACEHOLDERS = f"of {PLACEHOLDER}s"
 _MOST_GROUPS = 20
+"""Groups with a gate of their own, for a first configuration that a person reads."""
 
 
 @dataclass(frozen=True, slots=True)

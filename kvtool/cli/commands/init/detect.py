@@ -26,6 +26,7 @@ MAX_FILES = 20_000
 MAX_BYTES = 256 << 20
 """A bound on the bytes that are read of all texts together."""
 MAX_LOG_BYTES = 32 << 20
+"""A bound on time: a larger log is too much to run with every change."""
 _MAX_TEXT_BYTES = 1 << 20
 _MAX_LISTED = 200_000
 """Names of one folder: so many are put into order before the first of them are looked at."""

@@ -27,6 +27,7 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
 
 _MOST_CALLS = 4
+"""Places named on one screen."""
 
 
 @dataclass(slots=True)
