@@ -54,7 +54,7 @@ def must_be_told(tokens: int, group: GroupTotals) -> bool:
     return tokens > THRESHOLDS.error_share * group.prompt_tokens
 
 
-def is_to_be_told(cause: SlotCause, group: GroupTotals) -> bool:
+def needs_finding(cause: SlotCause, group: GroupTotals) -> bool:
     """Return whether a cause that no fix removed is told: a large one, and what an application does to its sessions from a warning
     on.
     """
@@ -121,7 +121,7 @@ def no_gain_finding(
     fix: str,
 ) -> Finding | None:
     """Return the finding of a cause that blocks much and that no fix removed; None where it blocks little."""
-    if not is_to_be_told(cause, group):
+    if not needs_finding(cause, group):
         return None
     return described(cause, CLAIM, place=place, block_size=block_size).model_copy(
         update={"severity": severity, "fix": fix}

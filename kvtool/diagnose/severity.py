@@ -65,6 +65,6 @@ EXCEPTIONS: dict[str, str] = {
 """Where something else than tokens decides, too; in sentences."""
 
 
-def severity_told(code: str) -> str:
+def severity_text(code: str) -> str:
     """Return how severe findings of a code are, in sentences; empty for those of gates, which have a level of their own."""
     return "" if code.startswith("KV4") else EXCEPTIONS.get(code, _BY_COST)
