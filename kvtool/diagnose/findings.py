@@ -12,9 +12,9 @@ from kvtool.diagnose.codes.structure.kv115 import KV115
 from kvtool.diagnose.codes.structure.kv142 import KV142
 from kvtool.diagnose.codes.structure.kv143 import KV143
 from kvtool.diagnose.codes.values.kv103 import KV103
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.slots import content_part
-from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.diagnose.visible_characters import NOTHING
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet

@@ -19,7 +19,7 @@ from kvtool.diagnose.codes.structure.kv133 import KV133
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.codes.values.kv107 import KV107
-from kvtool.diagnose.thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.results.choices import Severity
 
 

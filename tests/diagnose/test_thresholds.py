@@ -9,8 +9,8 @@ from functools import cache, partial
 import pytest
 
 from kvtool.diagnose.compare.order import is_short_list, order_kind
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.severity import severity_of
-from kvtool.diagnose.thresholds import THRESHOLDS
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.slot_values import SlotValues
 from kvtool.diagnose.values.value_shapes import shape_of

@@ -10,11 +10,11 @@ import pytest
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
+from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.movable_unit import movable_unit
 from kvtool.fixes.moves.passages_last import PassagesLast
 from kvtool.fixes.moves.question_text import is_tail, leads_over, nearly_all_differ
 from kvtool.fixes.moves.split_text import is_in_many
-from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.workload.turn import Turn
 from tests.changed_thresholds import changed, changes
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kvtool.diagnose.codes import entries
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.severity import EXCEPTIONS, RULE, severity_in_run, severity_of, severity_text
-from kvtool.diagnose.thresholds import THRESHOLDS
 from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv106 import KV106
-from kvtool.diagnose.thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.values.labels import MODEL
 
 _FILE_LINE = re.compile(

@@ -12,8 +12,8 @@ from os.path import commonprefix
 from typing import NamedTuple
 
 from kvtool.diagnose.word_lists import word_pattern
+from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.dangling_references import goes_with_previous
-from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.numbered_lines import RULE
 from kvtool.text.structure.sentences import has_label, is_sentence, words_in

@@ -11,10 +11,10 @@ from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.codes.structure.kv113 import KV113
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
+from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
 from kvtool.fixes.moves.question_text import nearly_all_differ
 from kvtool.fixes.moves.split_text import parted_at, units_last
-from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.fixes.turn_texts import lines_with_places, map_texts, role_of_part, texts_of
 from kvtool.text.structure.sentences import is_sentence
 from kvtool.text.traced import Traced

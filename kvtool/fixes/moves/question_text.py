@@ -10,8 +10,8 @@ from functools import partial
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.word_lists import word_pattern
+from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
-from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.structure.sentences import words_in
 from kvtool.text.structure.tag_name import TAG_NAME

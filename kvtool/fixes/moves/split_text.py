@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot, content_part, is_found_again
 from kvtool.diagnose.values.classify import DETECTORS
+from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.movable_unit import IN_MANY, Movable, merged, movable_unit
 from kvtool.fixes.moves.move_target import BLOCK_CODES, MoveTarget, places_at, value_in
-from kvtool.fixes.thresholds import THRESHOLDS
 from kvtool.fixes.turn_texts import edited, map_texts, role_of_part
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.masking import Span

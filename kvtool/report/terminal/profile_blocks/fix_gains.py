@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvtool.diagnose.thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.report.terminal.next_command import shorten_middle, shorten_place
 from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.report import Cause, Group
