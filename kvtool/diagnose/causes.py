@@ -13,7 +13,7 @@ from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.codes.values.kv101 import TIME
-from kvtool.diagnose.differing_ranges import ExamplePair, LineExcerpt, seen_pair
+from kvtool.diagnose.differing_ranges import LineExcerpt, RequestPair, seen_pair
 from kvtool.diagnose.gap_names import Named, Namer
 from kvtool.diagnose.slots import Slot, SlotSet, SlotSets, content_part
 from kvtool.diagnose.values.log_slots import KnownPlaces
@@ -103,7 +103,7 @@ class SlotCause:
         self.record: RequestName | None = None
         """Which request of a log it was first seen in, and (`written`) path, line and column of the record."""
         self.written: tuple[str, int | None, int | None] | None = None
-        self.pair: ExamplePair | None = None
+        self.pair: RequestPair | None = None
         """The first two requests of a log that tell it; None where there are none."""
         self.spelled: tuple[str, str] | None = None
         """Of what nobody sees, the characters of either request where they first differ, escaped; of roles, the two."""
