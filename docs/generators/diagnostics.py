@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.generators.pages import fenced
 from kvtool.diagnose.codes import TIERS, CodeEntry, entries
-from kvtool.diagnose.severity import EXCEPTIONS, RULE, severity_told
+from kvtool.diagnose.severity import EXCEPTIONS, RULE, severity_text
 from kvtool.lint.findings.template_findings import BY_NAME
 
 FAMILIES = {
@@ -65,7 +65,7 @@ def _page(entry: CodeEntry) -> str:
 
 
 def _severity(entry: CodeEntry) -> list[str]:
-    told = severity_told(entry.code)
+    told = severity_text(entry.code)
     return ["## How severe", "", _prose(told), ""] if told else []
 
 
@@ -92,7 +92,7 @@ def _rule() -> list[str]:
 
 def _own(text: str) -> str:
     """What a text says beside the rule."""
-    return text.removeprefix(severity_told("KV101")).strip()
+    return text.removeprefix(severity_text("KV101")).strip()
 
 
 def _index() -> str:

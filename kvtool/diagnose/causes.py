@@ -13,9 +13,9 @@ from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.codes.values.kv101 import TIME
-from kvtool.diagnose.differing_ranges import LineExcerpt, SeenPair, seen_pair
+from kvtool.diagnose.differing_ranges import LineExcerpt, RequestPair, seen_pair
 from kvtool.diagnose.gap_names import Named, Namer
-from kvtool.diagnose.slots import Chain, Chains, Slot, content_part
+from kvtool.diagnose.slots import Slot, SlotSet, SlotSets, content_part
 from kvtool.diagnose.values.log_slots import KnownPlaces
 from kvtool.diagnose.values.slot_values import Resolved, SlotValues
 from kvtool.diagnose.visible_characters import spelled
@@ -103,7 +103,7 @@ class SlotCause:
         self.record: RequestName | None = None
         """Which request of a log it was first seen in, and (`written`) path, line and column of the record."""
         self.written: tuple[str, int | None, int | None] | None = None
-        self.pair: SeenPair | None = None
+        self.pair: RequestPair | None = None
         """The first two requests of a log that tell it; None where there are none."""
         self.spelled: tuple[str, str] | None = None
         """Of what nobody sees, the characters of either request where they first differ, escaped; of roles, the two."""
@@ -201,7 +201,7 @@ class CauseBook:
         self._decode = decode
         self._block_size = block_size
         self._causes: dict[str, dict[Slot, SlotCause]] = {}
-        self._chains: dict[str, Chains] = {}
+        self._slot_sets: dict[str, SlotSets] = {}
         self._opportunities: dict[str, Opportunities] = {}
         self._places = KnownPlaces()
 
@@ -237,8 +237,8 @@ class CauseBook:
         rungs += rungs[-1:] * rest
         slots += slots[-1:] * rest
         tails += [0] * rest
-        chains = self._book(turn.group, alignment, tuple(rungs), slots)
-        self._promise(turn.group, alignment, rungs, slots, chains, tails, len(prompt))
+        slot_sets = self._book(turn.group, alignment, tuple(rungs), slots)
+        self._promise(turn.group, alignment, rungs, slots, slot_sets, tails, len(prompt))
         return tuple(rungs)
 
     def met(self, turn: Turn, donor: Turn) -> None:
@@ -258,37 +258,37 @@ class CauseBook:
         """Count every token of a group's causes as so many: they were looked for in a part of its requests."""
         for cause in self._causes.get(group, {}).values():
             cause._scale(weight)
-        if group in self._chains:
-            self._chains[group].scale(weight)
+        if group in self._slot_sets:
+            self._slot_sets[group].scale(weight)
 
     def behind(self, group: str, slot: Slot) -> int:
         """Count tokens that are after a slot and in an earlier prompt, too, whichever of the slots before them is to blame."""
-        return self._chains[group].behind(slot) if group in self._chains else 0
+        return self._slot_sets[group].behind(slot) if group in self._slot_sets else 0
 
     def predicted(self, group: str, slots: Collection[Slot]) -> int:
         """Count tokens that closing these slots would win: those after nothing else, in whole blocks, the last token left out.
 
         The cache is taken for unlimited, and what was in the gaps for gone from the front of the prompt.
         """
-        return self._chains[group].predicted(slots) if group in self._chains else 0
+        return self._slot_sets[group].predicted(slots) if group in self._slot_sets else 0
 
     def __iter__(self) -> Iterator[SlotCause]:
         return (cause for causes in self._causes.values() for cause in causes.values())
 
     def _book(
         self, group: str, alignment: DonorAlignment, rungs: tuple[Rung, ...], slots: list[list[SlotCause]]
-    ) -> list[Chain]:
-        """Give the attributed tokens to their owners, to all slots before them, and to the chain of these.
+    ) -> list[SlotSet]:
+        """Give the attributed tokens to their owners, to all slots before them, and to the slot_set of these.
 
-        Returns the chain of slots up to each gap.
+        Returns the slot_set of slots up to each gap.
         """
         before: list[dict[Slot, SlotCause]] = []
-        chain: dict[Slot, SlotCause] = {}
+        slot_set: dict[Slot, SlotCause] = {}
         for causes in slots:
             for cause in causes:
-                if len(chain) < MOST_NAMED or cause.slot in chain:
-                    chain[cause.slot] = cause
-            before.append(dict(chain))
+                if len(slot_set) < MOST_NAMED or cause.slot in slot_set:
+                    slot_set[cause.slot] = cause
+            before.append(dict(slot_set))
         owners: dict[Slot, SlotCause] = {}
         ends = [gap.stop + gap.run for gap in alignment.gaps]
         at = 0
@@ -304,7 +304,7 @@ class CauseBook:
             there = before[at]
             for cause in there.values():
                 cause._add_share(tokens * (_SHARE_UNITS // len(there)))
-            self._chains.setdefault(group, Chains()).add(tuple(there), tokens)
+            self._slot_sets.setdefault(group, SlotSets()).add(tuple(there), tokens)
         for owner in owners.values():
             owner.requests += 1
         return [tuple(there) for there in before]
@@ -315,7 +315,7 @@ class CauseBook:
         alignment: DonorAlignment,
         rungs: Sequence[Rung],
         slots: list[list[SlotCause]],
-        chains: list[Chain],
+        slot_sets: list[SlotSet],
         lost: list[int],
         length: int,
     ) -> None:
@@ -325,13 +325,13 @@ class CauseBook:
         """
         reached = alignment.known
         hits = self._whole_blocks(reached, length)
-        promises = self._chains.setdefault(group, Chains())
-        for gap, rung, causes, chain, gone in zip(alignment.gaps, rungs, slots, chains, lost, strict=True):
+        promises = self._slot_sets.setdefault(group, SlotSets())
+        for gap, rung, causes, slot_set, gone in zip(alignment.gaps, rungs, slots, slot_sets, lost, strict=True):
             same_text = rung != "blocked" or any(cause.first_kind.key in PERMUTED for cause in causes)
             start = max(gap.start if same_text else gap.stop, alignment.known)
             reached += max(gap.stop + gap.run - start - gone, 0)
             more = self._whole_blocks(reached, length)
-            promises.promise(chain, more - hits)
+            promises.promise(slot_set, more - hits)
             hits = more
 
     def _whole_blocks(self, tokens: int, length: int) -> int:
@@ -343,7 +343,7 @@ class CauseBook:
         group = turn.group
         causes = self._causes.setdefault(group, {})
         if named.slot not in causes:
-            named = self._places.told(group, named, lambda known: causes[known].slot)
+            named = self._places.as_known(group, named, lambda known: causes[known].slot)
         slot = named.slot
         if slot not in causes and len(causes) >= MOST_CAUSES:
             slot = Slot("", 0, 0, part="other places", logged=True)

@@ -163,7 +163,7 @@ class LineExcerpt(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SeenPair:
+class RequestPair:
     """An earlier request and a later one; `was` and `now` are what each has where they differ."""
 
     earlier: RequestName
@@ -172,9 +172,9 @@ class SeenPair:
     now: LineExcerpt
 
 
-def seen_pair(earlier: RequestName, later: RequestName, was: PromptSide, now: PromptSide) -> SeenPair:
+def seen_pair(earlier: RequestName, later: RequestName, was: PromptSide, now: PromptSide) -> RequestPair:
     """Return the pair, with the lines in which the two sides begin."""
-    return SeenPair(
+    return RequestPair(
         earlier,
         later,
         LineExcerpt.around(was.text, was.start, was.stop),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.severity import severity_told
+from kvtool.diagnose.severity import severity_text
 from kvtool.results.documents.explain import Entry, ExplainDocument, Remedy
 
 if TYPE_CHECKING:
@@ -27,5 +27,5 @@ def _document(entry: CodeEntry) -> Entry:
         after=entry.after,
         fixes=[Remedy.taken_from(remedy) for remedy in entry.remedies],
         ignore_when=entry.ignore,
-        severity=severity_told(entry.code),
+        severity=severity_text(entry.code),
     )

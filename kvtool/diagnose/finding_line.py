@@ -19,7 +19,7 @@ _WORD = "".join(map(chr, range(0x21, 0x7F)))
 _CUT = "…"
 
 
-class MeantLine(NamedTuple):
+class QuotedLine(NamedTuple):
     """A line, and `width` characters from `start` on that a finding is about; not `whole` where its ends may be cut off."""
 
     text: str
@@ -28,12 +28,12 @@ class MeantLine(NamedTuple):
     whole: bool
 
     @classmethod
-    def of(cls, snippet: Snippet) -> MeantLine:
+    def of(cls, snippet: Snippet) -> QuotedLine:
         """Return the line of a prompt that a finding brings along."""
         return cls(snippet.text, snippet.start, snippet.stop - snippet.start, whole=False)
 
 
-def meant_line(finding: Finding, *, read_files: bool = True) -> MeantLine | None:
+def quoted_line(finding: Finding, *, read_files: bool = True) -> QuotedLine | None:
     """Return the line of the file; for logs, whose lines are whole records, the line of the prompt; None where neither is known."""
     start, width = max(finding.column - 1, 0), finding.width
     snippet = finding.snippet
@@ -41,10 +41,10 @@ def meant_line(finding: Finding, *, read_files: bool = True) -> MeantLine | None
     if read_files and finding.in_source and start < _LONGEST_LINE:
         line = _line_of(str(Path(finding.path).absolute()), finding.line)
     if line is not None and (snippet is not None or _fits(finding, line, start)):
-        return MeantLine(line, start, width, whole=len(line) < _LONGEST_LINE)
+        return QuotedLine(line, start, width, whole=len(line) < _LONGEST_LINE)
     if snippet is None:
         return None
-    return MeantLine.of(snippet)
+    return QuotedLine.of(snippet)
 
 
 def _fits(finding: Finding, line: str, start: int) -> bool:
@@ -74,13 +74,13 @@ def _read_line(path: str, line: int, _changed: int, _size: int) -> str | None:
     return None if found is None else found.rstrip("\r\n")[:_LONGEST_LINE]
 
 
-def redacted_line(line: MeantLine) -> MeantLine:
+def redacted_line(line: QuotedLine) -> QuotedLine:
     """Return the line with what looks secret blacked out, before anything of it is cut off."""
     text, start, stop = line.text.rstrip("\r\n"), line.start, line.start + line.width
     if not line.whole:
         text, start, stop = _without_torn_words(text, start, stop)
     text, start, stop = redact_marked(text, start, stop)
-    return MeantLine(text, start, stop - start, line.whole)
+    return QuotedLine(text, start, stop - start, line.whole)
 
 
 def _without_torn_words(text: str, start: int, stop: int) -> tuple[str, int, int]:

@@ -12,7 +12,7 @@ from kvtool.diagnose.codes.structure.kv115 import KV115
 from kvtool.diagnose.codes.structure.kv142 import KV142
 from kvtool.diagnose.codes.structure.kv143 import KV143
 from kvtool.diagnose.codes.values.kv103 import KV103
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.slots import content_part
 from kvtool.diagnose.visible_characters import NOTHING
@@ -54,7 +54,7 @@ def must_be_told(tokens: int, group: GroupTotals) -> bool:
     return tokens > THRESHOLDS.error_share * group.prompt_tokens
 
 
-def is_to_be_told(cause: SlotCause, group: GroupTotals) -> bool:
+def needs_finding(cause: SlotCause, group: GroupTotals) -> bool:
     """Return whether a cause that no fix removed is told: a large one, and what an application does to its sessions from a warning
     on.
     """
@@ -121,7 +121,7 @@ def no_gain_finding(
     fix: str,
 ) -> Finding | None:
     """Return the finding of a cause that blocks much and that no fix removed; None where it blocks little."""
-    if not is_to_be_told(cause, group):
+    if not needs_finding(cause, group):
         return None
     return described(cause, CLAIM, place=place, block_size=block_size).model_copy(
         update={"severity": severity, "fix": fix}

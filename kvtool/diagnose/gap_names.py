@@ -141,7 +141,7 @@ class Namer:
             return "blocked", []
         own = self._own(gap)
         theirs = self._theirs(gap)
-        kind = self._seam(gap, own, theirs)
+        kind = self._token_boundary(gap, own, theirs)
         if kind is not None:
             return "seam", [self._structural(kind, own)]
         change = self._change(own, theirs)
@@ -252,7 +252,7 @@ class Namer:
 
     # What it is
 
-    def _seam(self, gap: Gap, own: PromptSide, theirs: PromptSide | None) -> DifferenceKind | None:
+    def _token_boundary(self, gap: Gap, own: PromptSide, theirs: PromptSide | None) -> DifferenceKind | None:
         """Return the kind of a gap whose tokens are other ones of the same text; None where the texts differ."""
         lengths = gap.stop - gap.start, gap.donor_stop - gap.donor_start
         if not min(lengths) or max(lengths) > _MOST_DECODED:

@@ -24,7 +24,7 @@ from kvtool.diagnose.codes.run.kv332 import KV332
 from kvtool.diagnose.codes.run.kv333 import KV333
 from kvtool.diagnose.codes.run.kv334 import KV334
 from kvtool.diagnose.codes.run.kv335 import KV335
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.findings import Locate, fate_finding, logged_place
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.diagnose.shared_secrets import Sensitive

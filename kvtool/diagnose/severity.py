@@ -19,7 +19,7 @@ from kvtool.diagnose.codes.structure.kv133 import KV133
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.codes.values.kv107 import KV107
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.results.choices import Severity
 
 
@@ -65,6 +65,6 @@ EXCEPTIONS: dict[str, str] = {
 """Where something else than tokens decides, too; in sentences."""
 
 
-def severity_told(code: str) -> str:
+def severity_text(code: str) -> str:
     """Return how severe findings of a code are, in sentences; empty for those of gates, which have a level of their own."""
     return "" if code.startswith("KV4") else EXCEPTIONS.get(code, _BY_COST)

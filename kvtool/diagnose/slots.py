@@ -19,8 +19,8 @@ from kvtool.diagnose.values.detectors import Form
 from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.text.traced import Origin, Traced
 
-MOST_CHAINS = 4096
-_KEEP = MOST_CHAINS // 2
+MOST_SLOT_SETS = 4096
+_KEEP = MOST_SLOT_SETS // 2
 _SIDE = 80
 """Characters of either side that are kept."""
 _LONGEST_VALUE = 512
@@ -273,7 +273,7 @@ class Frame(NamedTuple):
         return Frame(_before_both(self.before, other.before), _behind_both(self.after, other.after))
 
     @property
-    def is_telling(self) -> bool:
+    def is_specific(self) -> bool:
         """Return whether it says where a value begins and ends, and not of every line."""
         if not self.before or not self.after or not f"{self.before}{self.after}".strip():
             return False
@@ -283,7 +283,7 @@ class Frame(NamedTuple):
         """Return where the value is in a line that has the frame; the line has a line end before and after it where it is
         whole.
         """
-        if not self.is_telling:
+        if not self.is_specific:
             return None
         start = line.find(self.before)
         if start < 0:
@@ -311,59 +311,59 @@ def _behind_both(one: str, other: str) -> str:
     return short[: common_prefix(short, long)]
 
 
-Chain = tuple[Slot, ...]
+SlotSet = tuple[Slot, ...]
 
 
-class Chains:
+class SlotSets:
     """Tokens by the distinct slots that are before them, in the order in which they are there; bounded.
 
     `tokens` are those that are blocked, `hits` those that a cache would give in whole blocks if the slots were closed.
     """
 
     def __init__(self) -> None:
-        self.tokens: Counter[Chain] = Counter()
-        self.hits: Counter[Chain] = Counter()
+        self.tokens: Counter[SlotSet] = Counter()
+        self.hits: Counter[SlotSet] = Counter()
 
-    def add(self, chain: Chain, tokens: int) -> None:
+    def add(self, slot_set: SlotSet, tokens: int) -> None:
         """Count tokens after these slots."""
-        self.tokens[chain] += tokens
-        if len(self.tokens) > MOST_CHAINS:
+        self.tokens[slot_set] += tokens
+        if len(self.tokens) > MOST_SLOT_SETS:
             self._merge()
 
-    def promise(self, chain: Chain, hits: int) -> None:
+    def promise(self, slot_set: SlotSet, hits: int) -> None:
         """Count what closing these slots would add to the hits of a request in which all but the last of them are closed."""
-        self.hits[chain] += hits
-        if len(self.hits) > MOST_CHAINS:
+        self.hits[slot_set] += hits
+        if len(self.hits) > MOST_SLOT_SETS:
             self._merge()
 
     def scale(self, weight: float) -> None:
         """Count every token as so many."""
         for counts in (self.tokens, self.hits):
-            for chain in counts:
-                counts[chain] = round(counts[chain] * weight)
+            for slot_set in counts:
+                counts[slot_set] = round(counts[slot_set] * weight)
 
     def predicted(self, slots: Collection[Slot]) -> int:
         """Count hits after nothing but these slots."""
         closed = frozenset(slots)
-        return sum(hits for chain, hits in self.hits.items() if closed.issuperset(chain))
+        return sum(hits for slot_set, hits in self.hits.items() if closed.issuperset(slot_set))
 
     def behind(self, slot: Slot) -> int:
         """Count tokens after a slot, whichever others are there, too."""
-        return sum(tokens for chain, tokens in self.tokens.items() if slot in chain)
+        return sum(tokens for slot_set, tokens in self.tokens.items() if slot in slot_set)
 
     def _merge(self) -> None:
-        """Keep the weightiest half; what was after another chain counts after the longest kept one that it begins with.
+        """Keep the weightiest half; what was after another slot_set counts after the longest kept one that it begins with.
 
-        A chain without such a beginning goes to the slot that it begins with, so no token is lost.
+        A slot_set without such a beginning goes to the slot that it begins with, so no token is lost.
         """
-        kept = {chain for chain, _ in self.tokens.most_common(_KEEP)}
+        kept = {slot_set for slot_set, _ in self.tokens.most_common(_KEEP)}
         self.tokens = _merged(self.tokens, kept)
         self.hits = _merged(self.hits, kept)
 
 
-def _merged(counts: Counter[Chain], kept: Collection[Chain]) -> Counter[Chain]:
-    merged: Counter[Chain] = Counter()
-    for chain, count in counts.items():
-        length = next((n for n in range(len(chain), 0, -1) if chain[:n] in kept), 1)
-        merged[chain[:length]] += count
+def _merged(counts: Counter[SlotSet], kept: Collection[SlotSet]) -> Counter[SlotSet]:
+    merged: Counter[SlotSet] = Counter()
+    for slot_set, count in counts.items():
+        length = next((n for n in range(len(slot_set), 0, -1) if slot_set[:n] in kept), 1)
+        merged[slot_set[:length]] += count
     return merged

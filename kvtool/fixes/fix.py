@@ -13,7 +13,7 @@ from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
     from kvtool.accounting.plan import Plan
-    from kvtool.fixes.moves.move_target import HeldUnits
+    from kvtool.fixes.moves.move_target import UnitMemo
     from kvtool.workload.render import Renderer
 
 Tier = Literal["P0", "P1", "P2", "P3"]
@@ -50,7 +50,7 @@ class Fix:
     renderer: Callable[[Renderer], Renderer] | None = None
     plan: Callable[[Plan], Plan] | None = None
     in_order: bool = False
-    memo: HeldUnits | None = None
+    memo: UnitMemo | None = None
 
     @property
     def kind(self) -> str:

@@ -84,7 +84,7 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
     if fix.kind == NAMED_ONCE:
         return _values_cut(before, after)
     if fix.kind == DELIMITER:
-        return _one_word_held(before, after)
+        return _contains_one_word(before, after)
     if fix.kind == STEADY_TOOLS:
         return _tools_redefined(before, after)
     if fix.code in _P3:
@@ -92,7 +92,7 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
     return _value_left_out(fix, before, after)
 
 
-def _one_word_held(before: Turn, after: Turn) -> str | None:
+def _contains_one_word(before: Turn, after: Turn) -> str | None:
     """Return one word is another one wherever it stands, and nothing else differs."""
     if _places(before) != _places(after) or _shells(before) != _shells(after):
         return "the messages are not the same"

@@ -27,7 +27,7 @@ from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.values.detectors import AGE_KEY, PART
 from kvtool.fixes.fix import Fix, Tier, Transform
-from kvtool.fixes.forms.coarsen import TELL_WHEN, coarsen_times, drop_values, with_steady_ages
+from kvtool.fixes.forms.coarsen import TELL_WHEN, coarsen_times, drop_values, with_fixed_ages
 from kvtool.fixes.forms.json_form import WRITE_JSON, OneLayout, on_one_line, sort_keys, sort_tools
 from kvtool.fixes.forms.stable_delimiter import (
     DELIMITER,
@@ -42,13 +42,13 @@ from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, OneForm
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
 from kvtool.fixes.moves.move import destination, move_targets, moved_noun
-from kvtool.fixes.moves.move_target import HeldUnits, MoveTarget, places_at, target_of, value_in
+from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
 from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_asked
 from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.orders.block_order import BlockOrder
-from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_meant
+from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_ranked
 from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, FirstSeenTools, ItemOrder, parts_last
 from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
@@ -131,7 +131,7 @@ def _fix(
     *warnings: str,
     shared: str | None = None,
     in_order: bool = False,
-    memo: HeldUnits | None = None,
+    memo: UnitMemo | None = None,
 ) -> Fix:
     """Return a fix of one cause; `shared` is for the slot in its key where several causes of a group have the same fix."""
     key = _key(cause, name, shared)
@@ -207,7 +207,7 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if is_asked(cause, target, samples):
         return _value(cause, samples)
     if cause.kind.key == AGE_KEY:
-        told = _fix(cause, "tell-when", "P3", TELL_WHEN, lambda: with_steady_ages, shared="ages")
+        told = _fix(cause, "tell-when", "P3", TELL_WHEN, lambda: with_fixed_ages, shared="ages")
         return [*_value(cause, samples), told] if role_of_part(cause.slot.part) in INSTRUCTIONS else [told]
     what = "coarsen the time in its own format: a date with a time to the day, a time alone to the hour"
     coarsen = _fix(cause, "coarsen", "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
@@ -336,7 +336,7 @@ def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str)
     fixes = []
     order = ItemOrder.learn(samples, roles)
     inline = InlineOrder.learn(samples, roles)
-    if cause.kind.code == KV113.code and is_meant(order, inline, samples):
+    if cause.kind.code == KV113.code and is_ranked(order, inline, samples):
         return [_advice(cause, "as-meant", "P3", AS_MEANT)]
     if order is not None:
         numbers = (_NUMBERS,) if order.numbered else ()

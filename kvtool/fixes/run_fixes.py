@@ -17,7 +17,7 @@ from kvtool.diagnose.codes.run.kv322 import KV322
 from kvtool.diagnose.codes.run.kv323 import KV323
 from kvtool.diagnose.codes.run.kv324 import KV324
 from kvtool.diagnose.codes.run.kv326 import KV326
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.run_findings import code_of
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype

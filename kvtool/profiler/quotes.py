@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvtool.diagnose.finding_line import MeantLine, meant_line, redacted_line
+from kvtool.diagnose.finding_line import QuotedLine, quoted_line, redacted_line
 from kvtool.results.finding import ExamplePair, Finding, Snippet
 from kvtool.results.show_text import ShowText
 
@@ -22,7 +22,7 @@ def quoted(finding: Finding, show_text: ShowText, patches: Mapping[str, str] | N
 def _quoted_pair(example: ExamplePair, show_text: ShowText) -> ExamplePair:
     """Return the pair with as much of its lines as may be saved."""
     lines = {
-        name: None if line is None or show_text == "none" else _shown(MeantLine.of(line), show_text)
+        name: None if line is None or show_text == "none" else _shown(QuotedLine.of(line), show_text)
         for name, line in (("was_line", example.was_line), ("now_line", example.now_line))
     }
     return example.model_copy(update=lines)
@@ -33,11 +33,11 @@ def snippet_of(finding: Finding, show_text: ShowText) -> Snippet | None:
 
     `snippet` blacks out secrets in the whole line, before a long one is cut.
     """
-    line = meant_line(finding) if show_text != "none" and finding.line else None
+    line = quoted_line(finding) if show_text != "none" and finding.line else None
     return None if line is None else _shown(line, show_text)
 
 
-def _shown(line: MeantLine, show_text: ShowText) -> Snippet:
+def _shown(line: QuotedLine, show_text: ShowText) -> Snippet:
     """Return the line as it may be shown: of a long one, the range and a part around it."""
     if show_text == "snippet":
         line = redacted_line(line)

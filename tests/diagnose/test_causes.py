@@ -22,7 +22,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import CauseBook, SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.findings import is_candidate, is_declared_stable
-from kvtool.diagnose.slots import MOST_CHAINS, Chains, Slot
+from kvtool.diagnose.slots import MOST_SLOT_SETS, Slot, SlotSets
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
@@ -569,15 +569,15 @@ def test_all_gaps_of_shuffled_documents_are_one_cause(tmp_path: Path, byte_rende
 def test_where_there_are_too_many_chains_the_weighty_ones_stay() -> None:
     """What stood behind a light one counts behind the slot that it begins with; no token is lost."""
     first, heavy = Slot("p.md", 1, 1), Slot("p.md", 2, 1)
-    chains = Chains()
+    chains = SlotSets()
     chains.add((first, heavy), 1000)
     chains.promise((first, heavy), 900)
-    for line in range(3, MOST_CHAINS + 4):
+    for line in range(3, MOST_SLOT_SETS + 4):
         light = (first, Slot("p.md", line, 1))
         chains.add(light, 2)
         chains.promise(light, 1)
-    assert len(chains.tokens) <= MOST_CHAINS
-    assert chains.tokens.total() == 1000 + 2 * (MOST_CHAINS + 1)
+    assert len(chains.tokens) <= MOST_SLOT_SETS
+    assert chains.tokens.total() == 1000 + 2 * (MOST_SLOT_SETS + 1)
     assert chains.tokens[first, heavy] == 1000
     assert chains.predicted([heavy]) == 0
     assert chains.predicted([first, heavy]) >= 900

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.prompt_layout import Layout
-from kvtool.diagnose.slots import MOST_CHAINS, Chains, Slot, places_in_log, words_beside
+from kvtool.diagnose.slots import MOST_SLOT_SETS, Slot, SlotSets, places_in_log, words_beside
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.slot_values import MOST_EXAMPLES, SlotValues
 from kvtool.diagnose.values.variable_names import kind_of_name
@@ -122,7 +122,7 @@ def slot(name: str) -> Slot:
 
 
 def test_prediction_counts_chains_that_are_closed_as_a_whole() -> None:
-    chains = Chains()
+    chains = SlotSets()
     a, b, c = map(slot, "abc")
     chains.promise((a,), 5)
     chains.promise((a, b), 7)
@@ -137,7 +137,7 @@ def test_prediction_counts_chains_that_are_closed_as_a_whole() -> None:
 
 @given(st.lists(st.tuples(st.lists(st.sampled_from("abcd"), min_size=1, unique=True), st.integers(1, 9)), max_size=30))
 def test_prediction_is_the_sum_over_subsets(added: list[tuple[list[str], int]]) -> None:
-    chains = Chains()
+    chains = SlotSets()
     for names, tokens in added:
         chains.promise(tuple(map(slot, names)), tokens)
     for closed in ("a", "ab", "bd", "abcd"):
@@ -146,13 +146,13 @@ def test_prediction_is_the_sum_over_subsets(added: list[tuple[list[str], int]]) 
 
 
 def test_rare_chains_are_merged_into_their_beginning() -> None:
-    chains = Chains()
+    chains = SlotSets()
     first = slot("first")
     chains.add((first,), 1_000_000)
-    for number in range(MOST_CHAINS + 10):
+    for number in range(MOST_SLOT_SETS + 10):
         chains.add((first, slot(str(number))), 2 + (number < 5))
-    assert len(chains.tokens) <= MOST_CHAINS
-    assert chains.tokens.total() == 1_000_000 + 2 * (MOST_CHAINS + 10) + 5
+    assert len(chains.tokens) <= MOST_SLOT_SETS
+    assert chains.tokens.total() == 1_000_000 + 2 * (MOST_SLOT_SETS + 10) + 5
     assert chains.tokens[first,] > 1_000_000
     assert all(chains.tokens[first, slot(str(number))] == 3 for number in range(5))  # the weightiest stay
 

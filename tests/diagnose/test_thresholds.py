@@ -9,7 +9,7 @@ from functools import cache, partial
 import pytest
 
 from kvtool.diagnose.compare.order import is_short_list, order_kind
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.severity import severity_of
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.slot_values import SlotValues

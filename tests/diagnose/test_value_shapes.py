@@ -156,10 +156,10 @@ def test_a_frame_finds_each_value_and_narrows_to_what_all_have() -> None:
     frames = [Frame.around(text, text.index("data-") + 5, text.index(">"), 0, len(text)) for text in texts]
     frame = frames[0].narrowed(frames[1])
     assert frame == Frame("\n<data-", ">, no")
-    assert frame.is_telling
+    assert frame.is_specific
     assert frame.value_in("\n<data-whatever>, nobody\n") == (7, 15)
     assert frame.value_in("\nYou help.\n") is None
-    assert not Frame("\n", "\n").is_telling
+    assert not Frame("\n", "\n").is_specific
 
 
 def test_a_frame_begins_with_its_line_where_one_value_begins_before_another() -> None:
@@ -172,7 +172,7 @@ def test_a_frame_begins_with_its_line_where_one_value_begins_before_another() ->
         "Bo",
     ]
     assert Frame("\nA b c d, seen by ", "\n").narrowed(Frame("\nA b, seen by ", "\n")).before == ", seen by "
-    assert not Frame(" ", " x").is_telling
+    assert not Frame(" ", " x").is_specific
     assert Frame.around("ab12cd", 2, 4, 0, 6) == Frame("\nab", "cd\n")
     assert Frame.around("xx\nab12cd\nyy", 5, 7, 0, 12) == Frame("\nab", "cd\n")
 

@@ -11,7 +11,7 @@ from kvtool.diagnose.slots import WHOLE_LINE, Slot
 from kvtool.fixes.moves import move_target as held_units
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
-from kvtool.fixes.moves.split_text import parted, units_held
+from kvtool.fixes.moves.split_text import contained_units, parted
 from kvtool.text.traced import Origin, Traced
 
 PIECES = [
@@ -52,7 +52,7 @@ def fresh_of(targets: list[MoveTarget]) -> list[MoveTarget]:
 
 
 def test_a_text_is_read_once_for_each_place_that_it_has() -> None:
-    units = held_units.HeldUnits()
+    units = held_units.UnitMemo()
     asked: list[str] = []
 
     def find(name: str) -> list[Movable | str]:
@@ -94,7 +94,7 @@ def test_a_text_that_cannot_hold_a_target_is_not_read(
         found = parted(text, [target], "", len(body))
         if not target.held._known:
             assert not found.units
-            assert not list(units_held(text, target, ""))
+            assert not list(contained_units(text, target, ""))
 
 
 def test_texts_of_other_messages_take_no_room() -> None:
@@ -106,7 +106,7 @@ def test_texts_of_other_messages_take_no_room() -> None:
 
 
 def test_only_so_many_texts_are_remembered() -> None:
-    units = held_units.HeldUnits()
+    units = held_units.UnitMemo()
     for number in range(held_units._MOST + 10):
         units.of(str(number), "", list)
     assert len(units._known) == held_units._MOST

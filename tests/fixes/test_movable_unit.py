@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvtool.fixes.moves.dangling_references import dangling_references, goes_with_previous, refers_back
 from kvtool.fixes.moves.movable_unit import ALL_OF_IT, AMONG_RULES, FIRST, IN_A_RULE, IN_MANY, Movable, movable_unit
-from kvtool.fixes.moves.split_text import parted_at, stands_in_many, units_last
+from kvtool.fixes.moves.split_text import is_in_many, parted_at, units_last
 from kvtool.text.structure.structure import Structure
 from kvtool.text.structure.text_unit import TextUnit
 from kvtool.text.traced import Traced
@@ -174,13 +174,13 @@ def test_a_preposition_refers_to_no_text(sentence: str, refers: bool) -> None:
 
 def test_a_value_that_ends_a_sentence_is_the_value_without_its_stop() -> None:
     text = "Teach Ida.\nAsk Ida twice.\nPraise Ida.\nThank Ida by name."
-    assert stands_in_many(text, 6, 10) == IN_MANY
+    assert is_in_many(text, 6, 10) == IN_MANY
 
 
 def test_a_value_in_many_lines_is_not_moved() -> None:
     text = "\n".join(f"{number}. Tell Priya Sharma the truth." for number in range(12))
-    assert stands_in_many(text, 8, 20) == IN_MANY
-    assert stands_in_many(text[:60], 8, 20) is None
+    assert is_in_many(text, 8, 20) == IN_MANY
+    assert is_in_many(text[:60], 8, 20) is None
 
 
 @pytest.mark.parametrize(

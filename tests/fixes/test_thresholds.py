@@ -14,7 +14,7 @@ from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.movable_unit import movable_unit
 from kvtool.fixes.moves.passages_last import PassagesLast
 from kvtool.fixes.moves.question_text import is_tail, leads_over, nearly_all_differ
-from kvtool.fixes.moves.split_text import stands_in_many
+from kvtool.fixes.moves.split_text import is_in_many
 from kvtool.workload.turn import Turn
 from tests.changed_thresholds import changed, changes
 
@@ -70,7 +70,7 @@ def _scenarios() -> dict[str, Callable[[], object]]:
         tags = "\n".join(["<boats>It is 10:31.", *(f"Boat {n}: at sea" for n in range(count))])
         found[f"tags {count}"] = partial(_moved, f"Help.\n\n{tags}</boats>\n\nGo home.")
         named = "\n".join(["Ada Lovelace is here now."] * count)
-        found[f"many {count}"] = partial(stands_in_many, named, 0, len("Ada Lovelace"))
+        found[f"many {count}"] = partial(is_in_many, named, 0, len("Ada Lovelace"))
         found[f"differ {count}"] = partial(nearly_all_differ, [str(n) for n in range(count)])
         found[f"same {count}"] = partial(nearly_all_differ, [str(min(n, count)) for n in range(8)])
         found[f"passages, requests {count}"] = partial(_passages, 2 * count, 2 * count, 0, 6, 600)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kvtool.diagnose.codes import entries
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
-from kvtool.diagnose.severity import EXCEPTIONS, RULE, severity_in_run, severity_of, severity_told
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
+from kvtool.diagnose.severity import EXCEPTIONS, RULE, severity_in_run, severity_of, severity_text
 from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]
@@ -51,7 +51,7 @@ def test_the_rule(lost: float, prompt: float, severity: str) -> None:
 
 def test_every_code_says_what_decides() -> None:
     for entry in entries():
-        assert bool(severity_told(entry.code)) == (not entry.code.startswith("KV4"))
+        assert bool(severity_text(entry.code)) == (not entry.code.startswith("KV4"))
     assert set(EXCEPTIONS) < {entry.code for entry in entries()}
 
 

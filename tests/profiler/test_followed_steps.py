@@ -21,7 +21,7 @@ from kvtool.engine.runner import DryRunner
 from kvtool.measure.servers.kv_events.event_batches import ClearedBlocks, StoredBlocks, read_payload
 from kvtool.profiler.reconcile import followed_steps
 from kvtool.profiler.reconcile.event_trace import EventTrace
-from kvtool.profiler.reconcile.followed_steps import Followed, LedRequest, StepFollower, steps_of
+from kvtool.profiler.reconcile.followed_steps import Followed, StepFollower, TrackedRequest, steps_of
 from kvtool.profiler.reconcile.twin import Ask, request_of
 from tests.measure.servers.published import CLEARED, of_engine, payload, stored
 
@@ -104,12 +104,12 @@ class Served:
         if events:
             self.batches.append(read_payload(payload(events, at=float(step)), len(self.batches)))
 
-    def requests(self, *, timed: bool) -> list[LedRequest]:
+    def requests(self, *, timed: bool) -> list[TrackedRequest]:
         """As clients know them, whose clocks are 100 s late."""
         trace = EventTrace.of(self.batches)
         last = {event.session_id: place for place, event in enumerate(trace.events) if isinstance(event, StoredBlocks)}
         return [
-            LedRequest(
+            TrackedRequest(
                 ask,
                 self.sent[number] - 100 if timed else None,
                 self.done[number] - 100 if timed else None,

@@ -138,7 +138,9 @@ class _Texts:
 
     def changes(self) -> list[Change]:
         """Return the changes in order of position, at most so many."""
-        found: list[list[Change] | Differing] = [[change for run in self.runs for change in self._respelled(run)]]
+        found: list[list[Change] | Differing] = [
+            [change for run in self.runs for change in self._same_text_changes(run)]
+        ]
         gaps = self._gaps()
         found.append(self._reordered(gaps))
         found += [self._lists(gap) if self._is_tail(gap) else self._gap(gap) for gap in gaps]
@@ -193,7 +195,7 @@ class _Texts:
         size = self._size(gap.a0, gap.a1, gap.b0, gap.b1)
         return self.where.tail and gap.behind < _BEHIND and 4 * gap.behind < size
 
-    def _respelled(self, run: EqualRun) -> Iterator[Change]:
+    def _same_text_changes(self, run: EqualRun) -> Iterator[Change]:
         """Yield units that say the same in other characters."""
         pairs = []
         for index in range(run.length):

@@ -15,7 +15,7 @@ from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REOR
 from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.compare.tools import is_tool, parted
 from kvtool.diagnose.compare.units import Unit
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.word_lists import read_words, word_pattern
 from kvtool.text.structure.tag_name import TAG_NAME, TAG_START
 

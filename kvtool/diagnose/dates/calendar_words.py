@@ -48,7 +48,7 @@ def longest_by_sign() -> dict[str, int]:
 
 
 @cache
-def telling_words() -> frozenset[str]:
+def date_words() -> frozenset[str]:
     """Return the words in ASCII that may tell a date or a time; the others only join it."""
     telling = ("month", "weekday", "unit", "era")
     return frozenset(

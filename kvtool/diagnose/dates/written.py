@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from kvtool.diagnose.dates.calendar_words import HALVES, WORD, WordClass, calendar_words, longest_by_sign, telling_words
+from kvtool.diagnose.dates.calendar_words import HALVES, WORD, WordClass, calendar_words, date_words, longest_by_sign
 
 _ALL = re.compile(".*", re.DOTALL)
 Written = Literal["timestamp", "date", "clock", "weekday"]
@@ -83,7 +83,7 @@ class WrittenAt(NamedTuple):
 
 def written_in(text: str) -> list[WrittenAt]:
     """Return the dates and times of a line whose signs are plain, in order; they do not overlap."""
-    if text.isascii() and not _has_telling_words(text):
+    if text.isascii() and not _has_date_words(text):
         return []
     found: list[WrittenAt] = []
     row: list[Token] = []
@@ -102,15 +102,15 @@ def may_hold(text: str, low: int, high: int) -> bool:
     if high - low > _LONGEST:
         return False
     near = text[max(low - _AROUND, 0) : high + _AROUND]
-    return _DIGIT.search(near) is not None and (not near.isascii() or _has_telling_words(near))
+    return _DIGIT.search(near) is not None and (not near.isascii() or _has_date_words(near))
 
 
-def _has_telling_words(text: str) -> bool:
+def _has_date_words(text: str) -> bool:
     """Return whether a text in ASCII has three numbers of a date, hours with their sign, or a word that tells a date."""
     if _IN_NUMBERS.search(text) is not None:
         return True
     words = _ASCII_WORD.findall(text.lower())
-    if not telling_words().isdisjoint(words):
+    if not date_words().isdisjoint(words):
         return True
     return _DOTTED.search(text) is not None and any(
         word in _CLOCK_WORDS or _inflected(calendar_words(), word) is not None for word in words
@@ -202,7 +202,7 @@ def _judged(text: str, row: list[Token]) -> list[WrittenAt]:
     while (
         last
         and row[last - 1].sort in _JOINING
-        and not _is_held(text, row[last - 1], row[last - 2] if last > 1 else None)
+        and not _is_contained(text, row[last - 1], row[last - 2] if last > 1 else None)
     ):
         last -= 1
     while first < last and (row[first].sort in ("joint", "unit") or row[first].word in HALVES):
@@ -223,7 +223,7 @@ def _judged(text: str, row: list[Token]) -> list[WrittenAt]:
     return [WrittenAt("timestamp" if dated and timed else "date" if dated else "clock", low, high)]
 
 
-def _is_held(text: str, token: Token, before: Token | None) -> bool:
+def _is_contained(text: str, token: Token, before: Token | None) -> bool:
     """Return whether a word at the end of a row belongs to the number before it (`4日`, `9 Uhr`)."""
     if before is None or before.sort != "number":
         return False

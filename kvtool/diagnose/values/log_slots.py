@@ -21,7 +21,7 @@ class KnownPlaces:
         if slot.frame is not None:
             self._slots.setdefault((group, *slot.place), []).append(slot)
 
-    def told(self, group: str, named: Named, now: Callable[[Slot], Slot]) -> Named:
+    def as_known(self, group: str, named: Named, now: Callable[[Slot], Slot]) -> Named:
         """Return a value in the frame of a slot of its place as one of that slot, whatever it looks like; any other as it is.
 
         `now` gives a slot with the frame that all its values have so far.

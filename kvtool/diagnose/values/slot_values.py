@@ -18,7 +18,7 @@ from kvtool.diagnose.codes.values.kv105 import COUNTER, KV105
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, FILE
 from kvtool.diagnose.codes.values.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.compare.units import common_prefix
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before
 from kvtool.diagnose.values.value_shapes import shape_of

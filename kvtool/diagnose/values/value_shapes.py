@@ -10,7 +10,7 @@ from itertools import pairwise
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv106 import KV106
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.values.labels import MODEL
 
 _FILE_LINE = re.compile(
@@ -102,21 +102,21 @@ def _random(texts: Sequence[str]) -> tuple[DifferenceKind, float] | None:
     """Return random ids: each of the words that vary has one length, and no two are alike in more than chance would have."""
     grouped = all(map(_GROUPS.fullmatch, texts))
     cores = [core.replace("-", "") for core in texts] if grouped else _cores(texts)
-    parted = [_PART.findall(core) for core in cores]
-    return _random_words(parted) or _random_words(_told_once(parted))
+    word_lists = [_PART.findall(core) for core in cores]
+    return _random_words(word_lists) or _random_words(_without_repeats(word_lists))
 
 
-def _told_once(parted: list[list[str]]) -> list[list[str]]:
+def _without_repeats(word_lists: list[list[str]]) -> list[list[str]]:
     """Return the words of each value once, without those that most values have: `data-ab12 and data-ab12` is one random id."""
-    count = Counter(word for words in parted for word in set(words))
-    return [[word for word in dict.fromkeys(words) if 2 * count[word] <= len(parted)] for words in parted]
+    count = Counter(word for words in word_lists for word in set(words))
+    return [[word for word in dict.fromkeys(words) if 2 * count[word] <= len(word_lists)] for words in word_lists]
 
 
-def _random_words(parted: Sequence[Sequence[str]]) -> tuple[DifferenceKind, float] | None:
-    """Return the same of values whose words were parted."""
-    usual = Counter(tuple(map(len, parts)) for parts in parted).most_common(1)[0][0]
-    of_one = [parts for parts in parted if tuple(map(len, parts)) == usual]
-    share = len(of_one) / len(parted)
+def _random_words(word_lists: Sequence[Sequence[str]]) -> tuple[DifferenceKind, float] | None:
+    """Return the same of values whose words were word_lists."""
+    usual = Counter(tuple(map(len, parts)) for parts in word_lists).most_common(1)[0][0]
+    of_one = [parts for parts in word_lists if tuple(map(len, parts)) == usual]
+    share = len(of_one) / len(word_lists)
     if share < THRESHOLDS.explained:
         return None
     columns = [column for column in zip(*of_one, strict=True) if len(set(column)) > 1]

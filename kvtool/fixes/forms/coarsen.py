@@ -121,7 +121,7 @@ def drop_values(turn: Turn, target: MoveTarget) -> Turn:
     return map_texts(turn, change)
 
 
-def with_steady_ages(turn: Turn) -> Turn:
+def with_fixed_ages(turn: Turn) -> Turn:
     """Return the turn with one age in place of all: as steady as when it was, and about as long."""
 
     def change(text: str) -> str:

@@ -10,7 +10,7 @@ from kvtool.diagnose.slots import Slot
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
-from kvtool.fixes.moves.split_text import leads_on, parted, units_held, units_last
+from kvtool.fixes.moves.split_text import contained_units, leads_on, parted, units_last
 from kvtool.fixes.turn_texts import texts_of
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
@@ -190,7 +190,7 @@ def moved_noun(target: MoveTarget, samples: Sequence[Turn]) -> tuple[str, str | 
         if noun is not None and (refusal is not None or number >= _LOOKED_AT):
             break
         for at in texts_of(turn):
-            for unit in units_held(at.text, target, at.role):
+            for unit in contained_units(at.text, target, at.role):
                 if isinstance(unit, Movable):
                     noun = noun or _noun(str.__str__(at.text), unit)
                 elif number < _LOOKED_AT:

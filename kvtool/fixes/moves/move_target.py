@@ -20,7 +20,7 @@ _MOST = 131_072
 """Texts whose units are remembered, some 150 bytes each; those that come later are read again each time."""
 
 
-class HeldUnits:
+class UnitMemo:
     """The units that can move of texts that were asked for, by all that they depend on: text, role, and where it was written."""
 
     __slots__ = ("_alike", "_known")
@@ -85,7 +85,7 @@ class MoveTarget:
     beside: tuple[str, str] = ("", "")
     common: frozenset[str] | None = None
     """The lines that two of three of a few requests have; None where nothing is known of other requests."""
-    held: HeldUnits = field(default_factory=HeldUnits, init=False, repr=False, compare=False)
+    held: UnitMemo = field(default_factory=UnitMemo, init=False, repr=False, compare=False)
 
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:

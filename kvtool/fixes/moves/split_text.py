@@ -47,20 +47,20 @@ class MovedUnit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class SplitText:
     """A text in two: what stays, in order, and what moves."""
 
     kept: list[Span]
     units: list[MovedUnit]
 
 
-def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Parted:
+def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> SplitText:
     """Return a text up to `end` without what the targets name, and that."""
     movables = [
         unit
         for target in targets
         if _may_hold(text, target)
-        for unit in target.held.of(text, role, partial(units_held, text, target, role))
+        for unit in target.held.of(text, role, partial(contained_units, text, target, role))
     ]
     return parted_at(str.__str__(text), movables, end)
 
@@ -76,7 +76,7 @@ def _may_hold(text: str, target: MoveTarget) -> bool:
     return any(origin.part == slot.part and content_part(origin) == slot.content_part for origin in origins)
 
 
-def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
+def parted_at(text: str, movables: Sequence[Movable], end: int) -> SplitText:
     """Return a text up to `end` without these units, and those."""
     kept: list[Span] = []
     units: list[MovedUnit] = []
@@ -89,10 +89,10 @@ def parted_at(text: str, movables: Sequence[Movable], end: int) -> Parted:
         kept.append((at, max(low, at)))
         units.append(MovedUnit(start, stop, _stands_apart(text, start, stop, end, unit.is_block)))
         at = max(high, at)
-    return Parted([*kept, (at, end)], units)
+    return SplitText([*kept, (at, end)], units)
 
 
-def units_last(text: Traced, found: Parted, end: int) -> Traced:
+def units_last(text: Traced, found: SplitText, end: int) -> Traced:
     """Return the text with its units after what stays, before its last line ends, which begin at `end`."""
     plain = str.__str__(text)
     newline = "\r\n" if plain.startswith("\r\n", end) or (end == len(plain) and "\r\n" in plain) else "\n"
@@ -139,7 +139,7 @@ def leads_on(text: str, unit: str) -> bool:
     return _LEADS_ON.match(line) is not None or introduces(line) or goes_on(line, str.__str__(unit).split("\n", 1)[0])
 
 
-def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | str]:
+def contained_units(text: str, target: MoveTarget, role: str) -> Iterator[Movable | str]:
     """Yield the units of a text that hold the target's values; of those that cannot move, why."""
     plain = str.__str__(text)
     if target.sections:
@@ -156,7 +156,7 @@ def units_held(text: str, target: MoveTarget, role: str) -> Iterator[Movable | s
     values = sorted(value for value, place in places if value != _inner(plain, *place) or not _is_line(target.slot))
     for (start, stop), _ in places:
         known = (start, stop) in values
-        reason = stands_in_many(plain, start, stop) if known else None
+        reason = is_in_many(plain, start, stop) if known else None
         unit = reason or movable_unit(plain, start, stop, values, known=known, common=target.common)
         if isinstance(unit, Movable) and target.steady is not None and not unit.is_block:
             unit = _grown(plain, unit, target.steady)
@@ -250,7 +250,7 @@ def _with_its_gap(text: str, start: int, stop: int, end: int) -> Span:
 _BLANK = re.compile(r"(?:[ \t\r]*\n)*")
 
 
-def stands_in_many(text: str, start: int, stop: int) -> str | None:
+def is_in_many(text: str, start: int, stop: int) -> str | None:
     """Return the reason why a value is not moved that is in many lines or sentences; None where it is in few."""
     value = _core(text[start:stop])
     if not _LEAST <= len(value) <= _LONGEST or "\n" in value or not (_LETTER.search(value) or len(value) > _LEAST):

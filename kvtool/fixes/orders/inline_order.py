@@ -141,7 +141,7 @@ def _ranks(orders: dict[tuple[str, ...], int]) -> dict[str, int]:
     return {body: rank for rank, body in enumerate(sorted(counts, key=lambda body: (-counts[body], body)))}
 
 
-def is_meant(listed: ItemOrder | None, inline: InlineOrder | None, samples: Sequence[Turn]) -> bool:
+def is_ranked(listed: ItemOrder | None, inline: InlineOrder | None, samples: Sequence[Turn]) -> bool:
     """Return whether the order of what would be arranged is meant: most of a few requests say so before the list."""
     if inline is not None and any(map(_pattern("ranked").search, inline.ranks)):
         return True

@@ -13,7 +13,7 @@ from kvtool.diagnose.codes import varies
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
 from kvtool.fixes.fix import fix_name
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
-from kvtool.fixes.moves.split_text import parted_at, stands_in_many, units_last
+from kvtool.fixes.moves.split_text import is_in_many, parted_at, units_last
 from kvtool.lint.findings.template_findings import BY_NAME
 from kvtool.results.finding import Finding
 from kvtool.text.structure.masking import Span, placeholders
@@ -119,7 +119,7 @@ def _unit_of(text: str, value: Span | None, known: Sequence[Span], shape: Shape)
     """The unit around a value that can be taken out without changing what Jinja does with the rest."""
     if value is None or not text[slice(*value)].strip():
         return None
-    reason = stands_in_many(text, *value) if value in known else None
+    reason = is_in_many(text, *value) if value in known else None
     unit = reason or movable_unit(text, *value, known)
     if isinstance(unit, str):
         return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
-from kvtool.diagnose.findings import is_to_be_told
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
+from kvtool.diagnose.findings import needs_finding
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.moves.question_text import ASKED
 from kvtool.fixes.proofs import check_proof
@@ -315,7 +315,7 @@ class Advisor:
         found: list[StuckCause] = []
         for name, group in self._groups.items():
             for cause in self._result.causes.of_group(name):
-                if not is_to_be_told(cause, group) or (name, cause.slot) in handled:
+                if not needs_finding(cause, group) or (name, cause.slot) in handled:
                     continue
                 fixes = self._propose(cause, self._result.book(SampleBook).of_group(name))
                 said = next((fix for fix in fixes if not fix.can_be_tried), None)

@@ -12,7 +12,7 @@ from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.codes.values.kv107 import KV107
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.findings import (
     CLAIM,
     Locate,
@@ -112,7 +112,7 @@ class Teller:
                 fix=left_to_do(stuck, group, self._plan),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
-        return one_at_a_place([finding for finding in found if finding is not None])
+        return without_repeated_places([finding for finding in found if finding is not None])
 
     def described(self, cause: SlotCause, group: GroupTotals) -> Finding:
         """Return a cause as information, with the two requests that tell it and what it costs."""
@@ -352,7 +352,7 @@ def _alike(finding: Finding) -> list[object]:
     return [of_code, (logged.part, logged.content, logged.line)] if logged.line else [of_code]
 
 
-def one_at_a_place(findings: Sequence[Finding]) -> list[Finding]:
+def without_repeated_places(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings, those of one code at one place of a group as one: values of several kinds on one line are one cause.
 
     The first of them, which has the fix, has the tokens of all.

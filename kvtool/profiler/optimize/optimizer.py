@@ -8,7 +8,7 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.accounting.ledger.totals import TokenTotals
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kvtool.measure.servers.exchange import Exchange
 from kvtool.profiler.reconcile.evidence import RunEvidence
-from kvtool.profiler.reconcile.recorded_prompts import AskedThere
+from kvtool.profiler.reconcile.recorded_prompts import SentPrompts
 from kvtool.profiler.reconcile.twin import Twin, TwinRun
 from kvtool.results.documents.reconciliation import Disagreement, ReplayCause
 from kvtool.text.terminal.numbers import plural
@@ -43,7 +43,7 @@ class _Case:
 class CauseTrials:
     """Tries the causes over one run."""
 
-    def __init__(self, evidence: RunEvidence, asked: AskedThere, twin: Twin, base: TwinRun) -> None:
+    def __init__(self, evidence: RunEvidence, asked: SentPrompts, twin: Twin, base: TwinRun) -> None:
         self.evidence = evidence
         self.asked = asked
         self.twin = twin

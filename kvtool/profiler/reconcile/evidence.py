@@ -11,7 +11,7 @@ from kvtool.measure.servers.exchange import Exchange
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
-from kvtool.profiler.reconcile.recorded_prompts import AskedThere
+from kvtool.profiler.reconcile.recorded_prompts import SentPrompts
 from kvtool.profiler.reconcile.twin import FOREIGN, Ask, TwinRun
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.turn import Ids
@@ -72,7 +72,7 @@ class RunEvidence:
         return sum(1 for each in self.answered if each.usage is None or each.usage.cached is None)
 
     @classmethod
-    def of(cls, observed: ObservedRun, asked: AskedThere) -> RunEvidence:
+    def of(cls, observed: ObservedRun, asked: SentPrompts) -> RunEvidence:
         """Collect the evidence of a recording, with the prompts as they are rendered here."""
         answered = [each for each in observed.exchanges if each.number in asked.asks]
         sent = [ask for each in answered for ask in asked.asks[each.number]]
@@ -164,7 +164,7 @@ class RunEvidence:
             prompt = np.concatenate([theirs[:count], ask.prompt[len(ask.prompt) - missing :]])
         self.other_tokens[each.number] = OtherTokens(why, replace(ask, prompt=prompt))
 
-    def _trace(self, trace: EventTrace, order: Sequence[Exchange], asked: AskedThere) -> None:
+    def _trace(self, trace: EventTrace, order: Sequence[Exchange], asked: SentPrompts) -> None:
         ours = {each.session_id for each in self.observed.exchanges if each.session_id is not None}
         for each in self.answered:
             stored, asks = trace.stored.get(each.session_id or ""), asked.asks[each.number]
@@ -198,7 +198,7 @@ class RunEvidence:
                 self.gaps.append(str(found))
         self.gaps += [trace.problem] if trace.problem else []
 
-    def _places(self, trace: EventTrace, order: Sequence[Exchange], asked: AskedThere) -> list[tuple[int, int]]:
+    def _places(self, trace: EventTrace, order: Sequence[Exchange], asked: SentPrompts) -> list[tuple[int, int]]:
         """Return for each request that events name: the place of its first event, and its place in `admitted`."""
         found: list[tuple[int, int]] = []
         place = 0

@@ -41,7 +41,7 @@ _CLEARED: StepEvents = (("cleared", ()),)
 
 
 @dataclass(frozen=True, slots=True)
-class LedRequest:
+class TrackedRequest:
     """A request, when its client sent it and had its answer (None: not known), and the places of its first and its last own event
     (None: it has none)."""
 
@@ -153,7 +153,7 @@ class _Point:
 class StepFollower:
     """Looks for arrivals with which the engine does, step for step, what a server did."""
 
-    def __init__(self, config: EngineConfig, served: ServedSteps, requests: Sequence[LedRequest]) -> None:
+    def __init__(self, config: EngineConfig, served: ServedSteps, requests: Sequence[TrackedRequest]) -> None:
         steps = served.steps
         removes = any(kind == "removed" for step in steps for kind, _ in step)
         self.config = replace(config, hash_algo="native", num_blocks=config.num_blocks if removes else None)
@@ -311,7 +311,7 @@ class _StepClock:
         pass
 
 
-def _clocks(served: ServedSteps, requests: Sequence[LedRequest]) -> tuple[float, float]:
+def _clocks(served: ServedSteps, requests: Sequence[TrackedRequest]) -> tuple[float, float]:
     """Return what a server's clock is ahead of the clients' at least and at most: a request is sent before its first event, and
     answered after its last one.
     """

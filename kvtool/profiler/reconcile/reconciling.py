@@ -18,9 +18,9 @@ from kvtool.measure.servers.server_facts import ServerFacts
 from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
 from kvtool.profiler.reconcile.compared_events import compared, seeded
 from kvtool.profiler.reconcile.evidence import RunEvidence
-from kvtool.profiler.reconcile.followed_steps import Followed, LedRequest, StepFollower, steps_of
+from kvtool.profiler.reconcile.followed_steps import Followed, StepFollower, TrackedRequest, steps_of
 from kvtool.profiler.reconcile.observed import ObservedRun
-from kvtool.profiler.reconcile.recorded_prompts import AskedThere, asked_of
+from kvtool.profiler.reconcile.recorded_prompts import SentPrompts, asked_of
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
 from kvtool.results.documents.reconciliation import ComparedEvents, FirstTokens, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
@@ -53,7 +53,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     what it reports.
     """
     if (other := observed.other_server) is not None:
-        return only_reported(observed, other)
+        return reported_only(observed, other)
     asked = asked_of(observed.answered, options, tokenizers, observed.date)
     plan = asked.opened.planned.plan
     if observed.textless not in (None, plan.engine.block_size):
@@ -77,7 +77,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
 
 def _document(
     observed: ObservedRun,
-    asked: AskedThere,
+    asked: SentPrompts,
     evidence: RunEvidence,
     twin: Twin,
     led: Followed | None,
@@ -115,7 +115,13 @@ def _document(
         stopped=observed.stopped,
         config=_config(asked, observed.facts),
         assumed=assumed,
-        notes=[*observed.notes, *observed.facts.notes, *evidence.notes, *_not_empty(observed), *_untold(asked, events)],
+        notes=[
+            *observed.notes,
+            *observed.facts.notes,
+            *evidence.notes,
+            *_not_empty(observed),
+            *_unreported_reads(asked, events),
+        ],
     )
 
 
@@ -125,7 +131,7 @@ def _not_empty(observed: ObservedRun) -> list[str]:
     return ["the cache was not empty when the events begin: blocks of others are removed among them"]
 
 
-def _untold(asked: AskedThere, events: ComparedEvents | None) -> list[str]:
+def _unreported_reads(asked: SentPrompts, events: ComparedEvents | None) -> list[str]:
     """Return why events differ where every hit is as predicted: /v1/responses of vLLM 0.32 has no field for the tokens of an
     answer.
     """
@@ -136,7 +142,7 @@ def _untold(asked: AskedThere, events: ComparedEvents | None) -> list[str]:
     ]
 
 
-def _left_out(asked: AskedThere) -> Mapping[str, int]:
+def _left_out(asked: SentPrompts) -> Mapping[str, int]:
     return Counter(asked.left_out.values())
 
 
@@ -148,7 +154,7 @@ _DECIDES = ("block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_num_s
 """What decides hits or their hashes."""
 
 
-def _config(asked: AskedThere, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
+def _config(asked: SentPrompts, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
     """Return what the prediction rests on, without what only times and reports of prompts need."""
     told = asked.opened.planned.describe(asked.opened.name, asked.opened.renderer)
     kept = (
@@ -228,7 +234,7 @@ def _mean(observed: ObservedRun, name: str) -> float | None:
     return None if found is None else found.mean
 
 
-def only_reported(observed: ObservedRun, server: str) -> ReplayDocument:
+def reported_only(observed: ObservedRun, server: str) -> ReplayDocument:
     """Return sums of what its answers and counters say. `server` is the kind of it."""
     evidence = RunEvidence(observed, observed.answered, [], [])
     evidence.count()
@@ -298,5 +304,5 @@ def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
     for each in evidence.answered:
         session = each.session_id or ""
         first = trace.admitted.get(session)
-        requests.append(LedRequest(asks[each.number], each.sent, each.done, first, last.get(session)))
+        requests.append(TrackedRequest(asks[each.number], each.sent, each.done, first, last.get(session)))
     return StepFollower(twin.config, served, requests).follow()

@@ -20,7 +20,7 @@ from kvtool.workload.request_fields import engine_requests
 
 
 @dataclass(slots=True)
-class AskedThere:
+class SentPrompts:
     """The prompts of exchanges by their numbers, in the order of sending; of one that has several prompts all of them."""
 
     opened: Opened
@@ -33,7 +33,7 @@ class AskedThere:
 
 def asked_of(
     exchanges: Sequence[Exchange], options: RunOptions, tokenizers: Tokenizers, date: datetime | None = None
-) -> AskedThere:
+) -> SentPrompts:
     """Return the prompts that were asked; `date` is the server's clock. Raise KvtoolError for a prompt that cannot be read or
     rendered.
     """
@@ -44,7 +44,7 @@ def asked_of(
     source = MemorySource([each.as_record() for each in exchanges], LogOptions(by_time=False))
     opened = open_workload(options, tokenizers, source=source)
     source.each_answer = False
-    found = AskedThere(opened)
+    found = SentPrompts(opened)
     maker = JobMaker(renderer_at(opened.renderer, date), seed=opened.planned.plan.seed)
     for conversation in source.conversations():
         while (turn := conversation.next_turn(None)) is not None:

@@ -143,7 +143,7 @@ class _Serving:
         plan, kind = self.plan, router.kind
         made = made_router(router, self.seed)
         run = plan.serve(made, replicas, view=kind.view, index_blocks=kind.index_blocks)
-        notes = _told(router, made, run)
+        notes = _notes_of(router, made, run)
         search = self._search(router, notes) if plan.slo is not None and self.axis == "routing" else None
         row = plan.row(self.axis, run, routing=router.name, search=search)
         return row.model_copy(update={"router_version": kind.version or None, "router_view": kind.view}), notes
@@ -184,7 +184,7 @@ def _name(part: tuple[AskedRouter, int]) -> str:
     return f"{router.name} with {plural(replicas, 'replica')}"
 
 
-def _told(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
+def _notes_of(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
     """Return what should be known of a run before its figures are believed."""
     with_replicas = _name((router, run.replicas))
     told = []

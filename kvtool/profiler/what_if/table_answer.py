@@ -42,10 +42,12 @@ def _first(rows: Sequence[SweepRow], missing: Sequence[MissingRow], prompts_hint
     free = next((row for row in can if not row.more_hardware), None)
     first = free if free is not None and _saved(free, today) >= _HALF * _saved(best, today) else best
     other = best if first is not best else free if free is not best else None
-    lines = [_told("Change first", first, today, prompts_hint)]
+    lines = [_answer_line("Change first", first, today, prompts_hint)]
     if other is not None:
         lines.append(
-            _told("With more hardware" if other.more_hardware else "Without more hardware", other, today, prompts_hint)
+            _answer_line(
+                "With more hardware" if other.more_hardware else "Without more hardware", other, today, prompts_hint
+            )
         )
     if first.command is not None:
         lines.append(f"Run: {first.command}")
@@ -54,7 +56,7 @@ def _first(rows: Sequence[SweepRow], missing: Sequence[MissingRow], prompts_hint
     return [*lines, *_ask_for(missing)]
 
 
-def _told(head: str, row: SweepRow, today: SweepRow, prompts_hint: str) -> str:
+def _answer_line(head: str, row: SweepRow, today: SweepRow, prompts_hint: str) -> str:
     hint = f" {prompts_hint}" if row.kind == "prompts" and prompts_hint else ""
     return f"{head}: {row.does}. {_gain(row, today)}{hint}"
 

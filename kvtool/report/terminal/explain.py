@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.codes import TIERS, CodeEntry
-from kvtool.diagnose.severity import severity_told
+from kvtool.diagnose.severity import severity_text
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize, say
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def print_entry(console: Console, entry: CodeEntry) -> None:
     say(console, entry.what)
     _section(console, "Why it costs")
     say(console, entry.why)
-    if severity := severity_told(entry.code):
+    if severity := severity_text(entry.code):
         _section(console, "How severe")
         say(console, severity)
     for title, example in (("Before", entry.before), ("After", entry.after)):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.finding_cost import cost_of
-from kvtool.diagnose.finding_line import MeantLine, meant_line, redacted_line
+from kvtool.diagnose.finding_line import QuotedLine, quoted_line, redacted_line
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.terminal.shown_path import shown_path
@@ -100,7 +100,7 @@ def put_finding_text(
     if show_text != "none":
         for label, line in (("was", example.was_line), ("now", example.now_line)):
             if line is not None:
-                _put_line(console, f"   {label}", MeantLine.of(line), plain=plain, show_text=show_text)
+                _put_line(console, f"   {label}", QuotedLine.of(line), plain=plain, show_text=show_text)
     for number, text in enumerate(shell_lines(shlex.split(example.command), console.width - 6, plain)):
         put(console, f"  see:{text[1:]}" if not number else f"      {text}")
 
@@ -112,14 +112,14 @@ def put_excerpt(
 
     What looks secret in it is blacked out unless `show_text` is `full`.
     """
-    meant = meant_line(finding, read_files=read_files) if show_text != "none" else None
+    meant = quoted_line(finding, read_files=read_files) if show_text != "none" else None
     if meant is None:
         return
     number = str(finding.line) if finding.in_source else "..."
     _put_line(console, f"   {number}", meant, plain=plain, show_text=show_text)
 
 
-def _put_line(console: Console, label: str, meant: MeantLine, *, plain: bool, show_text: ShowText) -> None:
+def _put_line(console: Console, label: str, meant: QuotedLine, *, plain: bool, show_text: ShowText) -> None:
     """Print a line, cut to the console, with carets under what the finding is about."""
     if show_text == "snippet":
         meant = redacted_line(meant)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kvtool.diagnose.finding_thresholds import THRESHOLDS
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.report import Cause, Group, Report
 from kvtool.text.terminal.numbers import percent
