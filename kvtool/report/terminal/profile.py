@@ -97,6 +97,8 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
             from kvtool.report.views.money import money_lines
 
             _print_money_lines(console, money_lines(report))
+            if any(table.only == "all" for table in section.tables):
+                put(console)
         print_section(console, section)
         put(console)
     if report.findings:
