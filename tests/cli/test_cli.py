@@ -202,7 +202,8 @@ def test_examples_fit_their_width_and_keep_their_numbers(
     path: Path, encoding: str, finished: Callable[[Path], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profile = finished(path)
-    monkeypatch.setattr("kvtool.report.terminal.profile.ascii_only", lambda _: encoding == "ascii")
+    for module in ("profile", "render", "profile_blocks.sparkline"):
+        monkeypatch.setattr(f"kvtool.report.terminal.{module}.ascii_only", lambda _: encoding == "ascii")
     command = ["profile", f"workloads/{path.name}", "--dry-run"]
     profile = profile.model_copy(update={"config": {**profile.config, "input": command[1]}})
     for width in (60, 80, 120):
