@@ -63,7 +63,7 @@ class _Box:
 
 
 def label_places(points: Sequence[LabelledPoint], named: Sequence[int], height: float) -> list[LabelPlace | None]:
-    """A place for each of those that are `named`, by their numbers, in that order; None where there is none."""
+    """Return a place for each point of `named`, in that order; None where there is no room."""
     markers = [[_marker(point, width) for point in points] for width in WIDTHS]
     taken: list[list[_Box]] = [[] for _ in WIDTHS]
     found: list[LabelPlace | None] = []
@@ -227,14 +227,14 @@ class _Scatter:
 
 
 def rate_ticks(scale: AxisScale) -> list[float]:
-    """Steps of 1, 5 or 10 points from the first to the last."""
+    """Return steps of 1, 5 or 10 points from the first to the last."""
     length = scale.high - scale.low
     step = 0.01 if length <= 0.1 else 0.05 if length <= 0.5 else 0.1
     return [scale.low + step * count for count in range(round(length / step) + 1)]
 
 
 def _name(row: SweepRow) -> str:
-    """Without its version, cut where it is long."""
+    """Return the name without its version, cut where it is long."""
     name = sanitize(row.routing or "router").split(" (")[0]
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
@@ -244,7 +244,7 @@ def _told(row: SweepRow) -> str:
 
 
 def _label(point: LabelledPoint, place: LabelPlace, class_: str) -> Markup:
-    """The text, and a line to its point where it stands further away."""
+    """Return the text, with a line to its point where that is further away."""
     parts: list[Markup] = []
     if abs(place.down) > 14:
         down = place.down - 7 if place.down > 0 else place.down + 7
