@@ -328,7 +328,7 @@ def test_bad_lines_are_skipped_and_counted_where_asked_for(folder: Path, bytes_j
     arguments = ["profile", "mixed.jsonl", "--dry-run", "-t", bytes_json, "--on-bad-line", "skip"]
     assert run(arguments) == 0
     out, err = capsys.readouterr()
-    assert "\n  3 bad lines skipped\n" in out
+    assert "\n  3 bad lines skipped.\n" in out
     assert err == ""
     assert run([*arguments, "--json"]) == 0
     totals = json.loads(capsys.readouterr().out)["totals"]

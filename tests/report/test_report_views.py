@@ -259,7 +259,7 @@ def test_the_hint_on_block_sizes_is_given_where_it_matters() -> None:
     book.add("g", 1000, 520)  # 512 tokens hit; of 2,000 that is a quarter
     assert (
         boundary_hint([each.boundary() for each in book])
-        == "blocks of 528 tokens would hit 0.0%, not 25.6% (--boundaries)"
+        == "Blocks of 528 tokens would hit 0.0%, not 25.6% (--boundaries)."
     )
     shared = BoundaryBook(16)
     shared.add("g", 100_000, 0)

@@ -17,7 +17,7 @@ from kvtool.report.registry import FORMATS
 from kvtool.report.terminal import profile
 from kvtool.report.terminal.render import print_section, print_table
 from kvtool.report.views import order
-from kvtool.report.views.order import Block
+from kvtool.report.views.order import ReportBlock
 from kvtool.report.views.section import Missing, Section, Table, TableColumn
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.report import Report
@@ -46,7 +46,7 @@ def new_block(monkeypatch: pytest.MonkeyPatch) -> None:
     module.__dict__["view"] = _view
     monkeypatch.setitem(sys.modules, "kvtool.report.views.made_up", module)
     for user in (page, comment, profile):
-        monkeypatch.setattr(user, "TOKENS", (*order.TOKENS, Block("made_up")))
+        monkeypatch.setattr(user, "TOKENS", (*order.TOKENS, ReportBlock("made_up")))
 
 
 @pytest.mark.usefixtures("new_block")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kvtool.report.answer import Answer, fixed_rate
+from kvtool.report.views.facts import rules_fact
 from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural, size
@@ -66,7 +66,7 @@ def facts(report: Report) -> list[str]:
     capacity = config.get("capacity_blocks")
     limited = isinstance(capacity, int) and capacity > 0
     return [
-        f"{config.get('rules')} rules, block {report.kv_cache.block_size:,}",
+        rules_fact(report),
         f"tokenizer {config.get('tokenizer') or 'none: block hashes'}",
         plural(report.totals.requests, "request"),
         f"capacity {plural(int(capacity or 0), 'block')}, {size(int(capacity or 0) * report.kv_cache.bytes_per_block)}"
@@ -74,12 +74,3 @@ def facts(report: Report) -> list[str]:
         else "unlimited cache",
         f"seed {config.get('seed')}",
     ]
-
-
-def cautions(report: Report) -> Iterator[str]:
-    """Yield what must be known before the figures are used."""
-    totals = report.totals
-    if totals.refused_requests:
-        yield f"{plural(totals.refused_requests, 'request')} refused and left out; the first: {totals.first_refusal}"
-    if totals.skipped_lines:
-        yield f"{plural(totals.skipped_lines, 'bad line')} skipped."

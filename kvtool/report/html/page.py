@@ -19,11 +19,12 @@ from kvtool.report.html.charts.waterfall import token_strip, waterfall
 from kvtool.report.html.fates import paints
 from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards, tiers_of
 from kvtool.report.html.gates import checks_of, groups_section
-from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, cautions, facts, tiles
+from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, facts, tiles
 from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.report.html.render import page_sections
 from kvtool.report.html.template_environment import template_environment
 from kvtool.report.views.checks import checks_table
+from kvtool.report.views.facts import cautions
 from kvtool.report.views.order import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS
 from kvtool.report.views.page_commands import missing_views
 from kvtool.report.views.section import Missing, Section, StatusWord

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kvtool.report.views.order import Block, sections
+from kvtool.report.views.order import ReportBlock, sections
 from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.report import Report
 
 
-def page_sections(report: Report, blocks: Iterable[Block], prefix: str) -> Iterator[Section]:
+def page_sections(report: Report, blocks: Iterable[ReportBlock], prefix: str) -> Iterator[Section]:
     """Yield the blocks that a report has, each with the prefix in its anchor."""
     for section in sections(blocks, report, "pages"):
         yield page_section(replace(section, id=f"{prefix}-{section.id}"))

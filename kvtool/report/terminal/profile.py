@@ -16,6 +16,7 @@ from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
 from kvtool.report.terminal.render import LABEL, print_section, print_table
 from kvtool.report.terminal.verdict import print_notices, print_sentence
 from kvtool.report.views.checks import worst_status
+from kvtool.report.views.facts import cautions, rules_fact
 from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
 from kvtool.report.views.groups import groups_table
 from kvtool.report.views.order import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS, sections
@@ -97,6 +98,8 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
             from kvtool.report.views.money import money_lines
 
             _print_money_lines(console, money_lines(report))
+            if any(table.only == "all" for table in section.tables):
+                put(console)
         print_section(console, section)
         put(console)
     if report.findings:
@@ -153,7 +156,7 @@ def _header(console: Console, report: Report, plain: bool) -> None:
     shown = [
         f"kvtool {config.get('version')}",
         sanitize(str(config.get("input")), ascii_only=plain),
-        _rules(report),
+        rules_fact(report),
         sanitize(str(config.get("tokenizer") or "block hashes"), ascii_only=plain),
         plural(report.totals.requests, "request"),
         f"seed {config.get('seed')}",
@@ -162,20 +165,8 @@ def _header(console: Console, report: Report, plain: bool) -> None:
         put(console, line, "bold")
     for note in report.notes:
         say(console, sanitize(note, ascii_only=plain), style="dim")
-    totals = report.totals
-    if totals.refused_requests:
-        text = f"{plural(totals.refused_requests, 'request')} refused and left out; the first: {totals.first_refusal or ''}"
-        say(console, sanitize(text, ascii_only=plain), style="yellow")
-    if totals.skipped_lines:
-        say(console, f"{plural(totals.skipped_lines, 'bad line')} skipped", style="yellow")
-
-
-def _rules(report: Report) -> str:
-    if report.config.get("rules_by_day"):
-        return "rules of the providers"
-    if report.config.get("rules_of"):
-        return f"{report.config.get('rules')} rules"
-    return f"{report.config.get('rules')} rules, block {report.kv_cache.block_size}"
+    for caution in cautions(report):
+        say(console, sanitize(caution, ascii_only=plain), style="yellow")
 
 
 def _held(console: Console, lines: Sequence[str], plain: bool) -> None:

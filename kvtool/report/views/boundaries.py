@@ -46,7 +46,7 @@ def boundary_hint(groups: Iterable[Boundary]) -> str | None:
         if all(size > group.block_size and size in known for group, known in zip(shown, sizes, strict=True)):
             hit = sum(known[size].hit_tokens for known in sizes)
             if now - hit >= _MUCH * tokens:
-                return f"blocks of {size:,} tokens would hit {percent(hit / tokens)}, not {percent(now / tokens)} (--boundaries)"
+                return f"Blocks of {size:,} tokens would hit {percent(hit / tokens)}, not {percent(now / tokens)} (--boundaries)."
     return None
 
 

@@ -11,7 +11,7 @@ from kvtool.results.report import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ReportBlock:
     """The view in `views/NAME.py`, which is imported only for a report that `has` something for it."""
 
     name: str
@@ -26,29 +26,29 @@ class Block:
         return view(report)
 
 
-def sections(blocks: Iterable[Block], report: Report, form: Only) -> Iterator[Section]:
+def sections(blocks: Iterable[ReportBlock], report: Report, form: Only) -> Iterator[Section]:
     """Yield the blocks of a report that a format shows."""
     for block in blocks:
         if block.only in ("all", form) and (section := block.section(report)) is not None:
             yield section
 
 
-CAUSES = Block("causes", lambda report: bool(report.causes))
+CAUSES = ReportBlock("causes", lambda report: bool(report.causes))
 """It is below the findings."""
 COST = (
-    Block("money", lambda report: report.money is not None or report.reported is not None),
-    Block("kv_events", lambda report: report.kv_events is not None),
+    ReportBlock("money", lambda report: report.money is not None or report.reported is not None),
+    ReportBlock("kv_events", lambda report: report.kv_events is not None),
 )
 """Blocks below the answer; in a comment on a pull request as well."""
 TOKENS = (
-    Block("sums", lambda report: report.sums is not None),
-    Block("isolation", lambda report: report.isolation is not None),
+    ReportBlock("sums", lambda report: report.sums is not None),
+    ReportBlock("isolation", lambda report: report.isolation is not None),
 )
 """Blocks below where the tokens went; in a comment on a pull request as well."""
-TURNS = Block("turns", lambda report: any(len(group.turns) > 1 for group in report.groups))
+TURNS = ReportBlock("turns", lambda report: any(len(group.turns) > 1 for group in report.groups))
 """It is below the groups."""
-ENGINE = (Block("times"), Block("decode"), Block("alignment", only="terminal"), Block("memory"))
+ENGINE = (ReportBlock("times"), ReportBlock("decode"), ReportBlock("alignment", only="terminal"), ReportBlock("memory"))
 """Details of the engine: at the end of a page, and in the terminal with `--details`."""
-CONFIG = Block("config", only="pages")
-LOGITS = Block("logits", lambda report: report.kv_cache_dtype is not None or report.ttft.measured is not None)
+CONFIG = ReportBlock("config", only="pages")
+LOGITS = ReportBlock("logits", lambda report: report.kv_cache_dtype is not None or report.ttft.measured is not None)
 """It is below the measured times."""
