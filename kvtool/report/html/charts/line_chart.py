@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kvtool.report.html.charts.drawing import drawing, label, line, path, plot
+from kvtool.report.html.charts.drawing import drawing, label, line, path, plot, sample
 from kvtool.report.html.charts.scales import AxisScale, Tick, decades, level_ticks, tick_anchor
 from kvtool.report.html.markup import element, joined, share
 from kvtool.report.html.page_parts import Key
@@ -88,7 +88,7 @@ class LineChart:
         found = [Key(_line_swatch(each), each.name) for each in self.lines if each.name]
         if any(point.low is not None for each in self.lines for point in each.points):
             band = element("rect", x=0.5, y=0.5, width=17, height=11, class_="band")
-            found.append(Key(_swatch(band), "mean ± 2 standard errors"))
+            found.append(Key(sample(band), "mean ± 2 standard errors"))
         return [*found, *(Key(_mark_swatch(mark), mark.name, mark.text) for mark in self.marks if mark.name)]
 
     def _y(self, value: float) -> float:
@@ -167,16 +167,12 @@ def _polygon(points: Sequence[tuple[float, float]], class_: str) -> Markup:
 def _line_swatch(each: ChartLine) -> Markup:
     stroke = element("line", x1=0, x2=30, y1=7, y2=7, class_=f"series {_look(each)}")
     if each.bound:
-        return element("svg", stroke, class_="swatch", width=30, height=14, aria_hidden="true")
+        return sample(stroke, width=30, height=14)
     point = form(0.5, 7, each.look, "", f"form {_look(each)}")
-    return element("svg", stroke, point, class_="swatch", width=30, height=14, aria_hidden="true")
-
-
-def _swatch(shape: Markup) -> Markup:
-    return element("svg", shape, class_="swatch", width=18, height=12, aria_hidden="true")
+    return sample(stroke, point, width=30, height=14)
 
 
 def _mark_swatch(mark: MarkLine) -> Markup:
     if mark.down:
-        return _swatch(element("line", x1=9, x2=9, y1=0, y2=12, class_=mark.class_))
-    return _swatch(element("line", x1=0, x2=18, y1=6, y2=6, class_=mark.class_))
+        return sample(element("line", x1=9, x2=9, y1=0, y2=12, class_=mark.class_))
+    return sample(element("line", x1=0, x2=18, y1=6, y2=6, class_=mark.class_))

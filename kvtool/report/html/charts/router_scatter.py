@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kvtool.report.html.charts.drawing import drawing, label, line
+from kvtool.report.html.charts.drawing import drawing, label, line, sample
 from kvtool.report.html.charts.line_chart import form, level_texts, y_levels
 from kvtool.report.html.charts.scales import AxisScale, Tick, amount_scale, rate_scale, tick_anchor, ticks_with_room
 from kvtool.report.html.markup import element, share
@@ -193,17 +193,21 @@ class _Scatter:
         found = []
         if len(self._counts) > 1:
             found += [
-                Key(_swatch(form(0.5, 7, look, "", f"form look{look}")), f"{count:,} replicas")
+                Key(sample(form(0.5, 7, look, "", f"form look{look}"), width=20, height=14), f"{count:,} replicas")
                 for look, count in enumerate(self._counts[:8])
             ]
         if self._best is not None:
             ring = element("circle", cx=10, cy=7, r=6, class_="best")
-            found.append(Key(_swatch(ring), "best by the clock", _told(self._best)))
+            found.append(Key(sample(ring, width=20, height=14), "best by the clock", _told(self._best)))
         if self._most is not None:
             across = element("line", x1=10, x2=10, y1=0, y2=14, class_="actual")
-            found.append(Key(_swatch(across), "the most that any router can hit", percent(self._most)))
+            found.append(
+                Key(sample(across, width=20, height=14), "the most that any router can hit", percent(self._most))
+            )
         if any(row.sure == "bound" for row in self._rows):
-            found.append(Key(_swatch(form(0.5, 7, 4, "", "form hollow bound")), "a bound, no router"))
+            found.append(
+                Key(sample(form(0.5, 7, 4, "", "form hollow bound"), width=20, height=14), "a bound, no router")
+            )
         return found
 
     def _point(self, row: SweepRow, point: LabelledPoint) -> Markup:
@@ -254,7 +258,3 @@ def _label(point: LabelledPoint, place: LabelPlace, class_: str) -> Markup:
         element("text", point.text, x=place.across, y=place.down + 4.5, class_=class_, text_anchor=text_anchor)
     )
     return element("svg", *parts, x=share(point.x), y=point.y, class_="at")
-
-
-def _swatch(*shapes: Markup) -> Markup:
-    return element("svg", *shapes, class_="swatch", width=20, height=14, aria_hidden="true")
