@@ -385,7 +385,7 @@ def test_a_device_bounds_the_cache(
     found = profile()["ttft"]["measured"]
     assert (found["requests"], found["too_large_requests"]) == (0, 6)
     assert found["reason"] == "no request fits the memory of the cpu"
-    assert "not measured: no request fits the memory of the cpu" in shown(capsys, bytes_json)
+    assert "Not measured: no request fits the memory of the cpu" in shown(capsys, bytes_json)
 
 
 def test_ctrl_c_while_decode_is_measured_keeps_what_there_is(
