@@ -428,7 +428,7 @@ def test_gates_are_told_in_words() -> None:
     assert captions == [
         "all requests63.5%reachable 89.0%",
         "support FAIL40.0%reachable 90.0%",
-        "rag PASS87.0%reachable 88.0%",
+        "rag ok87.0%reachable 88.0%",
     ]
     described = [node.words() for node in found.id("w1-groups").all("desc")]
     assert described[1] == "hit rate 40.0%, reachable 90.0%, gate at least 80.0%: FAIL"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kvtool.accounting.ledger.fates import FATES
+from kvtool.report.html.charts.drawing import sample
 from kvtool.report.html.markup import element
 from kvtool.report.html.page_parts import Key
 from kvtool.report.views.fates import fate_name
@@ -88,7 +89,7 @@ def fate_class(fate: str) -> str:
 def swatch(fill: str | None, class_: str) -> Markup:
     """Draw a sample of a paint, for a legend."""
     shape = element("rect", x=0.5, y=0.5, width=17, height=11, class_=class_, fill=fill)
-    return element("svg", shape, class_="swatch", width=18, height=12, aria_hidden="true")
+    return sample(shape)
 
 
 def legend(fates: Mapping[str, str]) -> list[Key]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from kvtool.report.html.charts.drawing import drawing, label, line, rectangle
+from kvtool.report.html.charts.drawing import drawing, label, line, rectangle, sample
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
@@ -115,4 +115,4 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
 
 def _swatch(class_: str) -> Markup:
     mark = element("line", x1=share(0.5), x2=share(0.5), y1=0, y2=12, class_=class_)
-    return element("svg", mark, class_="swatch", width=18, height=12, aria_hidden="true")
+    return sample(mark)

@@ -1,4 +1,4 @@
-"""What `kvtool what-if` found as a page of its own."""
+"""The page of `kvtool what-if`: answer, tiles, and a section for each axis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def what_if_page(document: WhatIfDocument) -> str:
 
 
 def _sections(document: WhatIfDocument) -> list[Section]:
-    """A section for each axis; rows of the table in one of their own, with what is missing there."""
+    """Return a section for each axis; changes are one of their own."""
     by_axis: dict[str, list[SweepRow]] = {}
     for row in document.rows:
         by_axis.setdefault(row.axis or _TABLE, []).append(row)
@@ -46,7 +46,7 @@ def _sections(document: WhatIfDocument) -> list[Section]:
 
 
 def _answer(document: WhatIfDocument) -> Iterator[AnswerLine]:
-    """What to change first, or how much can be hit; a command as one that can be copied."""
+    """Yield what to change first, or how much can be hit; the command apart."""
     if not document.answer:
         yield AnswerLine("", answer(document))
     for text in document.answer:
@@ -56,7 +56,7 @@ def _answer(document: WhatIfDocument) -> Iterator[AnswerLine]:
 
 
 def _tiles(document: WhatIfDocument) -> Iterator[HeadlineTile]:
-    """What can be hit at all, and what it takes."""
+    """Yield how much can be hit, and the capacity that takes."""
     yield HeadlineTile(
         "Reachable",
         percent(document.reachable_hit_rate),
@@ -85,4 +85,4 @@ _SECTIONS: Mapping[str, Callable[[WhatIfDocument, Sequence[SweepRow]], Section]]
     "pd": split_section,
     _TABLE: changes,
 }
-"""What draws the rows of an axis."""
+"""Sections by the axis of their rows."""

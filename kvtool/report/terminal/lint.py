@@ -50,7 +50,7 @@ def print_lint(
 
 
 def _fixed(console: Console, fixed: Fixed, left: int, plain: bool) -> None:
-    """What was edited, and how to take it back."""
+    """Print the edited files, and how to undo that."""
     for path in fixed.paths:
         _folded(console, f"edited {shown_path(path, plain)}")
     if fixed.undo_with is not None:

@@ -34,7 +34,7 @@ _GROUP_COLUMNS = (Column("Group", "<"), Column("requests", keep=1), Column("befo
 
 
 def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: bool, next_command: Sequence[str]) -> None:
-    """Rates, steps in the order of marginal value, what would need consent, the diff, and the next command."""
+    """Print rates, steps in the order of their gain, what needs consent, the diff, and the next command."""
     plain = ascii_only(console)
     document = outcome.document
     _head(console, document, plain)
@@ -117,7 +117,7 @@ def _what(step: Step, plain: bool) -> str:
 
 
 def _told(console: Console, text: str, style: str | None = None) -> None:
-    """A sentence under the tables; what does not fit goes on behind its number."""
+    """Print a sentence below the tables; further lines are indented by its number."""
     for line in fold(f"  {text}", console.width, indent=5):
         put(console, line, style)
 
@@ -141,7 +141,7 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
 
 
 def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
-    """What was written, or that nothing was."""
+    """Print what was written, or that nothing was."""
     document, files = outcome.document, outcome.files
     if document.output is not None:
         say(console, f"written in the new order: {shown_path(document.output, plain)}", indent=0)

@@ -1,4 +1,4 @@
-"""What moved between two results: rates and times, where the tokens went, groups and causes."""
+"""Changes between two results: rates and times, where the tokens went, groups and causes."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ ENOUGH = 0.95
 
 
 def link_words(bandwidth: float | None) -> str:
-    """`14 GB/s`; none is a link without a limit."""
+    """Return `14 GB/s`; None is a link without a limit."""
     return "any bandwidth" if bandwidth is None else per_second(bandwidth)
 
 
 def tier_words(row: SweepRow) -> str:
-    """What lies below the GPU, in a few words."""
+    """Return the tiers below the GPU: `100 blocks of host memory`."""
     parts = []
     if row.host_blocks:
         parts.append(f"{row.host_blocks:,} blocks of host memory")
@@ -35,7 +35,7 @@ def tier_words(row: SweepRow) -> str:
 
 
 def tier_answer(rows: Sequence[SweepRow], block_size: int) -> str:
-    """Whether a tier pays, by the clock where there is one, and from which length on a load does. The first row has no tier."""
+    """Say whether a tier pays, by the clock where there is one, and from which length on a load does. The first row has no tier."""
     today, tiers = rows[0], rows[1:]
     if not tiers:
         return "No tier was tried"
@@ -74,12 +74,12 @@ def _break_even(row: SweepRow, block_size: int) -> str:
 
 
 def split_words(row: SweepRow) -> str:
-    """`1 + 3`: replicas for prefill and for decode."""
+    """Return `1 + 3`: replicas for prefill and for decode."""
     return "mixed" if row.prefill_replicas is None else f"{row.prefill_replicas} + {row.decode_replicas}"
 
 
 def split_answer(rows: Sequence[SweepRow]) -> str:
-    """Whether to cut the fleet, and what is won and lost by it; of several fleets the largest."""
+    """Say whether to split the fleet, with gains and losses; of several fleets the largest."""
     largest = max((row.replicas or 0 for row in rows), default=0)
     of_largest = [row for row in rows if (row.replicas or 0) == largest]
     told = _of_one_fleet(of_largest)
@@ -132,7 +132,7 @@ def _times(row: SweepRow, mixed: SweepRow) -> str:
 
 
 def routing_answer(rows: Sequence[SweepRow]) -> str:
-    """Empty where no row has a time."""
+    """Return the answer on routers or replicas; empty where no row has a time."""
     timed = [(row.ttft_p99, row) for row in rows if row.ttft_p99 is not None]
     if not timed:
         return ""
@@ -142,7 +142,7 @@ def routing_answer(rows: Sequence[SweepRow]) -> str:
 
 
 def _of_routers(timed: Sequence[tuple[float, SweepRow]]) -> str:
-    """The router that waits least, beside today's, that which hits most, and that which serves most within the objectives."""
+    """Name the router that waits least, today's, that with most hits, and that with the highest goodput."""
     best, row = min(timed, key=lambda each: each[0])
     told = f"{row.routing} waits least: TTFT p99 {moment(best)} with {plural(row.replicas or 0, 'replica')}"
     today = next((each for each in timed if each[1].routing == ROUND_ROBIN), None) or max(
@@ -162,7 +162,7 @@ def _of_routers(timed: Sequence[tuple[float, SweepRow]]) -> str:
 
 
 def _of_replicas(timed: Sequence[tuple[float, SweepRow]]) -> str:
-    """The fewest replicas that do about as well as any, beside the fewest that were tried.
+    """Name the fewest replicas that do about as well as any, and the fewest that were tried.
 
     Well is what meets the objectives, where there are some and that can be, else what waits little.
     """
@@ -186,7 +186,7 @@ def _of_replicas(timed: Sequence[tuple[float, SweepRow]]) -> str:
 
 
 def ttl_answer(rows: Sequence[SweepRow], reachable: float) -> str:
-    """The shortest time that keeps most of what an unlimited cache hits; empty where no row has a time."""
+    """Name the shortest time that keeps most of what an unlimited cache hits; empty where no row has a time."""
     tried = sorted(((row.ttl_seconds, row) for row in rows if row.ttl_seconds is not None), key=lambda each: each[0])
     if not tried:
         return ""
@@ -204,7 +204,7 @@ def ttl_answer(rows: Sequence[SweepRow], reachable: float) -> str:
 
 
 def block_size_answer(rows: Sequence[SweepRow]) -> str:
-    """The size that hits most, and the largest that keeps most of that; of several rooms in the largest. Empty without rows."""
+    """Name the size that hits most, and the largest that keeps most of that; of several capacities in the largest."""
     sizes = [(row.block_size, row) for row in rows if row.block_size is not None]
     if not sizes:
         return ""

@@ -97,3 +97,8 @@ def area(points: Sequence[tuple[float, float]], height: float, class_: str) -> M
     first, last = points[0][0], points[-1][0]
     text = " ".join(f"{x:.1f},{y:.1f}" for x, y in [(first, height), *points, (last, height)])
     return element("polygon", points=text, class_=class_)
+
+
+def sample(*shapes: object, width: int = 18, height: int = 12) -> Markup:
+    """Return a small image of shapes, for a legend."""
+    return element("svg", *shapes, class_="swatch", width=width, height=height, aria_hidden="true")

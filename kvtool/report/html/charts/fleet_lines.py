@@ -37,17 +37,17 @@ class Measure:
     rate: bool = False
 
     def scale(self, rows: Sequence[SweepRow]) -> AxisScale:
-        """An axis for the figures of these rows."""
+        """Return an axis for the figures of these rows."""
         values = [value for row in rows if (value := self.of(row)) is not None]
         return AxisScale(0.0, rate_top(max(values))) if self.rate else amount_scale(values)
 
     def known(self, rows: Sequence[SweepRow]) -> bool:
-        """Whether any row has it."""
+        """Return whether any row has the figure."""
         return any(self.of(row) is not None for row in rows)
 
 
 COUNTS = 32.0
-"""What axes of replicas are wide from."""
+"""Ratio of the most to the fewest replicas from which an axis goes in factors."""
 TTFT_P99 = Measure("TTFT p99", lambda row: row.ttft_p99, level_moment)
 WITHIN = Measure(
     "Requests within the objectives", lambda row: row.within_slo, lambda value: f"{100 * value:.3g}%", rate=True
@@ -63,14 +63,14 @@ REUSED = Measure(
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """What a chart goes along: the setting, how ticks write it, and what its lines are told apart by."""
+    """The axis across: its setting, the text of ticks, and the name of a row's line."""
 
     of: Callable[[SweepRow], float | None]
     write: Callable[[float], str]
     unit: str
     line_of: Callable[[SweepRow], str]
     wide: float = 4.0
-    """From which ratio of the last to the first on the axis goes in factors."""
+    """Ratio of the last to the first value from which the axis goes in factors."""
 
 
 def chart(
@@ -104,7 +104,7 @@ def chart(
 
 
 class SectionWords(NamedTuple):
-    """What a section is called, and what it says first."""
+    """Anchor, title and first sentence of a section."""
 
     identity: str
     title: str
@@ -114,7 +114,7 @@ class SectionWords(NamedTuple):
 def fleet_section(
     words: SectionWords, rows: Sequence[SweepRow], drawings: list[Drawing], keys: list[Key], notes: Sequence[str]
 ) -> Section:
-    """Drawings beside each other, and all rows as a table below."""
+    """Return drawings side by side, and all rows as a table below."""
     return DrawnSection(
         words.identity,
         words.title,
@@ -128,7 +128,7 @@ def fleet_section(
 
 
 def replicas_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
-    """How long the slowest wait, and how many meet the objectives, with each number of replicas."""
+    """Return a section: TTFT p99, and requests within the objectives, by the number of replicas."""
     words = SectionWords(
         "replicas", "Replicas", "The same requests at the same times, served by more replicas or fewer."
     )

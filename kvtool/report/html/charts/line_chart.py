@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kvtool.report.html.charts.drawing import drawing, label, line, path, plot
+from kvtool.report.html.charts.drawing import drawing, label, line, path, plot, sample
 from kvtool.report.html.charts.scales import AxisScale, Tick, decades, level_ticks, tick_anchor
 from kvtool.report.html.markup import element, joined, share
 from kvtool.report.html.page_parts import Key
@@ -54,7 +54,7 @@ class MarkLine:
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """What is drawn: `x_ticks` below, levels of `y` written by `write_y`."""
+    """A chart of lines: `x_ticks` below, levels of `y` written by `write_y`."""
 
     lines: Sequence[ChartLine]
     x: AxisScale
@@ -63,10 +63,10 @@ class LineChart:
     write_y: Callable[[float], str]
     marks: Sequence[MarkLine] = ()
     filled: bool = False
-    """Whether what lies below the first line is shaded."""
+    """Shade the area below the first line."""
 
     def draw(self, identity: str, title: str, told: str) -> Markup:
-        """The image, with a name and a description for those who do not see it."""
+        """Return the image, with a name and a description for those who do not see it."""
         levels = y_levels(self.y)
         rows = max((len(tick.texts) for tick in self.x_ticks), default=0)
         inside = [line(0, self._y(level), 1, self._y(level), "grid") for level in levels]
@@ -84,11 +84,11 @@ class LineChart:
         return drawing(identity, title, told, HEIGHT + 6 + _TEXT * rows, [joined(inside)], class_="drawing levels")
 
     def keys(self) -> list[Key]:
-        """What each line and mark stands for."""
+        """Return the legend: a key for each line and mark."""
         found = [Key(_line_swatch(each), each.name) for each in self.lines if each.name]
         if any(point.low is not None for each in self.lines for point in each.points):
             band = element("rect", x=0.5, y=0.5, width=17, height=11, class_="band")
-            found.append(Key(_swatch(band), "mean ± 2 standard errors"))
+            found.append(Key(sample(band), "mean ± 2 standard errors"))
         return [*found, *(Key(_mark_swatch(mark), mark.name, mark.text) for mark in self.marks if mark.name)]
 
     def _y(self, value: float) -> float:
@@ -126,19 +126,19 @@ class LineChart:
 
 
 def level_texts(levels: Sequence[float], y: Callable[[float], float], write: Callable[[float], str]) -> list[Markup]:
-    """What lines across stand for, to the left of the drawing of the class `levels`, which has room there."""
+    """Return the values of lines across, left of a drawing of the class `levels`, which has room there."""
     return [label(0, max(y(level) + 4, 10), write(level), "tick", shift=-_ROOM) for level in levels]
 
 
 def y_levels(scale: AxisScale) -> list[float]:
-    """Where lines across stand: round numbers from 0, or powers of ten."""
+    """Return the values of lines across: round numbers from 0, or powers of ten."""
     if not scale.log:
         return [level for level in level_ticks(scale.high) if level >= scale.low]
     return decades(scale)
 
 
 def form(x: float, y: float, look: int, tip: str, class_: str) -> Markup:
-    """A point: circle, square, triangle, diamond, and these again without their filling."""
+    """Return a point: circle, square, triangle or diamond, then these without filling."""
     inside = (element("title", tip),) if tip else ()
     kind = look % 4
     hollow = f"{class_} hollow" if look >= 4 else class_
@@ -167,16 +167,12 @@ def _polygon(points: Sequence[tuple[float, float]], class_: str) -> Markup:
 def _line_swatch(each: ChartLine) -> Markup:
     stroke = element("line", x1=0, x2=30, y1=7, y2=7, class_=f"series {_look(each)}")
     if each.bound:
-        return element("svg", stroke, class_="swatch", width=30, height=14, aria_hidden="true")
+        return sample(stroke, width=30, height=14)
     point = form(0.5, 7, each.look, "", f"form {_look(each)}")
-    return element("svg", stroke, point, class_="swatch", width=30, height=14, aria_hidden="true")
-
-
-def _swatch(shape: Markup) -> Markup:
-    return element("svg", shape, class_="swatch", width=18, height=12, aria_hidden="true")
+    return sample(stroke, point, width=30, height=14)
 
 
 def _mark_swatch(mark: MarkLine) -> Markup:
     if mark.down:
-        return _swatch(element("line", x1=9, x2=9, y1=0, y2=12, class_=mark.class_))
-    return _swatch(element("line", x1=0, x2=18, y1=6, y2=6, class_=mark.class_))
+        return sample(element("line", x1=9, x2=9, y1=0, y2=12, class_=mark.class_))
+    return sample(element("line", x1=0, x2=18, y1=6, y2=6, class_=mark.class_))

@@ -6,7 +6,7 @@ from math import log2
 
 from markupsafe import Markup
 
-from kvtool.report.html.charts.drawing import area, drawing, label, line, path, plot, rectangle
+from kvtool.report.html.charts.drawing import area, drawing, label, line, path, plot, rectangle, sample
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
@@ -136,7 +136,7 @@ def _curve_keys(report: Report) -> list[Key]:
 
 
 def _mark(shape: Markup) -> Markup:
-    return element("svg", shape, class_="swatch", width=18, height=12, aria_hidden="true")
+    return sample(shape)
 
 
 def _curve_table(report: Report, reuse: Reuse) -> Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kvtool.report.html.charts.drawing import drawing, label, line
+from kvtool.report.html.charts.drawing import drawing, label, line, sample
 from kvtool.report.html.charts.line_chart import form, level_texts, y_levels
 from kvtool.report.html.charts.scales import AxisScale, Tick, amount_scale, rate_scale, tick_anchor, ticks_with_room
 from kvtool.report.html.markup import element, share
@@ -63,7 +63,7 @@ class _Box:
 
 
 def label_places(points: Sequence[LabelledPoint], named: Sequence[int], height: float) -> list[LabelPlace | None]:
-    """A place for each of those that are `named`, by their numbers, in that order; None where there is none."""
+    """Return a place for each point of `named`, in that order; None where there is no room."""
     markers = [[_marker(point, width) for point in points] for width in WIDTHS]
     taken: list[list[_Box]] = [[] for _ in WIDTHS]
     found: list[LabelPlace | None] = []
@@ -193,17 +193,21 @@ class _Scatter:
         found = []
         if len(self._counts) > 1:
             found += [
-                Key(_swatch(form(0.5, 7, look, "", f"form look{look}")), f"{count:,} replicas")
+                Key(sample(form(0.5, 7, look, "", f"form look{look}"), width=20, height=14), f"{count:,} replicas")
                 for look, count in enumerate(self._counts[:8])
             ]
         if self._best is not None:
             ring = element("circle", cx=10, cy=7, r=6, class_="best")
-            found.append(Key(_swatch(ring), "best by the clock", _told(self._best)))
+            found.append(Key(sample(ring, width=20, height=14), "best by the clock", _told(self._best)))
         if self._most is not None:
             across = element("line", x1=10, x2=10, y1=0, y2=14, class_="actual")
-            found.append(Key(_swatch(across), "the most that any router can hit", percent(self._most)))
+            found.append(
+                Key(sample(across, width=20, height=14), "the most that any router can hit", percent(self._most))
+            )
         if any(row.sure == "bound" for row in self._rows):
-            found.append(Key(_swatch(form(0.5, 7, 4, "", "form hollow bound")), "a bound, no router"))
+            found.append(
+                Key(sample(form(0.5, 7, 4, "", "form hollow bound"), width=20, height=14), "a bound, no router")
+            )
         return found
 
     def _point(self, row: SweepRow, point: LabelledPoint) -> Markup:
@@ -227,14 +231,14 @@ class _Scatter:
 
 
 def rate_ticks(scale: AxisScale) -> list[float]:
-    """Steps of 1, 5 or 10 points from the first to the last."""
+    """Return steps of 1, 5 or 10 points from the first to the last."""
     length = scale.high - scale.low
     step = 0.01 if length <= 0.1 else 0.05 if length <= 0.5 else 0.1
     return [scale.low + step * count for count in range(round(length / step) + 1)]
 
 
 def _name(row: SweepRow) -> str:
-    """Without its version, cut where it is long."""
+    """Return the name without its version, cut where it is long."""
     name = sanitize(row.routing or "router").split(" (")[0]
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
@@ -244,7 +248,7 @@ def _told(row: SweepRow) -> str:
 
 
 def _label(point: LabelledPoint, place: LabelPlace, class_: str) -> Markup:
-    """The text, and a line to its point where it stands further away."""
+    """Return the text, with a line to its point where that is further away."""
     parts: list[Markup] = []
     if abs(place.down) > 14:
         down = place.down - 7 if place.down > 0 else place.down + 7
@@ -254,7 +258,3 @@ def _label(point: LabelledPoint, place: LabelPlace, class_: str) -> Markup:
         element("text", point.text, x=place.across, y=place.down + 4.5, class_=class_, text_anchor=text_anchor)
     )
     return element("svg", *parts, x=share(point.x), y=point.y, class_="at")
-
-
-def _swatch(*shapes: Markup) -> Markup:
-    return element("svg", *shapes, class_="swatch", width=20, height=14, aria_hidden="true")

@@ -17,7 +17,7 @@ from kvtool.text.terminal.numbers import percent, plural
 _TITLE = "The worst prompts, block by block"
 _MOST_PROMPTS = 8
 _BOUND_TO = ("unique", "first_use", "partial_block", "last_token")
-"""What is lost whatever one does."""
+"""Fates that no edit avoids."""
 _MOST_ROWS = 60
 _MOST_TICKS = 64
 _BAR = 22

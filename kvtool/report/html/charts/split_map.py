@@ -7,7 +7,7 @@ from math import log
 
 from markupsafe import Markup
 
-from kvtool.report.html.charts.drawing import drawing, label, rectangle
+from kvtool.report.html.charts.drawing import drawing, label, rectangle, sample
 from kvtool.report.html.charts.fleet_lines import (
     GOODPUT,
     TTFT_P99,
@@ -137,4 +137,4 @@ def _step(value: float, low: float, high: float, *, less_is_better: bool) -> int
 
 def _swatch(class_: str) -> Markup:
     shape = element("rect", x=1.5, y=1.5, width=15, height=9, class_=class_)
-    return element("svg", shape, class_="swatch", width=18, height=12, aria_hidden="true")
+    return sample(shape)

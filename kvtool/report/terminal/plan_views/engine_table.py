@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.lines import put_command, put_head
-from kvtool.report.terminal.render import print_section, print_table
+from kvtool.report.terminal.render import print_table
 from kvtool.report.views.engines import NEXT, PARTIAL, facts, sections, short_name
 from kvtool.report.views.section import Cell, Table
 from kvtool.results.documents.engine_table import EngineTable
@@ -41,7 +41,8 @@ def print_engine_table(console: Console, table: EngineTable) -> None:
         put(console)
         print_table(console, each)
     put(console)
-    print_section(console, trust)
+    for note in trust.notes:
+        say(console, sanitize(note, ascii_only=plain), hang=2, style="dim")
     if table.next:
         put(console)
         say(console, f"Next: {NEXT}:")

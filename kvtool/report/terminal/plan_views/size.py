@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 _SHORT = 3
-"""Of the accelerators that lack memory, those that are named."""
+"""Most accelerators without enough memory that are named."""
 
 
 def print_size(console: Console, report: SizeDocument, command: Sequence[str]) -> None:
-    """Header, table and what it rests on, in lines no wider than the console; `command` is proposed as the next."""
+    """Print header, table and notes, no wider than the console; `command` is proposed as the next."""
     plain = ascii_only(console)
     each = report.max_model_len
     head = [
@@ -127,7 +127,7 @@ _KINDS = {"full": "full attention", "mla": "MLA", "sliding": "window", "chunked"
 
 
 def several(report: SizeDocument) -> bool:
-    """Whether there is more to a model than one group of layers whose blocks hold tokens."""
+    """Return whether a model has more than one group of layers whose blocks contain tokens."""
     return (
         len(report.groups) != 1
         or report.groups[0].count > 1
@@ -136,7 +136,7 @@ def several(report: SizeDocument) -> bool:
 
 
 def group_table(report: SizeDocument) -> tuple[list[Column], list[list[str]]]:
-    """Columns and rows: equal groups in one row."""
+    """Return columns and rows: equal groups in one row."""
     columns = [
         Column("layers", "<"),
         Column("groups"),
@@ -162,13 +162,13 @@ def _row(group: SizedGroup) -> list[str]:
 
 
 def group_name(group: SizedGroup) -> str:
-    """The kind, and how far its layers see."""
+    """Return the kind, and how far its layers see."""
     reach = group.window if group.window is not None else group.chunk
     return _KINDS[group.kind] if reach is None else f"{_KINDS[group.kind]} of {reach:,}"
 
 
 def plan_notes(report: SizeDocument) -> list[str]:
-    """What of the plan differs from a model of plain attention."""
+    """Return how the plan differs from that of a model with plain attention."""
     notes = []
     if not report.groups:
         notes.append("its layers keep no KV cache")

@@ -109,7 +109,7 @@ def _within(spot: Spot, plain: bool) -> str:
 
 
 def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
-    """Where both sides differ; what is the same on both is said once."""
+    """Return the places of both sides; what is the same on both once."""
     in_file = [spot.character is not None or not spot.part for spot in (a, b)]
     if not all(in_file):
         places = [place_of(spot, plain, name) for spot, name in zip((a, b), names, strict=True)]
@@ -148,7 +148,7 @@ def _volatile(first: Difference) -> str:
 
 
 def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
-    """What it comes to: sentences, each with the code it leads to at the right."""
+    """Print sentences on the gain of moves, each with its code at the right."""
     said = [(text, "") for text in _relation(diff, a, b)]
     if diff.cosmetic:
         said.append((f"The only difference: {' and '.join(diff.cosmetic)}.", ""))
@@ -173,7 +173,7 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
 
 
 def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
-    """How the prompts stand to each other where none differs from the other within."""
+    """Return how prompts relate where one is the beginning of the other, or both are equal."""
     if diff.first is not None:
         return []
     if diff.empty:
@@ -229,7 +229,7 @@ def _end(trial: Trial) -> str:
 
 
 def _named(console: Console, diff: PromptDiff, plain: bool) -> None:
-    """What differs in the structure, where that is more than what the first difference says already."""
+    """Print differences of structure, where they say more than the first difference."""
     named = diff.named
     if not named or (len(named) == 1 and diff.first is not None and named[0].kind.code == diff.first.kind.code):
         return
@@ -336,7 +336,7 @@ def print_ruler(console: Console, diff: PromptDiff, plain: bool) -> None:
 
 
 def _groups(count: int, at: int, room: int) -> list[range]:
-    """Which blocks are drawn: all, or the first, those around the difference, and the last."""
+    """Return the blocks to draw: all, or the first, those around the difference, and the last."""
     if count <= room:
         return [range(count)]
     room = max(room - 3, 3)  # two gaps of five cells each

@@ -71,7 +71,7 @@ def print_many(console: Console, diff: ManyDiff) -> None:
 
 
 def _legend(console: Console, diff: ManyDiff, indices: Sequence[int] | range, plain: bool) -> None:
-    """Which prompt each letter is, its tokens and its blocks, a partial last one included."""
+    """Print the prompt of each letter, its tokens and its blocks, a partial last one included."""
     size = max((len(letters(at)) for at in indices), default=1)
     for at in indices:
         prompt = diff.prompts[at]
@@ -189,7 +189,7 @@ def _members(branch: Branch, room: int, plain: bool, used: set[int]) -> str:
 
 
 def _told(branch: Branch, plain: bool) -> list[str]:
-    """What happens at the end of a common beginning."""
+    """Return what follows the end of a common beginning."""
     told: list[str] = []
     if not branch.children:
         return [f"{len(branch.ends):,} equal prompts"] if len(branch.ends) > 1 else told

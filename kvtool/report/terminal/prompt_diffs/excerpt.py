@@ -79,7 +79,7 @@ def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[
 
 
 def _unseen(a: Excerpt, b: Excerpt) -> bool:
-    """Whether the differing characters look the same: only space, or one text in two Unicode forms or scripts."""
+    """Return whether the differing characters look the same: only space, or one text in two Unicode forms or scripts."""
     changed_a, changed_b = (
         "".join((side.text or "")[start : min(stop, start + _LOOKED_AT)] for start, stop in side.spans[:_LOOKED_AT])
         for side in (a, b)

@@ -32,7 +32,7 @@ _EXAMPLE = "workloads/support-bot.yaml"
 
 
 def print_bench(console: Console, result: BenchResult, todo: str, command: Sequence[str]) -> None:
-    """Head, ceilings, a table for each kind of step, and the fit, in lines no wider than the console.
+    """Print head, ceilings, a table for each kind of step, and the fit, no wider than the console.
 
     `command` is proposed as the next one, to do `todo`.
     """
@@ -121,7 +121,7 @@ class _BenchView:
         self._table(columns, rows)
 
     def _extend(self) -> None:
-        """A question behind a document: what the prefix cache saves."""
+        """Show a question after a document: what the prefix cache saves."""
         columns = [Column("Cached + new", "<"), Column("cold ms"), Column("cached ms"), Column("of cold")]
         rows = []
         for step in self._result.of_kind("extend"):
@@ -180,7 +180,7 @@ class _BenchView:
             self._say(text, style="dim")
 
     def _sharing(self) -> None:
-        """How many times as fast prefix-aware decode is as flat decode, measured."""
+        """Show how many times as fast prefix-aware decode is as flat decode, measured."""
         found = self._result.sharing()
         shares = sorted({gain.shared_tokens for gain in found})
         gains = {(gain.requests, gain.shared_tokens): f"{gain.gain:.2f} x" for gain in found}
@@ -301,7 +301,7 @@ def _rate(value: float, unit: str) -> str:
 
 
 def print_server_bench(console: Console, bench: ServerBench, output: str | None) -> None:
-    """Seconds by length and hits, the line that was fitted and its error; what to do with the file."""
+    """Print seconds by length and hits, the fitted line with its error, and what to do with the file."""
     head = [
         f"kvtool bench --server {bench.source}",
         bench.model,

@@ -1,4 +1,4 @@
-"""What `kvtool compare` shows of a server's counters beside a report."""
+"""The terminal view of a server's counters beside a report, for `kvtool compare`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = "-"
 
 
 def print_beside(console: Console, beside: BesideServer) -> None:
-    """Both rates, what they are made of, what the server's log prints, and what the counters show of the difference."""
+    """Print both rates with their tokens, the rate of the server's log, and causes of the difference."""
     plain = ascii_only(console)
     names = [sanitize(name, ascii_only=plain) for name in (beside.report, beside.source)]
     head = [f"kvtool compare {names[0]} with {names[1]}", f"{beside.server}, {beside.span}"]

@@ -16,7 +16,7 @@ _MOST_SHOWN = 10
 
 
 def print_replay(console: Console, document: ReplayDocument) -> None:
-    """The answer first; every text in it is safe to show, and none is of a prompt."""
+    """Print the answer, then causes and requests that disagree; nothing of it is text of a prompt."""
     plain = ascii_only(console)
 
     def line(label: str, text: str, style: str | None = None) -> None:
@@ -50,13 +50,13 @@ def print_replay(console: Console, document: ReplayDocument) -> None:
 
 
 def reconciled(document: ReplayDocument) -> str:
-    """The answer in one sentence."""
+    """Return how many requests agree, in one sentence."""
     agree = f"{document.agree:,} of {plural(document.answered, 'request')} {'agrees' if document.answered == 1 else 'agree'}"
     return f"{agree}, {_cached(document)}"
 
 
 def reported(document: ReplayDocument) -> str:
-    """What a server says of which nothing is predicted."""
+    """Return what a server reported, where nothing is predicted."""
     silent = document.unreported
     if document.answered and silent == document.answered:
         return f"{plural(document.answered, 'request')} answered, and none says how many of its tokens were cached"
@@ -73,13 +73,13 @@ def _cached(document: ReplayDocument) -> str:
 
 
 def disagreement(one: Disagreement) -> str:
-    """A request that disagrees, with both numbers and the cause."""
+    """Return a request that disagrees, with both numbers and the cause."""
     predicted, reported = (f"{value:,}" if value is not None else "nothing" for value in (one.predicted, one.reported))
     return f"#{one.number} predicted {predicted}, got {reported}: {one.why} [{one.cause}]"
 
 
 def _beside(document: ReplayDocument) -> list[str]:
-    """What is in none of the sums."""
+    """Return the requests that are in no sum."""
     parts = []
     if document.refused:
         parts.append(f"{document.refused:,} refused by the server")

@@ -1,4 +1,4 @@
-"""What `kvtool watch` shows: one look at a server, in lines no wider than the console."""
+"""The terminal view of `kvtool watch`: one look at a server, no wider than the console."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NONE = "-"
 
 
 def print_watched(console: Console, seen: WatchDocument, *, window: float) -> None:
-    """The whole look: whose, rates of the window, sums, times, and what the server's log prints."""
+    """Print the server, rates of the window, sums, times, and the rate of the server's log."""
     plain = ascii_only(console)
     _print_head(console, seen)
     put(console)
@@ -48,7 +48,7 @@ def print_watched(console: Console, seen: WatchDocument, *, window: float) -> No
 
 
 def watched_line(seen: WatchDocument, *, window: float) -> str:
-    """The same in one line, for logs and screen readers."""
+    """Return the same in one line, for logs and screen readers."""
     clock = time.strftime("%H:%M:%S", time.localtime(seen.at))
     if seen.state in ("no answer", "several servers"):
         return f"{clock}  {seen.state}: {seen.message}"
