@@ -13,9 +13,9 @@ from kvtool.diagnose.codes.values.kv104 import USER
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
+from kvtool.diagnose.word_lists import word_set
 from kvtool.lint.evidence.value_precision import id_of, sure_kind
 from kvtool.lint.evidence.volatile_calls import named, named_kind
-from kvtool.lint.evidence.word_lists import words
 from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
 
 
@@ -26,33 +26,33 @@ def _words(text: str) -> frozenset[str]:
 _WORD = re.compile(r"[A-Z]{1,40}(?![a-z])|[A-Z]?[a-z]{1,40}")
 _LONGEST_NAME = 200
 _OWN = re.compile(r"^`?self\.")
-_WHOSE = words("placeholders", "whose")
-_ASKED = words("placeholders", "asked")
-_CODED = words("placeholders", "coded")
+_WHOSE = word_set(__file__, "whose")
+_ASKED = word_set(__file__, "asked")
+_CODED = word_set(__file__, "coded")
 _SHOWN = _words("example examples")
 """Words that a name begins with of what a program shows in all of its requests: `example_queries`."""
-_LATE = words("placeholders", "late")
-_DESCRIBED = words("placeholders", "described")
+_LATE = word_set(__file__, "late")
+_DESCRIBED = word_set(__file__, "described")
 _DOCUMENTATION = _words("doc docs documentation")
-_DOCUMENTED = words("placeholders", "documented")
-_ONE_AFTER_ANOTHER = words("placeholders", "one_after_another")
+_DOCUMENTED = word_set(__file__, "documented")
+_ONE_AFTER_ANOTHER = word_set(__file__, "one_after_another")
 _NONE = _words("no not none empty missing default")
 """Words that a constant begins with that means an answer."""
-_SET_UP = words("placeholders", "set_up")
+_SET_UP = word_set(__file__, "set_up")
 _FIXED = re.compile(r"(?:^|_)(?:format_instructions|output_format|output_schema|json_schema|(?:bos|eos|pad)_token)$")
 """What is made of the program alone: it is the same in all of its requests."""
-_SAYS_NOTHING = words("placeholders", "says_nothing")
-_DONE = words("placeholders", "done")
-_PARTS = words("placeholders", "parts")
-_OF_A_PROGRAM = words("placeholders", "of_a_program")
-_OF_CODE = _PARTS | words("placeholders", "of_code")
-_SAYS_WHAT_OF = words("placeholders", "says_what_of")
-_CONVERSATIONS = words("placeholders", "conversations")
+_SAYS_NOTHING = word_set(__file__, "says_nothing")
+_DONE = word_set(__file__, "done")
+_PARTS = word_set(__file__, "parts")
+_OF_A_PROGRAM = word_set(__file__, "of_a_program")
+_OF_CODE = _PARTS | word_set(__file__, "of_code")
+_SAYS_WHAT_OF = word_set(__file__, "says_what_of")
+_CONVERSATIONS = word_set(__file__, "conversations")
 _GROWS = frozenset(("memory", "memories", "history", "scratchpad", "transcript", "messages"))
 """What a conversation adds to, whosever it is."""
 _SETTINGS = _words("config configuration cfg conf settings options opts")
 """Names of objects that hold what a program is set up with, whatever each part of them is."""
-_LIMITS = words("placeholders", "limits")
+_LIMITS = word_set(__file__, "limits")
 _ASKS_WHETHER = _words("is has was are should can needs")
 """Words that a name begins with that holds yes or no."""
 _BY_PEOPLE = _words("user human original initial image given")
@@ -60,7 +60,7 @@ _BY_PEOPLE = _words("user human original initial image given")
 _WHOLE = _words("prompt prompts messages")
 _DONE_ON_REQUEST = "instruction"
 """A name for a rule of a program, and for what somebody asked whose answer is judged."""
-_ANSWERED = words("placeholders", "answered")
+_ANSWERED = word_set(__file__, "answered")
 _SYSTEM = frozenset(("system", "developer", "base", "default"))
 
 

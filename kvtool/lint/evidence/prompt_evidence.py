@@ -6,7 +6,7 @@ import re
 from enum import IntEnum
 from functools import lru_cache
 
-from kvtool.lint.evidence.word_lists import words
+from kvtool.diagnose.word_lists import word_set
 
 _MOST_TEXT = 20_000
 
@@ -154,7 +154,7 @@ _AGENT = re.compile(
 )
 _ASKS_WITH = re.compile(r"(?:^|\.)_{0,2}a?(?:generate|complete|completion|chat|ask|query|predict|infer)(?:_\w{1,40})?$")
 """A call that asks a model with what it makes of a template, by its name alone."""
-_SENT_WORDS = words("prompt_evidence", "sent_words")
+_SENT_WORDS = word_set(__file__, "sent_words")
 _QUIET = re.compile(
     r"(?:^|\.)(?:print|pprint|rprint|secho|echo|debug|info|warning|warn|error|exception|critical|log|trace|success|fatal"
     r"|add_argument|ArgumentParser|add_parser|Option|Argument|open|write|writelines|writerow|writerows|write_text|write_bytes|rich_print|cprint|print_exc|input|prompt_user"

@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
-from kvtool.lint.evidence.word_lists import words
+from kvtool.diagnose.word_lists import word_set
 
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,9}|~{3,9})[ \t]{0,4}([A-Za-z+#-]{0,20})[^\n`]{0,80}$", re.MULTILINE)
-_LANGUAGES = words("quoted_code", "languages")
+_LANGUAGES = word_set(__file__, "languages")
 CODE_LINE = re.compile(
     r"\b[rR]?[fF][\"']|^\s{0,80}\d{1,6}\|"
     r"|^\s{0,80}(?:\d{1,6}[|:]?\s{1,80})?(?:def|return|raise|print|assert|import|from|class|elif)\b[^.!?]{0,80}[(\"'=]"
@@ -18,7 +18,7 @@ CODE_LINE = re.compile(
 """The beginning of a line of code."""
 _CLOSING = ("", "end")
 """What is after the marks that close a block; some prompts write a word there."""
-_TYPES = words("quoted_code", "types")
+_TYPES = word_set(__file__, "types")
 _AROUND = 100
 _EXAMPLE = re.compile(r"\bexample\b(?!s)", re.IGNORECASE)
 """The line before a block that shows something: `Example of a task:`, `### Example: a long one`."""
@@ -41,7 +41,7 @@ _SAID_BEFORE = re.compile(
     r"|\b(?:write|use|insert|reference|e\.g\.|such as|for example|like)[\s:(]{1,3}[`\"']{1,3}\{?$",
     re.IGNORECASE,
 )
-_SCHEMA = words("quoted_code", "schema")
+_SCHEMA = word_set(__file__, "schema")
 
 
 def quoted_ranges(text: str) -> list[tuple[int, int]]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.word_lists import word_set
 from kvtool.lint.evidence.placeholders import is_set_up, is_settled, words_of
 from kvtool.lint.evidence.prompt_evidence import reads_as_reply
-from kvtool.lint.evidence.word_lists import words
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, before_values, leaves, with_holes
 
 _AROUND = 240
@@ -31,8 +31,8 @@ _FIELD = re.compile(
     r"[*_`]{0,3}[:\uff1a][*_`]{0,3}[ \t]*[`'\"<\[(]{0,4}$"
 )
 """A label at the beginning of a line, and nothing between it and what follows: `Company: `."""
-_OF_A_DEPLOYMENT = words("surrounding_text", "of_a_deployment")
-_SET_UP = _OF_A_DEPLOYMENT | words("surrounding_text", "set_up")
+_OF_A_DEPLOYMENT = word_set(__file__, "of_a_deployment")
+_SET_UP = _OF_A_DEPLOYMENT | word_set(__file__, "set_up")
 _DESCRIPTION = "description"
 _JUDGING = frozenset(("evaluation", "eval", "scoring", "grading", "judging"))
 """Whose steps are the same for all that is judged."""

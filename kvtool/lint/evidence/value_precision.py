@@ -12,14 +12,14 @@ from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv104 import USER
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
+from kvtool.diagnose.word_lists import word_set
 from kvtool.lint.evidence.volatile_calls import RANDOM
-from kvtool.lint.evidence.word_lists import words
 from kvtool.lint.skeleton import Hole
 
 DATE = DifferenceKind("date", "date, new once a day", TIME.code)
 _FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQ]|HH|mm:|:ss")
-_CLOCK_ATTRIBUTES = words("value_precision", "clock_attributes")
-_KEEPS = words("value_precision", "keeps")
+_CLOCK_ATTRIBUTES = word_set(__file__, "clock_attributes")
+_KEEPS = word_set(__file__, "keeps")
 
 
 def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:

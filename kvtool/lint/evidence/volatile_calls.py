@@ -19,7 +19,7 @@ from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT, KV106
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
-from kvtool.lint.evidence.word_lists import words
+from kvtool.diagnose.word_lists import word_set
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 RANDOM = DifferenceKind("random", "random value", KV102.code)
@@ -27,13 +27,13 @@ HOST = DifferenceKind("environment", "environment of the process", KV106.code)
 TEMPLATE_CLOCK = DifferenceKind("time", "date that a chat template writes", KV131.code)
 JSON_KEYS = DifferenceKind("json_keys", "JSON keys in the order they were added", KV112.code)
 
-_CLOCKS = words("volatile_calls", "clocks")
-_CLOCK_OWNERS = words("volatile_calls", "clock_owners")
-_IDS = words("volatile_calls", "ids")
-_RANDOM = words("volatile_calls", "random")
+_CLOCKS = word_set(__file__, "clocks")
+_CLOCK_OWNERS = word_set(__file__, "clock_owners")
+_IDS = word_set(__file__, "ids")
+_RANDOM = word_set(__file__, "random")
 _RANDOM_OWNERS = frozenset(("random", "secrets", "rng", "np.random", "numpy.random"))
-_HOST = words("volatile_calls", "host")
-_PLATFORM = words("volatile_calls", "platform")
+_HOST = word_set(__file__, "host")
+_PLATFORM = word_set(__file__, "platform")
 _HOST_OWNERS = frozenset(("os", "getpass", "socket", "platform", "Path", "pathlib.Path", "os.path"))
 _BARE_CLOCKS = frozenset(("now", "utcnow", "today", "strftime_now"))
 _BARE_HOST = frozenset(("getcwd", "getuser", "gethostname", "getlogin"))
@@ -77,7 +77,7 @@ def environment(name: str, spot: TemplatePlace) -> Hole | None:
     return None
 
 
-_OF_A_PERSON = words("volatile_calls", "of_a_person")
+_OF_A_PERSON = word_set(__file__, "of_a_person")
 
 
 def process_variable(name: str, spot: TemplatePlace) -> Hole | None:
