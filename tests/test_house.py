@@ -9,10 +9,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from docs.generators import rooms
+from kvtool.results.choices import Rules
 
 ROOT = rooms.ROOT
 KVTOOL = ROOT / "kvtool"
@@ -207,6 +209,32 @@ def reached(start: str, imports: dict[str, set[str]]) -> set[str]:
 @pytest.mark.parametrize("room", [*PACKAGES, "engine"])
 def test_no_modules_of_a_room_import_each_other_in_a_circle(room: str) -> None:
     assert circles_inside(room) <= CIRCLES.get(room, set())
+
+
+# Rules
+
+
+ASKS_FOR_RULES = (
+    "kvtool/config/",
+    "kvtool/accounting/servers/choose.py",
+    "kvtool/accounting/plan.py",
+    "kvtool/profiler/planned_run.py",
+)
+"""Where a name of rules may be compared: everywhere else a server, its traits or a property of the plan say what differs."""
+OF_DOCUMENTS = ("kvtool/report/views/what_if.py", "kvtool/profiler/engines/side_by_side.py")
+"""A saved document has only the name of its rules; a comparison of engines goes through all names."""
+
+
+def test_rules_are_compared_by_name_in_one_place() -> None:
+    names = "|".join(get_args(Rules))
+    compared = re.compile(rf'(==|!=|in \() ?"({names})"|"({names})" (==|!=)')
+    found = {
+        name
+        for path in SOURCES
+        if (name := name_of(path)).startswith("kvtool/") and not name.startswith((*ASKS_FOR_RULES, *OF_DOCUMENTS))
+        if compared.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == set()
 
 
 # Pages

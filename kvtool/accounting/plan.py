@@ -58,6 +58,11 @@ class Plan:
         return self.rules == "block-lru"
 
     @property
+    def by_radix_tree(self) -> bool:
+        """Whether the rules are SGLang's."""
+        return self.rules == "sglang"
+
+    @property
     def hosted(self) -> bool:
         """Return whether the cache is a provider's."""
         return self.cache is not None and self.cache.hosted

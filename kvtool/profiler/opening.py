@@ -227,10 +227,10 @@ def open_workload(
     planned = PlannedRun(options, asked, source)
     if isinstance(source, LogSource):
         source.by_vllm = planned.plan.by_vllm
-        source.each_answer = planned.plan.cache is None or not planned.plan.cache.hosted
+        source.each_answer = not planned.plan.hosted
     tokenizer = rendering.tokenizer or asked.tokenizer
     chat_template = rendering.chat_template or asked.chat_template
-    by_provider = chat_template is None and planned.plan.cache is not None and planned.plan.cache.hosted
+    by_provider = chat_template is None and planned.plan.hosted
 
     def template(loaded: Tokenizer) -> ChatTemplate:
         return ChatTemplate.hosted(loaded) if by_provider else ChatTemplate.load(chat_template, loaded)

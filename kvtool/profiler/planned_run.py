@@ -67,7 +67,7 @@ class PlannedRun:
         own = self.rules in ("vllm", "block-lru")
         rules = asked_rules(options, asked, lambda: _first_turn(source)) if own else None
         timed = rules is not None and rules.ttl is not None
-        if own and rules is None and isinstance(source, LogSource):
+        if self.rules == "vllm" and rules is None and isinstance(source, LogSource):
             from kvtool.profiler.reported.hosted_log import hosted_log
 
             found = hosted_log(options, asked, source)
@@ -395,7 +395,7 @@ class PlannedRun:
         plan = self.plan
         if self.served is not None:
             return one_group_notes(self.served)
-        if self.model is None or (plan.cache is not None and plan.cache.hosted):
+        if self.model is None or plan.hosted:
             return []
         from kvtool.accounting.served_cache import ServedCache
         from kvtool.engine.groups.model_plan import ServeOptions

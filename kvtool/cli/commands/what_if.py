@@ -113,9 +113,9 @@ class WhatIfCommand(Command):
             fixed=self.fixing.fixed,
         )
         opened = self._opened()
-        rules = opened.planned.plan.rules
-        asked = None if axis is None else AskedSweep.of(axis, self.sweeping, whole=rules == "block-lru")
-        if rules not in ("vllm", "block-lru"):
+        plan = opened.planned.plan
+        asked = None if axis is None else AskedSweep.of(axis, self.sweeping, whole=plan.by_trace_study)
+        if not (plan.by_engine or plan.by_trace_study):
             return self._by_engine(opened, asked, tasks)
         with self.showing.progress() as progress:
             if asked is None:
@@ -123,7 +123,7 @@ class WhatIfCommand(Command):
                 table = AskedTable(self._command, fixed=fixed, advice=self.fixing.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
-            if axis == "policy" and rules == "vllm" and tuple(asked.policies) != ("opt",):
+            if axis == "policy" and plan.by_engine and tuple(asked.policies) != ("opt",):
                 from kvtool.profiler.what_if.pool_policy import of_pool
 
                 trace, asked = of_pool(opened, trace, asked, notes)
@@ -139,13 +139,14 @@ class WhatIfCommand(Command):
 
     def _by_engine(self, opened: Opened, asked: AskedSweep | None, tasks: AskedTasks) -> WhatIfDocument:
         """By another engine's own cache, where its users can choose who leaves it."""
-        rules = opened.planned.plan.rules
-        if rules != "sglang":
+        plan = opened.planned.plan
+        if not plan.by_radix_tree:
             from kvtool.engine.rules.rule_sets import find_rule_set
 
-            found = find_rule_set(rules)
+            found = find_rule_set(plan.rules)
             raise KvtoolError(
-                f"what-if follows vllm, sglang or block-lru, not {rules}: by {found.engine} the first to go is {found.eviction}",
+                f"what-if follows vllm, sglang or block-lru, not {plan.rules}:"
+                f" by {found.engine} the first to go is {found.eviction}",
                 hint="kvtool compare-engines puts all of them into one table",
             )
         if asked is None:
@@ -164,7 +165,7 @@ class WhatIfCommand(Command):
         from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
 
         plan = opened.planned.plan
-        if plan.rules != "vllm":
+        if not plan.by_engine:
             raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
         asked = AskedFleet.of(axis, self.routed)
         slo, speedup = self.clocking.objectives(), self.clocking.speedup
@@ -176,7 +177,7 @@ class WhatIfCommand(Command):
         """Rows of what a fleet is built of; `notes` get what there is to say of them."""
         from kvtool.profiler.what_if.fleet_sweeps import FleetSweep, one_of
 
-        if opened.planned.plan.rules != "vllm":
+        if not opened.planned.plan.by_engine:
             raise KvtoolError(f"--sweep {axis} follows vllm's rules", hint="leave --rules out")
         sweep = FleetSweep(
             opened,

@@ -32,7 +32,7 @@ def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan) -> str:
     """Return the same as for an engine, but where a hosted model caches nothing that is so short."""
     moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
     tokens = group.prompt_tokens // max(group.requests, 1)
-    if moved and plan.cache is not None and plan.cache.hosted and tokens < _OFTEN_LEAST:
+    if moved and plan.hosted and tokens < _OFTEN_LEAST:
         return _HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST)
     return _advised(stuck)
 

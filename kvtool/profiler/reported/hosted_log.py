@@ -50,8 +50,7 @@ def hosted_log(options: RunOptions, asked: EngineOptions, source: LogSource) -> 
         return None
     measuring = options.measuring
     engine_run = (
-        (options.tracing.rules or asked.rules or "vllm") != "vllm"
-        or measuring.events is not None
+        measuring.events is not None
         or measuring.kv_events is not None
         or measuring.audit
         or measuring.load_format != "auto"

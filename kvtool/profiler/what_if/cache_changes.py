@@ -141,7 +141,7 @@ class CacheChanges:
         replicas = today.replicas or 1
         together = today.capacity * replicas
         others: Flags = {**_capacity_flags(None), **NO_CLOCK}
-        if today.plan.rules != "block-lru":
+        if not today.plan.by_trace_study:
             self._lack(
                 "policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six"
             )

@@ -80,7 +80,7 @@ class WhatIfTable:
         rows = [self._row(change, clock) for change in (today, *changes)]
         first, *others = rows
         rows = [first, *sorted(others, key=lambda row: _order(row, first))]
-        blocks = today.trace.of_studies() if plan.rules == "block-lru" else today.trace.of_engine()
+        blocks = today.trace.of_studies() if plan.by_trace_study else today.trace.of_engine()
         told = answer(
             rows,
             self.missing,
@@ -187,7 +187,7 @@ class WhatIfTable:
             why = "no request has an arrival time" if none else f"{plural(untimed, 'request')} have no arrival time"
         elif fleet is None:
             why = "the requests have arrival times: --use-timestamps puts them on a clock"
-        elif today.plan.rules == "block-lru":
+        elif today.plan.by_trace_study:
             why = "the block list of trace studies has no clock: leave --rules out"
         else:
             check_arrivals(today.trace, "a clock")
@@ -205,7 +205,7 @@ class WhatIfTable:
     @staticmethod
     def _counts_tiers(today: PlannedChange) -> bool:
         """Return whether a tier is counted without a clock, as its sweep does: where not all requests have times."""
-        return today.plan.rules != "block-lru" and bool(np.isnan(today.trace.arrivals).any())
+        return not today.plan.by_trace_study and bool(np.isnan(today.trace.arrivals).any())
 
     def _row(self, change: PlannedChange, clock: TableClock | None) -> SweepRow:
         row = SweepRow(
@@ -279,7 +279,7 @@ def check_plain(opened: Opened) -> None:
             f"{plan.latency.geometry.name} has several groups of layers, which are not planned for here",
             hint="kvtool profile --model follows windows and states; leave --model out for one group",
         )
-    if plan.cache is not None and plan.cache.hosted:
+    if plan.hosted:
         raise KvtoolError(
             "the cache of a provider is not for you to change",
             hint="kvtool profile tells what its rules and prompts cost",

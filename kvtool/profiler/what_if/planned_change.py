@@ -61,7 +61,7 @@ class PlannedChange:
     @cached_property
     def hits(self) -> BlockHits:
         """Return the hits of requests that are served whole, one after the other."""
-        trace, studied = self.trace, self.plan.rules == "block-lru"
+        trace, studied = self.trace, self.plan.by_trace_study
         most = self.capacity if self.capacity is not None else holding_all(trace)
         if self.policy == "opt":
             return best_hits(trace, trace.of_studies() if studied else trace.of_engine(), most)
@@ -85,6 +85,6 @@ def holding_all(trace: BlockTrace) -> int:
 
 def fitting(trace: BlockTrace, plan: Plan) -> npt.NDArray[np.bool_]:
     """Return which requests the engine would ever run, by its scheduler's rule; block lists of studies take all."""
-    if plan.rules == "block-lru":
+    if plan.by_trace_study:
         return np.ones(len(trace), dtype=np.bool_)
     return all_fitting(trace.prompt_tokens, np.maximum(trace.output_tokens, 1), plan.engine)

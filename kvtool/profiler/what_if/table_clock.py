@@ -219,7 +219,7 @@ class TodayOnClock:
 def today_on_clock(opened: Opened, slo: Slo, progress: Progress) -> TodayOnClock:
     """Raise KvtoolError where requests have no times, or where a clock does not follow what the plan says."""
     plan = opened.planned.plan
-    if plan.engine.plan is not None or plan.rules != "vllm" or (plan.cache is not None and plan.cache.hosted):
+    if plan.engine.plan is not None or not plan.by_engine or plan.hosted:
         raise KvtoolError(
             f"{opened.name}: GPUs and goodput follow vLLM's rules with one group of layers",
             hint="leave these demands out",
