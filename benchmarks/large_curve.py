@@ -25,13 +25,13 @@ from timing import machine
 
 from kvtool.accounting.curves.capacity_curve import capacity_curve
 from kvtool.accounting.curves.sampled_curve import sampled_curve
-from kvtool.workload.block_trace import AskedBlocks
+from kvtool.workload.block_trace import RequestedBlocks
 
 POINTS = 40
 COLUMNS = ("numbers", "starts", "asked")
 
 
-def interleaved(references: int, seed: int) -> AskedBlocks:
+def interleaved(references: int, seed: int) -> RequestedBlocks:
     """Requests of conversations in random order, each a few blocks longer than the one before it."""
     rng = np.random.default_rng(seed)
     count = max(references // 100, 1)
@@ -53,7 +53,7 @@ def interleaved(references: int, seed: int) -> AskedBlocks:
     common = place < np.repeat(shared[:kept], counts)
     names = np.where(common, np.repeat(conversations[:kept] % 20, counts) * 64 + place, 2_000 + own * 512 + place)
     numbers = np.unique(names, return_inverse=True)[1].astype(np.int64)
-    return AskedBlocks(numbers, starts.astype(np.int64), counts.astype(np.int64))
+    return RequestedBlocks(numbers, starts.astype(np.int64), counts.astype(np.int64))
 
 
 def peak_mib() -> float:
@@ -64,7 +64,7 @@ def peak_mib() -> float:
 
 def curve(folder: Path, sample: float) -> dict[str, object]:
     """Rates over sizes, their errors, and what they took."""
-    blocks = AskedBlocks(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in COLUMNS))
+    blocks = RequestedBlocks(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in COLUMNS))
     distinct = int(blocks.numbers.max()) + 1
     sizes = np.unique(np.geomspace(1_000, distinct, POINTS).astype(int)).tolist()
     began = time.process_time()

@@ -37,7 +37,7 @@ MODEL = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 128_000,
     "max_position_embeddings": 32_768, "torch_dtype": "float32",
 }  # fmt: skip
-Seen = dict[str, tuple[int, list[int]]]
+EarlierPrompt = dict[str, tuple[int, list[int]]]
 """Request id to hit tokens and the block ids it had at its end."""
 
 
@@ -83,7 +83,7 @@ def drive_manager(manager: KVCacheManager, request: Request, outputs: int) -> tu
     return hits, ids
 
 
-def one_step(scheduler: Scheduler, seen: Seen) -> None:
+def one_step(scheduler: Scheduler, seen: EarlierPrompt) -> None:
     """Schedule, answer with token 1 where a token is due, update."""
     output = scheduler.schedule()
     for new in output.scheduled_new_reqs:
@@ -102,7 +102,7 @@ def one_step(scheduler: Scheduler, seen: Seen) -> None:
     scheduler.update_from_output(output, ModelRunnerOutput(names, places, sampled_token_ids=tokens))
 
 
-def drive(command: dict[str, Any], prompts: list[list[int]], folder: str) -> tuple[float, Seen, list[int]]:
+def drive(command: dict[str, Any], prompts: list[list[int]], folder: str) -> tuple[float, EarlierPrompt, list[int]]:
     """Seconds, what each request had, and the free queue at the end. Making and hashing the requests is part of the time."""
     block, outputs = command["block"], command["outputs"]
     hasher = get_request_block_hasher(block, get_hash_fn_by_name(command["hash"]))
@@ -112,7 +112,7 @@ def drive(command: dict[str, Any], prompts: list[list[int]], folder: str) -> tup
     def request(index: int) -> Request:
         return Request(str(index), prompts[index], params, None, block_hasher=hasher)
 
-    seen: Seen = {}
+    seen: EarlierPrompt = {}
     run: Callable[[], None]
     if command["mode"] == "manager":
         manager = make_manager(block, command["pool"])

@@ -38,7 +38,7 @@ MODEL = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 128_000,
     "max_position_embeddings": 32_768, "torch_dtype": "float32",
 }  # fmt: skip
-Seen = dict[str, list[Any]]
+EarlierPrompt = dict[str, list[Any]]
 """Request id to hit tokens and the block ids of each group that it had at its end."""
 
 
@@ -69,7 +69,7 @@ def make_scheduler(block: int, pool: int, folder: str) -> Scheduler:
     return Scheduler(config, kv, StructuredOutputManager(config), block_size=block, hash_block_size=block)
 
 
-def one_step(scheduler: Scheduler, seen: Seen | None) -> None:
+def one_step(scheduler: Scheduler, seen: EarlierPrompt | None) -> None:
     """Schedule, answer with token 1 where a token is due, update."""
     output = scheduler.schedule()
     names, requests = list(output.num_scheduled_tokens), scheduler.requests
@@ -90,7 +90,7 @@ def drive(command: dict[str, Any], prompts: list[list[int]], folder: str) -> dic
     init_none_hash(get_hash_fn_by_name(command["hash"]))
     params = SamplingParams(max_tokens=outputs, ignore_eos=True)
     scheduler = make_scheduler(block, command["pool"], folder)
-    seen: Seen | None = {} if command["look"] else None
+    seen: EarlierPrompt | None = {} if command["look"] else None
     gc.collect()
     began = time.process_time()
     for index, prompt in enumerate(prompts):

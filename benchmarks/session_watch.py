@@ -195,7 +195,7 @@ def _size(turn: Turn) -> int:
 def _prints(turn: Turn) -> tuple[Prints, int]:
     """The stretches of a request: tools, and lines of its texts; of very many those that a hash chooses, always the same ones."""
     found: Prints = {}
-    for stretch in _stretches(turn):
+    for stretch in _message_parts(turn):
         data = stretch.encode(errors="surrogatepass")
         found[xxh64_intdigest(data)] = len(stretch)
     mask = 0
@@ -205,7 +205,7 @@ def _prints(turn: Turn) -> tuple[Prints, int]:
     return found, mask
 
 
-def _stretches(turn: Turn) -> Iterator[str]:
+def _message_parts(turn: Turn) -> Iterator[str]:
     for tool in turn.tools or ():
         yield canonical(tool).decode(errors="replace")
     if turn.text is not None:

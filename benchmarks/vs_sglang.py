@@ -26,7 +26,7 @@ import numpy.typing as npt
 from peer_process import PeerProcess
 from timing import machine
 
-from kvtool.engine.rules.rule_set import Asked
+from kvtool.engine.rules.rule_set import RuleRequest
 from kvtool.engine.rules.sglang import SglangCache
 from kvtool.engine.rules.sglang_options import SglangOptions
 
@@ -55,7 +55,7 @@ def one_token_differs(count: int, tokens: int) -> Ids:
 def served(options: SglangOptions, prompts: Ids, answers: Ids) -> tuple[float, Outcome]:
     """CPU seconds, and what came out."""
     cache = SglangCache(options)
-    asked = [Asked(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)]
+    asked = [RuleRequest(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)]
     gc.collect()
     began = time.process_time()
     found = [cache.serve(each) for each in asked]

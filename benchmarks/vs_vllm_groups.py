@@ -32,7 +32,7 @@ from kvtool.engine.runner import DryRunner
 from kvtool.engine.scheduler import Scheduler
 
 POOL = 20_000
-Seen = dict[str, list[Any]]
+EarlierPrompt = dict[str, list[Any]]
 
 
 def plan(block: int) -> CachePlan:
@@ -46,12 +46,14 @@ def plan(block: int) -> CachePlan:
     )
 
 
-def ours(prompts: Prompts, block: int, outputs: int, *, together: bool, look: bool) -> tuple[float, Seen, list[int]]:
+def ours(
+    prompts: Prompts, block: int, outputs: int, *, together: bool, look: bool
+) -> tuple[float, EarlierPrompt, list[int]]:
     """Seconds, what each request had where one looks, and the free queue."""
     config = EngineConfig(block_size=block, num_blocks=POOL, max_model_len=32_768, plan=plan(block))
     cache = make_cache(config)
     scheduler, runner = Scheduler(config, cache), DryRunner()
-    seen: Seen = {}
+    seen: EarlierPrompt = {}
 
     def one_step() -> None:
         step = scheduler.schedule()

@@ -10,7 +10,7 @@ import os
 _DEFAULT = "OPENBLAS_DEFAULT_NUM_THREADS"
 
 
-def start_with_one() -> None:
+def start_with_one_thread() -> None:
     """Make libraries start with one thread from now on, in child processes, too."""
     os.environ[_DEFAULT] = "1"
 

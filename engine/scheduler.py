@@ -329,7 +329,7 @@ class Scheduler:
         """Assert that requests, blocks and queues agree."""
         self.cache.check()
         assert all(request.status is Status.RUNNING for request in self.running)
-        self.cache.check_held(self.running)
+        self.cache.check_users(self.running)
         assert all(
             not request.block_ids and not request.num_computed_tokens and not any(any(t.blocks) for t in request.tables)
             for request in self.waiting

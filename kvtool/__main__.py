@@ -33,9 +33,9 @@ def main() -> None:
             print(f"error: {refused}", file=sys.stderr)
             sys.exit(2)
         end_on_signals()
-        from kvtool.engine.blas_threads import start_with_one
+        from kvtool.engine.blas_threads import start_with_one_thread
 
-        start_with_one()
+        start_with_one_thread()
         from kvtool.cli.app import run
 
         code = run(sys.argv[1:])

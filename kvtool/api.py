@@ -324,7 +324,7 @@ def _report(
 ) -> Report:
     """Account for it, judge it, and describe it."""
     from kvtool.config.option import check_values
-    from kvtool.gate.profiled import asked_baseline, judge
+    from kvtool.gate.profiled import chosen_baseline, judge
     from kvtool.profiler.document import saved_report
     from kvtool.profiler.opening import open_workload
     from kvtool.profiler.patches import patches_of
@@ -338,7 +338,7 @@ def _report(
     found = opened.run(profiler)
     if found.partial:
         raise KeyboardInterrupt
-    found = judge(found, opened, limits, *asked_baseline(limits))
+    found = judge(found, opened, limits, *chosen_baseline(limits))
     patches = patches_of(profiler, found.findings) if show_text == "full" else None
     return saved_report(found, show_text=show_text, patches=patches)
 

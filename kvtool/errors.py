@@ -77,6 +77,6 @@ class ProblemsError(KvtoolError):
         self.errors = errors
 
 
-def all_in_one(errors: list[KvtoolError]) -> KvtoolError:
+def join_errors(errors: list[KvtoolError]) -> KvtoolError:
     """Mistakes as one error: the only one itself, or all of them."""
     return errors[0] if len(errors) == 1 else ProblemsError(errors)

@@ -126,7 +126,7 @@ class BlockPool(ABC):
         """Return blocks without which a request of so many tokens could never run."""
 
     @abstractmethod
-    def check_held(self, running: Iterable[Request]) -> None:
+    def check_users(self, running: Iterable[Request]) -> None:
         """Assert that these requests, and nobody else, use the blocks that are not free."""
 
     def _touch(self, blocks: list[int], waking: list[int]) -> None:

@@ -128,7 +128,7 @@ class BlockManager(BlockPool):
         request.block_ids.clear()
         request.num_registered_blocks = 0
 
-    def check_held(self, running: Iterable[Request]) -> None:
+    def check_users(self, running: Iterable[Request]) -> None:
         refs = [0] * self.num_blocks
         for request in running:
             assert len(request.block_ids) * self.block_size >= request.num_computed_tokens

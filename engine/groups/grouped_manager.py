@@ -411,7 +411,7 @@ class GroupedManager(BlockPool):
             )
         )  # fmt: skip
 
-    def check_held(self, running: Iterable[Request]) -> None:
+    def check_users(self, running: Iterable[Request]) -> None:
         refs = [0] * self.num_blocks
         for request in running:
             for group, table in zip(self.groups, request.tables, strict=True):

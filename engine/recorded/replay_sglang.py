@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked
+from kvtool.engine.rules.rule_set import RuleRequest
 from kvtool.engine.rules.sglang import SglangCache
 from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_queue import SglangQueue
@@ -51,9 +51,9 @@ def _options(engine: dict[str, Any]) -> SglangOptions:
     return SglangOptions(**{_OPTIONS.get(name, name): value for name, value in values.items()})
 
 
-def _make_request(request: dict[str, Any]) -> Asked:
+def _make_request(request: dict[str, Any]) -> RuleRequest:
     apart = request.get("extra_key"), request.get("cache_salt")
-    return Asked(
+    return RuleRequest(
         prompt=np.asarray(request["prompt"], np.int32),
         answer=np.asarray(request["output"], np.int32),
         scope=None if apart == (None, None) else apart,

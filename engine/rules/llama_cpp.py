@@ -13,14 +13,14 @@ from kvtool.engine.rules.llama_cpp_memory import KVMemory, ServerSlot
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length, moved_chunks
 from kvtool.engine.rules.llama_cpp_saved import SavedPrompts
-from kvtool.engine.rules.rule_set import Asked, Served
+from kvtool.engine.rules.rule_set import RuleRequest, Served
 
 _SAVED_BELOW = np.float32(0.5)
 """A slot is saved before a request that would keep a smaller part of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class LlamaCppRequest(Asked):
+class LlamaCppRequest(RuleRequest):
     """A request with the extra fields of llama.cpp's own API."""
 
     id_slot: int | None = None
@@ -45,7 +45,7 @@ class LlamaCppCache:
         """Tokens in slots and in host memory."""
         return self.memory.num_tokens + (self.saved.num_tokens if self.saved is not None else 0)
 
-    def serve(self, asked: Asked) -> Served:
+    def serve(self, asked: RuleRequest) -> Served:
         """Serve as EngineCache; evicted tokens are neither in a slot nor in host memory any more."""
         prompt = as_bytes(asked.prompt)
         room = self.options.slot_ctx - length(prompt)

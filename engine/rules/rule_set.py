@@ -17,7 +17,7 @@ Status = Literal["driven", "read"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RuleRequest:
     """A request: `prompt` int32[n], and all its sampled tokens, int32[m]; the last one is never computed.
 
     Requests with different `scope` (salt, adapter, extra key) share nothing, if the engine knows such scopes.
@@ -44,7 +44,7 @@ class Served(NamedTuple):
 class EngineCache(Protocol):
     """An engine's prefix cache, as far as its rules are known."""
 
-    def serve(self, asked: Asked) -> Served:
+    def serve(self, asked: RuleRequest) -> Served:
         """Look a request up, run it alone to its end, and keep its tokens as the engine does. EngineError, with nothing changed,
         if it could never run."""
         ...
@@ -58,11 +58,11 @@ class EngineCache(Protocol):
 class EngineQueue(Protocol):
     """An engine's prefix cache with concurrent requests: its queue, its admission, its running requests."""
 
-    def check(self, asked: Asked) -> None:
+    def check(self, asked: RuleRequest) -> None:
         """Raise EngineError for a request that could never run."""
         ...
 
-    def serve_together(self, together: Sequence[Asked]) -> list[int]:
+    def serve_together(self, together: Sequence[RuleRequest]) -> list[int]:
         """Run requests that come at one moment, when all before have ended; the tokens that each reused."""
         ...
 

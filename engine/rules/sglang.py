@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from kvtool.engine.rules.rule_set import Asked, EngineQueue, OtherSetting, RuleSet, Rung, Served
+from kvtool.engine.rules.rule_set import EngineQueue, OtherSetting, RuleRequest, RuleSet, Rung, Served
 from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_request import RadixRequest
@@ -22,7 +22,7 @@ class SglangCache:
         self._everything = None if lasting else PageTree()
         """All prefixes ever computed, if the pool is limited."""
 
-    def serve(self, asked: Asked) -> Served:
+    def serve(self, asked: RuleRequest) -> Served:
         """Look a request up, run it alone to its end, and keep its prompt and answer."""
         if not len(asked.prompt):
             return Served(0)

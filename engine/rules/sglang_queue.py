@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked
+from kvtool.engine.rules.rule_set import RuleRequest
 from kvtool.engine.rules.sglang_admission import Admitted, PrefillBatch
 from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
@@ -49,7 +49,7 @@ class SglangQueue:
         self._full = False
         """True if no request is tried before one ends. SGLang stores this with the running requests: without any, it forgets."""
 
-    def serve(self, arrivals: Iterable[Sequence[Asked]]) -> QueueRun:
+    def serve(self, arrivals: Iterable[Sequence[RuleRequest]]) -> QueueRun:
         """Run requests to their end: those of an arrival come together, when all before have ended.
 
         EngineError where one could never run.
@@ -65,7 +65,7 @@ class SglangQueue:
         cached = [request.cached or 0 for request in numbers]
         return QueueRun(cached, evicted, batches, self.memory.tree.num_tokens, self.num_retracted)
 
-    def serve_together(self, together: Sequence[Asked]) -> list[int]:
+    def serve_together(self, together: Sequence[RuleRequest]) -> list[int]:
         """Run requests that come at one moment to their end; the tokens that each reused when it was let in first."""
         requests = [self.add(asked) for asked in together]
         for _ in self._run():
@@ -88,13 +88,13 @@ class SglangQueue:
         """Tokens in the tree now."""
         return self.memory.tree.num_tokens
 
-    def check(self, asked: Asked) -> None:
+    def check(self, asked: RuleRequest) -> None:
         """Raise EngineError for a request that could never run."""
         if not len(asked.prompt):
             raise EngineError("a prompt has no tokens", hint="SGLang refuses it: leave it out")
         self.options.check_fits(len(asked.prompt), len(asked.answer))
 
-    def add(self, asked: Asked) -> RadixRequest:
+    def add(self, asked: RuleRequest) -> RadixRequest:
         """Put a request at the end of the queue; EngineError where it could never run."""
         self.check(asked)
         request = RadixRequest(asked, self.memory.tree.root)

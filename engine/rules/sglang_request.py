@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvtool.engine.rules.rule_set import Asked, Ids
+from kvtool.engine.rules.rule_set import Ids, RuleRequest
 from kvtool.engine.rules.sglang_tree import TOKEN_BYTES, PageNode
 
 
@@ -26,7 +26,7 @@ class RadixRequest:
         "text",
     )
 
-    def __init__(self, asked: Asked, root: PageNode) -> None:
+    def __init__(self, asked: RuleRequest, root: PageNode) -> None:
         self.num_prompt = len(asked.prompt)
         self.num_answer = max(1, len(asked.answer))
         self.text = _bytes(asked.prompt) + _bytes(asked.answer[:-1])

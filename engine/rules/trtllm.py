@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked, Ids, OtherSetting, RuleSet, Rung, Served
+from kvtool.engine.rules.rule_set import Ids, OtherSetting, RuleRequest, RuleSet, Rung, Served
 
 _TOKEN = 4
 """Bytes of a token id."""
@@ -118,7 +118,7 @@ class TrtLlmCache:
     def _key_bytes(self) -> int:
         return self.options.tokens_per_block * _TOKEN
 
-    def serve(self, asked: Asked) -> Served:
+    def serve(self, asked: RuleRequest) -> Served:
         """Look a request up, compute the rest, and put all but its last token into the tree."""
         options, size = self.options, self.options.tokens_per_block
         sequence = np.concatenate([asked.prompt, asked.answer]) if len(asked.answer) else asked.prompt

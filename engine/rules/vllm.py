@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from kvtool.engine.blocks.make_cache import make_cache
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request
-from kvtool.engine.rules.rule_set import Asked, OtherSetting, RuleSet, Served
+from kvtool.engine.rules.rule_set import OtherSetting, RuleRequest, RuleSet, Served
 from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
 
@@ -35,7 +35,7 @@ class VllmCache:
         cache = self._scheduler.cache
         return cache.num_filled * cache.block_size
 
-    def serve(self, asked: Asked) -> Served:
+    def serve(self, asked: RuleRequest) -> Served:
         """Run a request alone; EngineError where it needs more than the pool has."""
         cache = self._scheduler.cache
         request = Request(

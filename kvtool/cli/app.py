@@ -71,7 +71,7 @@ def _invoke(arguments: Sequence[str]) -> int:
         from kvtool.cli.completion import complete
 
         return complete(_made())  # it changes what it is given
-    if len(arguments) < 2 and told_at_once(*arguments):
+    if len(arguments) < 2 and report_now(*arguments):
         return 0
     check_file_names(arguments)
     import typer
@@ -120,7 +120,7 @@ def check_file_names(arguments: Sequence[str]) -> None:
             )
 
 
-def told_at_once(argument: str = "--help") -> bool:
+def report_now(argument: str = "--help") -> bool:
     """Print the help or the version where the only argument asks for it, or there is none; False for another argument."""
     if argument in ("-V", "--version"):
         print(f"kvtool {__version__}")

@@ -62,7 +62,7 @@ class RunOptions:
         reading = self.reading
         if reading.requests is None:
             reading = replace(reading, requests=file.config.requests)
-        engine = file.engine_without(said_options(self))
+        engine = file.engine_without(given_options_of(self))
         return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed, fallback_file=file)
 
     @property
@@ -144,7 +144,7 @@ def of_engine(options: RunOptions) -> dict[str, object]:
     return {name: value for concern in concerns for name, value in vars(concern).items() if value is not None}
 
 
-def said_options(options: RunOptions) -> list[str]:
+def given_options_of(options: RunOptions) -> list[str]:
     """Return the options by which flags and variables may hide what the configuration file says."""
     names = {*EngineOptions.model_fields, *EXCLUDES}
     return [name for name, value in of_engine(options).items() if name in names]

@@ -40,7 +40,7 @@ def not_negative(flag: str, value: int) -> None:
         raise KvtoolError(f"{flag} must not be negative: {value}")
 
 
-def at_least_minus_one(flag: str, value: int) -> None:
+def not_below_minus_one(flag: str, value: int) -> None:
     if value < -1:
         raise KvtoolError(f"{flag} must not be below -1: {value}", hint="-1 has no limit")
 

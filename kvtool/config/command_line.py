@@ -108,7 +108,7 @@ def flags(**values: object) -> tuple[str, ...]:
     return tuple(words)
 
 
-def said_values(options: object, names: Collection[str], **instead: object) -> dict[str, object]:
+def values_given(options: object, names: Collection[str], **instead: object) -> dict[str, object]:
     """Return the values of options that differ from their defaults, by name, for `flags`; those of `instead` replace values.
 
     Only options of `names` that decide a result are returned: those with a value, then repeated ones, then switches.

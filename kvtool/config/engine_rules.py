@@ -57,7 +57,7 @@ def rules_of_flags() -> dict[str, str]:
     return {each.name: each.mark.rules for each in walk(RuleFlags) if isinstance(each.mark, Option)}
 
 
-def asked_rule_set(options: RunOptions, asked: EngineOptions) -> Rules:
+def chosen_rule_set(options: RunOptions, asked: EngineOptions) -> Rules:
     """Return the name of the rules. Raises KvtoolError for `all`, which only profiles have."""
     said = options.tracing.rules or asked.rules or "vllm"
     if said == "all":
@@ -65,7 +65,7 @@ def asked_rule_set(options: RunOptions, asked: EngineOptions) -> Rules:
     return said
 
 
-def asked_choice(
+def chosen_rules(
     options: RunOptions,
     asked: EngineOptions,
     place: Callable[[str], Place | None],
@@ -77,7 +77,7 @@ def asked_choice(
     `place` is where a file says an option, `facts` are those of the model by the names of options, `token_bytes` what a token of KV
     takes. KvtoolError for what does not go together.
     """
-    name = asked_rule_set(options, asked)
+    name = chosen_rule_set(options, asked)
     said_above = options.tracing.rules is not None
     _check_flags(options, asked, name, place, overruled=said_above)
     if name in ("vllm", "block-lru"):

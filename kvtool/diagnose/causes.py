@@ -13,12 +13,12 @@ from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv131 import TEMPLATE_TIME
 from kvtool.diagnose.codes.values.kv101 import TIME
-from kvtool.diagnose.differing_ranges import LineExcerpt, RequestPair, seen_pair
+from kvtool.diagnose.differing_ranges import LineExcerpt, RequestPair, example_pair_of
 from kvtool.diagnose.gap_names import Named, Namer
 from kvtool.diagnose.slots import Slot, SlotSet, SlotSets, content_part
 from kvtool.diagnose.values.log_slots import KnownPlaces
 from kvtool.diagnose.values.slot_values import Resolved, SlotValues
-from kvtool.diagnose.visible_characters import spelled
+from kvtool.diagnose.visible_characters import visible_text
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import RequestName, Turn
@@ -66,7 +66,7 @@ class SlotCause:
         "record",
         "requests",
         "slot",
-        "spelled",
+        "visible_text",
         "structural",
         "value_start",
         "value_stop",
@@ -105,7 +105,7 @@ class SlotCause:
         self.written: tuple[str, int | None, int | None] | None = None
         self.pair: RequestPair | None = None
         """The first two requests of a log that tell it; None where there are none."""
-        self.spelled: tuple[str, str] | None = None
+        self.visible_text: tuple[str, str] | None = None
         """Of what nobody sees, the characters of either request where they first differ, escaped; of roles, the two."""
         self.requests = 0
         """Requests in which it is to blame for tokens."""
@@ -372,11 +372,11 @@ class CauseBook:
 def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None) -> None:
     """Enter a value, once for each request."""
     session = turn.session if turn.session is not None else turn.salt
-    if cause.spelled is None and named.other is not None:
+    if cause.visible_text is None and named.other is not None:
         if named.kind.code == KV121.code:
-            cause.spelled = spelled(named.other, named.value)
+            cause.visible_text = visible_text(named.other, named.value)
         elif named.kind is ROLE_CHANGED:
-            cause.spelled = named.other, named.value
+            cause.visible_text = named.other, named.value
     cause.values.add(named.value, named.kind, named.label, session, absent=named.absent, other=named.other)
     if turn.session is not None and turn.session == donor_session:
         cause.within += 1
@@ -400,4 +400,4 @@ def _show(cause: SlotCause, namer: Namer, named: Named, gap: Gap, turn: Turn, al
         return
     sides = namer.sides(gap, named)
     if sides is not None:
-        cause.pair = seen_pair(donor.turn.name, turn.name, *sides)
+        cause.pair = example_pair_of(donor.turn.name, turn.name, *sides)

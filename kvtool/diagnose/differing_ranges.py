@@ -172,7 +172,7 @@ class RequestPair:
     now: LineExcerpt
 
 
-def seen_pair(earlier: RequestName, later: RequestName, was: PromptSide, now: PromptSide) -> RequestPair:
+def example_pair_of(earlier: RequestName, later: RequestName, was: PromptSide, now: PromptSide) -> RequestPair:
     """Return the pair, with the lines in which the two sides begin."""
     return RequestPair(
         earlier,

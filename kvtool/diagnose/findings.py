@@ -49,7 +49,7 @@ def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
     return written or slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
 
 
-def must_be_told(tokens: int, group: GroupTotals) -> bool:
+def is_worth_finding(tokens: int, group: GroupTotals) -> bool:
     """Return whether a loss of so many tokens of a group is too large to be passed over."""
     return tokens > THRESHOLDS.error_share * group.prompt_tokens
 
@@ -60,7 +60,7 @@ def needs_finding(cause: SlotCause, group: GroupTotals) -> bool:
     """
     in_sessions = cause.structural and cause.kind.code in _IN_SESSIONS
     worth = in_sessions and cause.blocked >= THRESHOLDS.warning_share * group.prompt_tokens
-    return worth or must_be_told(cause.blocked, group)
+    return worth or is_worth_finding(cause.blocked, group)
 
 
 def is_declared_stable(cause: SlotCause) -> bool:
@@ -131,8 +131,8 @@ def no_gain_finding(
 def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
     """Return what and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "text that varies"
-    if cause.spelled is not None:
-        what = f"{what} ({' / '.join(map(_quoted, cause.spelled))})"
+    if cause.visible_text is not None:
+        what = f"{what} ({' / '.join(map(_quoted, cause.visible_text))})"
     subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
     blamed = f"in the way of {plural(cause.requests, 'request')}"
     to_blame = blamed if cause.requests else f"changed in {plural(cause.seen, 'request')}"
@@ -158,14 +158,14 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
     )
 
 
-def _quoted(spelled: str) -> str:
+def _quoted(visible_text: str) -> str:
     """Return what is there; of many code points the first few, each whole, and how many more there are."""
-    if spelled == NOTHING:
-        return spelled
-    points = spelled.split(" ")
+    if visible_text == NOTHING:
+        return visible_text
+    points = visible_text.split(" ")
     if len(points) > _MOST_POINTS and all(point.startswith("U+") for point in points):
         return f"`{' '.join(points[:_MOST_POINTS])}` and {len(points) - _MOST_POINTS} more"
-    return f"`{sanitize(spelled[:_LONGEST])}`"
+    return f"`{sanitize(visible_text[:_LONGEST])}`"
 
 
 def _logged(cause: SlotCause) -> LoggedPlace | None:

@@ -41,9 +41,9 @@ from kvtool.diagnose.differing_ranges import (
 )
 from kvtool.diagnose.invisible_differences import cosmetic, first_word
 from kvtool.diagnose.prompt_layout import Layout
-from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_before, words_beside
+from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_around, words_before
 from kvtool.diagnose.values.classify import classify, classify_in
-from kvtool.diagnose.values.labels import kind_beside, kind_of_label, label_before, shared_label
+from kvtool.diagnose.values.labels import kind_by_label, kind_of_label, label_before, shared_label
 from kvtool.diagnose.values.value_shapes import in_file_list, lists_files
 from kvtool.text.tokens.prompt import Ids, Prompt
 from kvtool.text.traced import Origin
@@ -236,7 +236,7 @@ class Namer:
     def rest_of_tools(self, token: int) -> int:
         """Count tokens from `token` to the end of the stretch without messages that it is in; 0 where it is in a message."""
         found = self._prompt.char_range(token) if token < len(self._prompt) else None
-        if found is None or self._layout.stretch(found[0], found[0] + 1) is not None:
+        if found is None or self._layout.message_part(found[0], found[0] + 1) is not None:
             return 0
         return max(self._prompt.token_at(self._layout.around(found[0], found[0])[1]) - token, 0)
 
@@ -270,8 +270,8 @@ class Namer:
             return None
         if not same:
             return None
-        stretch = self._layout.stretch(own.start, own.stop)
-        answered = stretch is not None and self._layout.role(stretch.index) == "assistant"
+        message_part = self._layout.message_part(own.start, own.stop)
+        answered = message_part is not None and self._layout.role(message_part.index) == "assistant"
         return GENERATED if generated or answered else SEAM
 
     def _spelling(self, own: PromptSide, theirs: PromptSide | None) -> DifferenceKind | None:
@@ -316,15 +316,15 @@ class Namer:
             texts = [change for change in self._changes if change.part.kind == "text"]
             return self._nearest(texts, own, theirs, 0)
         layout = self._layout
-        stretch = layout.stretch(own.start, own.stop)
-        index = layout.next_message(own.start) if stretch is None else stretch.index
-        at = (index, index + 1) if stretch is not None and own.start >= stretch.stop else (index,)
+        message_part = layout.message_part(own.start, own.stop)
+        index = layout.next_message(own.start) if message_part is None else message_part.index
+        at = (index, index + 1) if message_part is not None and own.start >= message_part.stop else (index,)
         roles = [each for each in self._changes if each.kind is ROLE_CHANGED and each.part.index in at]
         if roles:  # its text is the same, so what differs beside it is what the template makes of the role
             return roles[0]
-        if stretch is not None:
+        if message_part is not None:
             inside = [each for each in self._changes if each.part.kind == "message" and each.part.index == index]
-            found = self._nearest(inside, own, theirs, stretch.offset - stretch.start)
+            found = self._nearest(inside, own, theirs, message_part.offset - message_part.start)
             if found is not None:
                 return found
         else:
@@ -371,7 +371,7 @@ class Namer:
             part = f"messages[{change.part.index}]" if change.part.index == 0 else "history"
         value = str(own) if change.kind.code in _IN_SESSIONS else change.after
         absent = change.kind.code == OPTIONAL.code and not (change.before and change.after)
-        words = words_beside(change.before or change.after, 0, 0) if absent else None
+        words = words_around(change.before or change.after, 0, 0) if absent else None
         if absent and not change.after and self._is_donors(theirs):
             own = theirs
         named = self._structural(change.kind, own, part, words)
@@ -401,8 +401,8 @@ class Namer:
             return origin.part if origin is not None and side.start >= self._history else None
         if not messages:
             return None
-        stretch = self._layout.stretch(side.start, side.stop)
-        index = stretch.index if stretch is not None else self._layout.next_message(side.start)
+        message_part = self._layout.message_part(side.start, side.stop)
+        index = message_part.index if message_part is not None else self._layout.next_message(side.start)
         index = min(index, len(messages) - 1)
         return f"messages ({self._layout.role(index)})" if self._layout.shifts(index) else None
 
@@ -410,7 +410,7 @@ class Namer:
         """Return whether a value is in the definition of a tool that the request before has, too."""
         if not any(change.kind is TOOL_REDEFINED and change.part.kind == "tools" for change in self._changes):
             return False
-        in_message = self._layout.stretch(side.start, side.stop) is not None
+        in_message = self._layout.message_part(side.start, side.stop) is not None
         return not in_message and self._layout.holds_tools(side.start, side.stop)
 
     @cached_property
@@ -544,7 +544,7 @@ def _word_at(text: str, at: int) -> tuple[int, int]:
 def _by_words(text: str, low: int, first: int) -> tuple[DifferenceKind, int, str]:
     """Return the kind of a short value that differs from `first` on, by the words before it; where it begins, and those words."""
     beside = words_before(text, low)
-    if beside and (kind := kind_beside(beside)) is not None:
+    if beside and (kind := kind_by_label(beside)) is not None:
         return kind, low, beside
     shared = shared_label(text, low, first)
     kind = kind_of_label(shared[0]) if shared is not None else None

@@ -31,32 +31,32 @@ class Layout:
     def __init__(self, turn: Turn, text: str) -> None:
         self._turn = turn
         self._text = text
-        self._stretches = list(_stretches(turn.messages or (), text))
-        self._starts = [stretch.start for stretch in self._stretches]
+        self._message_parts = list(_message_parts(turn.messages or (), text))
+        self._starts = [message_part.start for message_part in self._message_parts]
 
-    def stretch(self, start: int, stop: int) -> Stretch | None:
+    def message_part(self, start: int, stop: int) -> Stretch | None:
         """Return the message text that holds the first of the characters `[start, stop)` that is in a message (or touches
         it).
         """
         at = max(bisect_right(self._starts, start) - 1, 0)
-        for stretch in self._stretches[at : at + 2]:
-            if stretch.start < max(stop, start + 1) and start < stretch.stop:
-                return stretch
-        touching = [each for each in self._stretches[at : at + 2] if each.start <= stop and start <= each.stop]
+        for message_part in self._message_parts[at : at + 2]:
+            if message_part.start < max(stop, start + 1) and start < message_part.stop:
+                return message_part
+        touching = [each for each in self._message_parts[at : at + 2] if each.start <= stop and start <= each.stop]
         return touching[0] if touching else None
 
     def around(self, start: int, stop: int) -> tuple[int, int]:
         """Return the stretch without message text that `[start, stop)` is in."""
         at = bisect_right(self._starts, start) - 1
-        low = self._stretches[at].stop if at >= 0 else 0
+        low = self._message_parts[at].stop if at >= 0 else 0
         high = self._starts[at + 1] if at + 1 < len(self._starts) else len(self._text)
         return min(low, start), max(high, stop)
 
     def next_message(self, start: int) -> int:
         """Return the index of the message whose text is the first to end after `start`."""
-        for stretch in self._stretches[max(bisect_right(self._starts, start) - 1, 0) :]:
-            if start < stretch.stop:
-                return stretch.index
+        for message_part in self._message_parts[max(bisect_right(self._starts, start) - 1, 0) :]:
+            if start < message_part.stop:
+                return message_part.index
         return len(self._turn.messages or ())
 
     def holds_tools(self, start: int, stop: int) -> bool:
@@ -80,7 +80,7 @@ class Layout:
         return "user" in map(role_of, (self._turn.messages or ())[:index])
 
 
-def _stretches(messages: Sequence[Message], text: str) -> Iterator[Stretch]:
+def _message_parts(messages: Sequence[Message], text: str) -> Iterator[Stretch]:
     pieces = [(index, *found) for index, message in enumerate(messages) for found in _with_offsets(message)]
     found = found_in_order((piece for _, _, piece in pieces), text)
     for (index, offset, piece), place in zip(pieces, found, strict=True):

@@ -124,7 +124,7 @@ def value_slot(
         start = max(low - offset, 0)
         frame = Frame.around(text, low, high, start, start + len(origin.text))
     if shifting is not None:
-        words = "" if kind is OTHER else words_beside(text, low, high)
+        words = "" if kind is OTHER else words_around(text, low, high)
         return Slot("", 0, 0, part=shifting, kind=kind.key, logged=True, words=words, frame=frame)
     if origin is None:
         return Slot("", 0, 0, part="chat template", line_in_text=text.count("\n", 0, low), kind=kind.key)
@@ -134,7 +134,7 @@ def value_slot(
     return Slot("", 0, 0, part=origin.part, line_in_text=line, kind=key, logged=True, content_part=part, frame=frame)
 
 
-def words_beside(text: str, low: int, high: int) -> str:
+def words_around(text: str, low: int, high: int) -> str:
     """Return the last words before `text[low:high]` on its line, else the first ones after it."""
     if before := words_before(text, low):
         return before
@@ -225,7 +225,7 @@ def _places_by_words(
                 yield start + framed[0], start + framed[1]
             for pattern in patterns if framed is None else ():
                 spans = [value_span(value) for value in pattern.finditer(plain)]
-                here = [span for span in spans if words_beside(line, *span) == words]
+                here = [span for span in spans if words_around(line, *span) == words]
                 yield from ((start + low, start + high) for low, high in here)
                 if here:
                     break
@@ -270,7 +270,7 @@ class Frame(NamedTuple):
         """Return what two values of a slot have beside them alike."""
         if other.before.endswith(self.before) and other.after.startswith(self.after):
             return self
-        return Frame(_before_both(self.before, other.before), _behind_both(self.after, other.after))
+        return Frame(_before_both(self.before, other.before), _tokens_after_both(self.after, other.after))
 
     @property
     def is_specific(self) -> bool:
@@ -303,7 +303,7 @@ def _before_both(one: str, other: str) -> str:
     return short[len(short) - common_suffix(short, long, len(short)) :]
 
 
-def _behind_both(one: str, other: str) -> str:
+def _tokens_after_both(one: str, other: str) -> str:
     """Return the same after two values."""
     short, long = sorted((one, other), key=len)
     if short.endswith("\n") and len(short) > 1 and long.endswith(short) and len(long) - len(short) <= _WIDER:

@@ -12,7 +12,7 @@ _BEHIND = (2, 1, 0)
 """Characters that both have after that place: some where they can be had, for one is the same by chance."""
 
 
-def spelled(one: str, other: str) -> tuple[str, str]:
+def visible_text(one: str, other: str) -> tuple[str, str]:
     """Return the characters of either text where they first differ, as `\\r\\n` or `U+0430`; `nothing` where it has none there.
 
     Both are empty for equal texts.

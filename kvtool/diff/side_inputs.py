@@ -22,7 +22,7 @@ from kvtool.workload.logs.files.input_files import find_inputs, is_folder
 from kvtool.workload.logs.files.log_file import read_raw, records_of
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
 from kvtool.workload.logs.logs import default_group
-from kvtool.workload.logs.records.mapped_records import asked_format
+from kvtool.workload.logs.records.mapped_records import requested_format
 from kvtool.workload.logs.records.record import Dialogue, Where
 from kvtool.workload.logs.records.record_format import RecordFormat, Turns
 from kvtool.workload.turn import Turn
@@ -158,7 +158,7 @@ def _plain_suffix(path: str) -> str:
 def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict[_Wanted, InputSide]:
     numbered = next((one for one in wanted if one.record is not None), None)
     suffix = _plain_suffix(path)
-    format_ = asked_format(log_format)
+    format_ = requested_format(log_format)
     if log_format == TEXT_FORMAT or (log_format is None and suffix in PLAIN_SUFFIXES):
         if numbered is not None:
             raise KvtoolError(f"`{numbered.name}`: `{path}` is a text, which has no records")

@@ -17,7 +17,7 @@ from kvtool.diff.diff_texts import DiffTexts, Unit
 from kvtool.diff.moved_units import MovedPair, moved_last, moved_units, taken_out
 from kvtool.diff.prompts import PromptDiff, reusable
 from kvtool.fixes.forms.json_form import sort_keys, sort_tools
-from kvtool.fixes.forms.text_form import COSMETIC_KINDS, OneForm
+from kvtool.fixes.forms.text_form import COSMETIC_KINDS, SingleForm
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.orders.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.turn_texts import texts_of, with_texts
@@ -127,7 +127,7 @@ def _canonical(change: Change, pair: Pair, *, is_chat: bool) -> _Step | None:
         return None if order is None else _Step(f"one order of the {noun}", order)
     if is_chat and change.cosmetic and key in COSMETIC_KINDS:
         who = f"{change.part.role or 'the'} messages"
-        return _Step(f"{who} {_CONTENT.get(key, '')}", OneForm.learn(pair, key, roles))
+        return _Step(f"{who} {_CONTENT.get(key, '')}", SingleForm.learn(pair, key, roles))
     return None
 
 
@@ -212,7 +212,7 @@ def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
     to the end of that. Answers, and a history that was cut or edited, stay as they are.
     """
     chats = _Chat(pair[0]), _Chat(pair[1])
-    ends = chats[0].last_said, chats[1].last_said
+    ends = chats[0].last_message_of, chats[1].last_message_of
     history = min((change.part.index for change in named if change.part.kind == "history"), default=None)
     first: _Tried | None = None
     places = 0
@@ -253,7 +253,7 @@ class _Chat:
         self._moved: list[str] = []
 
     @property
-    def last_said(self) -> Where | None:
+    def last_message_of(self) -> Where | None:
         """Return the place of the last text of a user or a tool."""
         return next((where for where in reversed(list(self.texts)) if self.roles[where] in _SAID_THERE), None)
 

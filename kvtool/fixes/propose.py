@@ -28,28 +28,28 @@ from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.values.detectors import AGE_KEY, PART
 from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.forms.coarsen import TELL_WHEN, coarsen_times, drop_values, with_fixed_ages
-from kvtool.fixes.forms.json_form import WRITE_JSON, OneLayout, on_one_line, sort_keys, sort_tools
+from kvtool.fixes.forms.json_form import WRITE_JSON, SingleLayout, put_on_one_line, sort_keys, sort_tools
 from kvtool.fixes.forms.stable_delimiter import (
     DELIMITER,
     IT_IS_KNOWN,
     ONE_DELIMITER,
     TOOLS_PART,
     FirstDefinitions,
-    OneDelimiter,
-    OneRole,
+    SingleDelimiter,
+    SingleRole,
 )
-from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, OneForm
+from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
 from kvtool.fixes.moves.move import destination, move_targets, moved_noun
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
 from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
-from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_asked
+from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
 from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.orders.block_order import BlockOrder
 from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_ranked
-from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, FirstSeenTools, ItemOrder, parts_last
+from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, ItemOrder, ToolsByFirstUse, parts_last
 from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
@@ -156,9 +156,9 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         what = "put the text of its message before the image or file, where the wording allows"
         return [_fix(cause, PARTS_LAST, "P2", what, lambda: parts_last, _PICTURE_FIRST, shared="parts")]
     target = target_of(cause, samples)
-    if is_asked(cause, target, samples):
+    if is_question(cause, target, samples):
         return [_advice(cause, ASKED, "P3", BEFORE_IT)]
-    if (delimiter := OneDelimiter.learn(cause, target, samples)) is not None:
+    if (delimiter := SingleDelimiter.learn(cause, target, samples)) is not None:
         return [_fix(cause, DELIMITER, "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
     noun, refusal = moved_noun(target, samples)
     what = f"move its {noun} behind the shared text, to "
@@ -204,7 +204,7 @@ def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     target = target_of(cause, samples)
-    if is_asked(cause, target, samples):
+    if is_question(cause, target, samples):
         return _value(cause, samples)
     if cause.kind.key == AGE_KEY:
         told = _fix(cause, "tell-when", "P3", TELL_WHEN, lambda: with_fixed_ages, shared="ages")
@@ -219,17 +219,17 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     fixes = _value(cause, samples)
     target = target_of(cause, samples)
     marked = bool(fixes) and fixes[0].kind == DELIMITER
-    if marked or role_of_part(cause.slot.part) == "user" or is_asked(cause, target, samples):
+    if marked or role_of_part(cause.slot.part) == "user" or is_question(cause, target, samples):
         return fixes
     what = "leave the value out of the prompt (metadata of the request can carry it)"
     looks: tuple[str, ...] = ()
-    if _stands_elsewhere(target, samples):
+    if _is_elsewhere(target, samples):
         what = "use one value for all requests: it stands in other messages, too, as the mark of a delimiter does"
         looks = (TRIED_WITHOUT,)
     return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target), *looks)]
 
 
-def _stands_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
+def _is_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
     """Return whether most samples say the value in another of their messages, too: then it has to be there, and both have to
     agree.
     """
@@ -256,7 +256,7 @@ def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = "keep the tools of a session in the order in which they first appeared, new ones at the end of the list"
     defer = "declare all tools of a session from its first turn on and say with `tool_choice` which of them are allowed"
     return [
-        _fix(cause, "append-tools", "P3", what, FirstSeenTools, shared="tools", in_order=True),
+        _fix(cause, "append-tools", "P3", what, ToolsByFirstUse, shared="tools", in_order=True),
         _advice(cause, "defer-tools", "P3", defer),
     ]
 
@@ -292,7 +292,7 @@ def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     kind = cause.kind.key if cause.kind.key in COSMETIC_KINDS else "unicode_form"
     role = role_of_part(cause.slot.part)
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
-    form = OneForm.learn(samples, kind, INSTRUCTIONS | {role})
+    form = SingleForm.learn(samples, kind, INSTRUCTIONS | {role})
     outside = "what variables bring" if set(form.kinds) <= set(IN_CODE) else "code and of what variables bring"
     forms = [one.kind.name for one in NORMALIZERS if one.kind.key in form.kinds]
     what = f"normalize {' and '.join(forms)}, outside of {outside}"
@@ -301,10 +301,16 @@ def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         roles = INSTRUCTIONS | {role}
         fixes.append(
             _fix(
-                cause, WRITE_JSON, "P1", ONE_LINE, lambda: lambda turn: on_one_line(turn, roles), *warnings, shared=role
+                cause,
+                WRITE_JSON,
+                "P1",
+                ONE_LINE,
+                lambda: lambda turn: put_on_one_line(turn, roles),
+                *warnings,
+                shared=role,
             )
         )
-        if (layout := OneLayout.learn(samples, roles)) is not None:
+        if (layout := SingleLayout.learn(samples, roles)) is not None:
             name = f"{WRITE_JSON}-alike"
             fixes.append(_fix(cause, name, "P1", ONE_LAYOUT, lambda: layout, *warnings, shared=role))
     return fixes
@@ -358,7 +364,7 @@ def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = "send the text under one role for all requests, the most frequent one"
-    roles = OneRole.learn(samples)
+    roles = SingleRole.learn(samples)
     if roles is None:
         return [_advice(cause, "role", "P3", what)]
     return [_fix(cause, "role", "P3", what, lambda: roles, _ROLE_COUNTS, shared="roles")]

@@ -15,7 +15,7 @@ from kvtool.gate.collect import check_groups, config_demands, flag_demands, leve
 from kvtool.gate.comparing import BaselineComparison, compare, required_check
 from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate
-from kvtool.gate.facts import Facts, Scope, SeenFinding, facts_of
+from kvtool.gate.facts import Facts, JudgedFinding, Scope, facts_of
 from kvtool.gate.opened import CheckedWorkload, Problems, open_all
 from kvtool.gate.recording import entry_of
 from kvtool.gate.updating import update_baseline
@@ -233,9 +233,9 @@ def _compared(
 
 def _text_checks(texts: _Texts, plan: CheckPlan, *, partial: bool) -> list[Check]:
     """Return the checks of demands on findings, for each of the files that were read."""
-    seen: dict[str, list[SeenFinding]] = {path: [] for path in texts.paths}
+    seen: dict[str, list[JudgedFinding]] = {path: [] for path in texts.paths}
     for found in texts.findings:
-        seen.setdefault(found.path, []).append(SeenFinding(found.code, found.severity, ""))
+        seen.setdefault(found.path, []).append(JudgedFinding(found.code, found.severity, ""))
     checks: list[Check] = []
     for path, of_file in sorted(seen.items()):
         demands = [

@@ -20,7 +20,7 @@ from kvtool.diagnose.codes.gates.kv408 import KV408
 from kvtool.diagnose.codes.gates.kv409 import KV409
 from kvtool.diagnose.codes.gates.kv410 import KV410
 from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
-from kvtool.gate.facts import Facts, Scope, SeenFinding
+from kvtool.gate.facts import Facts, JudgedFinding, Scope
 from kvtool.results.gate_words import dollars, durations, goodputs, percents, points, subject
 from kvtool.results.verdict import CLOCKED, Check, Kind, Level, Status
 from kvtool.text.terminal.numbers import plural
@@ -235,7 +235,7 @@ def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
     return checks
 
 
-def _deciding(found: SeenFinding, demands: Iterable[Demand]) -> Demand | None:
+def _deciding(found: JudgedFinding, demands: Iterable[Demand]) -> Demand | None:
     """Return the most specific pattern of a finding: a code, the longest beginning of one, the nearest severity below."""
     best: Demand | None = None
     most = -1

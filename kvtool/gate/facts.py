@@ -32,7 +32,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenFinding:
+class JudgedFinding:
     """A finding as demands look at it; `group` is empty where it was seen in a file, not measured."""
 
     code: str
@@ -63,7 +63,7 @@ class Facts:
     workload: str
     total: Scope
     groups: Mapping[str, Scope] = field(default_factory=dict)
-    findings: Sequence[SeenFinding] = ()
+    findings: Sequence[JudgedFinding] = ()
     audit: str | None = None
     partial: bool = False
     limit: int | None = None
@@ -86,7 +86,7 @@ def facts_of(
         workload,
         _with_money(_scope(report.totals, report.ttft.predicted.on), report),
         {**dict.fromkeys(groups, Scope()), **profiled},
-        [SeenFinding(found.code, found.severity, found.group) for found in report.findings],
+        [JudgedFinding(found.code, found.severity, found.group) for found in report.findings],
         _audit_verdict(report.ttft.measured),
         report.partial,
         limit,

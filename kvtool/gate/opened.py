@@ -11,7 +11,7 @@ from typing import TypeVar
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
 from kvtool.engine.engine_error import EngineError
-from kvtool.errors import KvtoolError, ProblemsError, all_in_one, as_error
+from kvtool.errors import KvtoolError, ProblemsError, as_error, join_errors
 from kvtool.lint.lint_inputs import TEMPLATE_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
@@ -60,7 +60,7 @@ class Problems:
     def tell(self) -> None:
         """Raise what was collected."""
         if self.errors:
-            raise all_in_one(self.told)
+            raise join_errors(self.told)
 
     @property
     def told(self) -> list[KvtoolError]:

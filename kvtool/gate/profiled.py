@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kvtool.results.report import Report
 
 
-def asked_baseline(limits: Limits) -> tuple[Baseline | None, float]:
+def chosen_baseline(limits: Limits) -> tuple[Baseline | None, float]:
     """Return the baseline to compare with, and how far hit rates may fall below it; KvtoolError, before any work, for a bad one."""
     drop = parsed_flag(parse_limit, limits.max_drop, "--max-drop")
     if limits.baseline is None:

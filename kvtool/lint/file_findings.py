@@ -11,7 +11,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
-from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, file_says_prompt, name_says_prompt, reads_as
+from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, is_prompt_file, is_prompt_name, reads_as
 from kvtool.lint.evidence.surrounding_text import WrittenIn, with_data, without_late, without_profiles
 from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignored_findings import read_ignores
@@ -63,7 +63,7 @@ def template_belief(one: TextInput, prompts: Iterable[Iterable[Node]]) -> Belief
         return Belief.STRONG
     text = "".join(leaf for nodes in prompts for leaf in leaves(nodes) if isinstance(leaf, str))
     name = PurePath(one.path).name.partition(".")[0]
-    if file_says_prompt(one.path) or name_says_prompt(name.replace("-", "_")):
+    if is_prompt_file(one.path) or is_prompt_name(name.replace("-", "_")):
         return belief(Evidence.NAME, text)
     return Belief.STRONG if reads_as(text) >= 0 else Belief.NO
 
@@ -86,7 +86,7 @@ class Finder:
     """Finds what can be seen in a template or a Python file; the same for the same file and options, in any process."""
 
     def __init__(self, options: RunOptions, load: Tokenizers) -> None:
-        asked = asked_engine(options)
+        asked = requested_engine(options)
         self._block_size = asked.block_size or EngineConfig.block_size
         self._count = _Counter(lambda: _counting(asked.tokenizer, load))
         self._python = PythonPrompts()
@@ -202,7 +202,7 @@ def _counting(name: str | None, load: Tokenizers) -> Callable[[str], int]:
     return lambda text: len(tokenizer.encode_ids(text))
 
 
-def asked_engine(options: RunOptions) -> EngineOptions:
+def requested_engine(options: RunOptions) -> EngineOptions:
     """Return the engine options of flags, then of the configuration file, for files that are read without a workload."""
     asked = EngineOptions(
         tokenizer=options.rendering.tokenizer,

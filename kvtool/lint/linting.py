@@ -21,7 +21,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import EXIT_USAGE, KvtoolError, ProblemsError, as_error
 from kvtool.lint.evidence.volatile_calls import CODES as STATIC_CODES
-from kvtool.lint.file_findings import Finder, asked_engine
+from kvtool.lint.file_findings import Finder, requested_engine
 from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignore_comments import Ignore
 from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
@@ -198,7 +198,7 @@ def _named_beside(path: str, name: str) -> str | None:
 
 def _cache(options: RunOptions) -> LintCache:
     """The cache of this folder and these options; none with a tokenizer of which nobody knows whether it is the same."""
-    asked = asked_engine(options)
+    asked = requested_engine(options)
     known = "built in" if asked.tokenizer is None else file_hash(asked.tokenizer)
     return LintCache(cache_folder() if known else None, (asked.block_size, known))
 
@@ -260,7 +260,7 @@ def _run(
 
 def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, *, offline: bool) -> ProbeResult:
     """Run a prompt builder. This executes what the user named, and nothing else ever does."""
-    engine = asked_engine(options)
+    engine = requested_engine(options)
     probe_options = ProbeOptions(
         timeout=timeout,
         tokenizer=engine.tokenizer,

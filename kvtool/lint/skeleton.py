@@ -126,7 +126,7 @@ def before_values(nodes: Iterable[Node]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class FollowingText:
     """Tokens of constant text that follow a hole; `sure` is the part of them that is always there.
 
     `run` is the longest stretch of them that nothing varies in, `here` the one that follows at once; `label` of its tokens
@@ -142,7 +142,7 @@ class Behind:
     label: int = 0
     further: int = 0
 
-    def with_text(self, tokens: int, label: int) -> Behind:
+    def with_text(self, tokens: int, label: int) -> FollowingText:
         """After a place with so many tokens more before it; `label` of them introduce what follows at once."""
         here = self.here + tokens
         return replace(
@@ -155,7 +155,7 @@ class Behind:
             label=self.label if self.here else label,
         )
 
-    def ended(self) -> Behind:
+    def ended(self) -> FollowingText:
         """Before something that varies, where the stretch after it ends."""
         return replace(self, here=0, held=0, label=0, further=self.movable)
 
@@ -166,7 +166,7 @@ class Behind:
         return self.further + (own if own >= THRESHOLDS.text else 0)
 
 
-NOTHING = Behind(0, 0, 0, 0)
+NOTHING = FollowingText(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Found:
     """
 
     hole: Hole
-    behind: Behind
+    behind: FollowingText
     prompt: int
     others: tuple[Found, ...] = ()
     before: tuple[str, ...] = ()
@@ -185,14 +185,14 @@ class Found:
 
 def holes(nodes: Iterable[Node], count: Callable[[str], int]) -> list[Found]:
     """Find the varying values, in the order of the template, with the constant text that follows (a repeated text counts once)."""
-    found: list[tuple[Hole, Behind]] = []
+    found: list[tuple[Hole, FollowingText]] = []
     whole = _walk(tuple(nodes), NOTHING, count, found)
     return [Found(hole, behind, whole.tokens) for hole, behind in reversed(found)]
 
 
 def _walk(
-    nodes: tuple[Node, ...], behind: Behind, count: Callable[[str], int], found: list[tuple[Hole, Behind]]
-) -> Behind:
+    nodes: tuple[Node, ...], behind: FollowingText, count: Callable[[str], int], found: list[tuple[Hole, FollowingText]]
+) -> FollowingText:
     """Backwards: the constant text from the start of these nodes on, `behind` included."""
     for node in reversed(nodes):
         if isinstance(node, str):
@@ -209,11 +209,11 @@ def _walk(
     return behind
 
 
-def _one_of(ends: list[Behind]) -> Behind:
+def _one_of(ends: list[FollowingText]) -> FollowingText:
     """After a place where one of several texts follows: what follows in each of them."""
     held = min(end.held for end in ends)
     rests = [(end.further, end.held - held) for end in ends]
-    return Behind(
+    return FollowingText(
         max(end.tokens for end in ends),
         min(end.sure for end in ends),
         max(end.run for end in ends),

@@ -56,11 +56,11 @@ def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: 
             codes.setdefault(finding.group, set()).add(finding.code)
         found.append(finding)
 
-    def says_more(finding: Finding) -> bool:
+    def adds_to_cause(finding: Finding) -> bool:
         of_group = codes.get(finding.group, set())
         if finding.code == KV202.code:
             taken = any("displaced" in wins(code) or code in _CUT for code in of_group)
             return not taken and finding.tokens_lost <= left[finding.group]
         return finding.code != KV203.code or not of_group
 
-    return [*advice, *filter(says_more, found)]
+    return [*advice, *filter(adds_to_cause, found)]

@@ -43,7 +43,7 @@ def group_notes(served: ServedCache, retention: int | None) -> list[str]:
     return notes
 
 
-def one_group_notes(served: ServedCache) -> list[str]:
+def single_group_notes(served: ServedCache) -> list[str]:
     """Explain why a model with windows or chunks has one group."""
     why = served.planned.one_group
     return [] if served.plan is not None or why is None else [f"{served.model.name}: one KV cache group, as {why}"]

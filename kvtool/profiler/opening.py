@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
-from kvtool.config.asked_run import RunOptions, said_options
+from kvtool.config.asked_run import RunOptions, given_options_of
 from kvtool.config.command_line import flag, flags
 from kvtool.config.layers import merged
 from kvtool.config.options.pricing_options import amount_of, share_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.advice.advisor import Advice
     from kvtool.profiler.optimize.optimizer import Optimized
-    from kvtool.profiler.reported.beside_events import BesideEvents
+    from kvtool.profiler.reported.beside_events import EventComparison
     from kvtool.profiler.run.run_result import RunResult
     from kvtool.workload.yaml.yaml_source import YamlSource
 
@@ -100,7 +100,7 @@ class Opened:
 
         return plan_edits(self, progress, result, advice)
 
-    def _server_events(self) -> BesideEvents | None:
+    def _server_events(self) -> EventComparison | None:
         """Return the KV events of a server, if given; read once before any work is done."""
         path = self.options.measuring.kv_events
         if path is None:
@@ -108,9 +108,9 @@ class Opened:
         from kvtool.measure.engine_extra import need_live
 
         need_live(flag("kv_events"))
-        from kvtool.profiler.reported.beside_events import BesideEvents
+        from kvtool.profiler.reported.beside_events import EventComparison
 
-        return BesideEvents(path)
+        return EventComparison(path)
 
     def _prices(self) -> PriceTable:
         """Requested prices before the built-in ones; read once."""
@@ -223,7 +223,7 @@ def open_workload(
     elif reading.groups:
         raise KvtoolError("--group chooses among the groups of a workload file", hint="leave it out for logs")
     asked = EngineOptions() if isinstance(source, LogSource) else source.engine
-    asked = merged(asked, options.fallback, said_options(options))
+    asked = merged(asked, options.fallback, given_options_of(options))
     planned = PlannedRun(options, asked, source)
     if isinstance(source, LogSource):
         source.by_vllm = planned.plan.by_vllm

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
 from kvtool.accounting.plan import Plan
 from kvtool.config.asked_run import RunOptions, of_engine
-from kvtool.config.engine_rules import asked_choice, asked_rule_set, described_engine, engine_notes
-from kvtool.config.options.cache_options import asked_rules, described_rules, rule_note
+from kvtool.config.engine_rules import chosen_rule_set, chosen_rules, described_engine, engine_notes
+from kvtool.config.options.cache_options import chosen_cache_rules, described_rules, rule_note
 from kvtool.config.options.served_options import ServedOptions
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
@@ -32,7 +32,7 @@ from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.engines.left_out_layers import left_out_of
-from kvtool.profiler.group_notes import described_groups, group_notes, one_group_notes, plain_note
+from kvtool.profiler.group_notes import described_groups, group_notes, plain_note, single_group_notes
 from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
@@ -63,9 +63,9 @@ class PlannedRun:
         self.options = options
         self.asked = asked
         self._source = source
-        self.rules: Rules = asked_rule_set(options, asked)
+        self.rules: Rules = chosen_rule_set(options, asked)
         own = self.rules in ("vllm", "block-lru")
-        rules = asked_rules(options, asked, lambda: _first_turn(source)) if own else None
+        rules = chosen_cache_rules(options, asked, lambda: _first_turn(source)) if own else None
         timed = rules is not None and rules.ttl is not None
         if self.rules == "vllm" and rules is None and isinstance(source, LogSource):
             from kvtool.profiler.reported.hosted_log import hosted_log
@@ -242,7 +242,7 @@ class PlannedRun:
     def _choice(self, token: int) -> RuleChoice | None:
         """Return another engine's rules for this model, if requested; `token` is the bytes of a token's KV."""
         facts = self.facts_of(self.rules) if self.rules == "llamacpp" else {}
-        return asked_choice(self.options, self.asked, self._place_of, facts, token)
+        return chosen_rules(self.options, self.asked, self._place_of, facts, token)
 
     def facts_of(self, rules: str) -> Mapping[str, int]:
         """Return facts that these rules read from the model, by the names of their options. EngineError if they do not cover its
@@ -394,7 +394,7 @@ class PlannedRun:
         """Explain that one group with full attention replaces a model's several groups."""
         plan = self.plan
         if self.served is not None:
-            return one_group_notes(self.served)
+            return single_group_notes(self.served)
         if self.model is None or plan.hosted:
             return []
         from kvtool.accounting.served_cache import ServedCache

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.optimizer import Optimized
-    from kvtool.profiler.reported.beside_events import BesideEvents
+    from kvtool.profiler.reported.beside_events import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 
     PlanEdits = Callable[[RunResult, Advice], tuple[Optimized, Advice]]
@@ -99,7 +99,7 @@ class Profiler:
         pair_command: PairCommand | None = None,
         prices: Callable[[], PriceTable] | None = None,
         gpu_hour: Decimal | None = None,
-        beside: BesideEvents | None = None,
+        beside: EventComparison | None = None,
         plan_edits: PlanEdits | None = None,
     ) -> None:
         """Create the profiler. `count_skipped` returns the number of bad lines that the last pass over the source left out.
@@ -223,11 +223,11 @@ class Profiler:
         findings = self._run_findings(result, groups)
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
         if self.wanted.advice and not result.partial:
-            from kvtool.profiler.advice.trial_findings import Teller, one_of_each
+            from kvtool.profiler.advice.trial_findings import Teller, drop_repeated_findings
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller)
-            advice, findings = one_of_each(advice, findings)
+            advice, findings = drop_repeated_findings(advice, findings)
             findings = with_causes(advice, findings, groups)
             if not result.partial:  # else causes may be missing
                 findings = add_rest_findings(findings, groups, result.causes, teller.described, path=self.path)

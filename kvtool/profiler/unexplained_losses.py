@@ -8,7 +8,7 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import CauseBook, SlotCause
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.layout.kv201 import KV201
-from kvtool.diagnose.findings import must_be_told
+from kvtool.diagnose.findings import is_worth_finding
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import plural
@@ -22,7 +22,7 @@ Describe = Callable[[SlotCause, GroupTotals], Finding]
 """A cause as a finding, with its place and the two requests that show it."""
 
 
-def behind_differences(group: GroupTotals, findings: Iterable[Finding]) -> int:
+def tokens_after_differences(group: GroupTotals, findings: Iterable[Finding]) -> int:
     """Return a group's tokens lost to differences, less those of findings."""
     told = sum(
         finding.tokens_lost
@@ -41,8 +41,8 @@ def add_rest_findings(
     """
     found = list(findings)
     for group in groups:
-        rest = behind_differences(group, findings)
-        if not must_be_told(rest, group):
+        rest = tokens_after_differences(group, findings)
+        if not is_worth_finding(rest, group):
             continue
         told = {_place(finding) for finding in findings if finding.group == group.name}
         others = [cause for cause in causes.of_group(group.name) if cause.blocked]
@@ -56,8 +56,8 @@ def check_losses_explained(findings: Iterable[Finding], groups: Iterable[GroupTo
     """Raise AssertionError if differences lose more of a group's tokens than may go without a finding; under `python -O`, too."""
     findings = list(findings)
     for group in groups:
-        rest = behind_differences(group, findings)
-        if must_be_told(rest, group):
+        rest = tokens_after_differences(group, findings)
+        if is_worth_finding(rest, group):
             raise AssertionError(f"{group.name}: {rest} tokens are lost behind differences that no finding tells")
 
 

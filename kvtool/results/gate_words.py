@@ -12,25 +12,27 @@ _MOST_DIGITS = 7
 
 def percents(one: float, other: float) -> tuple[str, str]:
     """Two ratios with as many decimals as it takes to tell them apart."""
-    return _told_apart(one, other, percent, 100, "%")
+    return _distinguished(one, other, percent, 100, "%")
 
 
 def durations(one: float, other: float) -> tuple[str, str]:
     """Two times in seconds, in milliseconds where `duration` would round them to the same."""
-    return _told_apart(one, other, duration, 1e3, " ms")
+    return _distinguished(one, other, duration, 1e3, " ms")
 
 
 def dollars(one: float, other: float) -> tuple[str, str]:
     """Two amounts of dollars, in cents where that tells them apart."""
-    return _told_apart(one, other, lambda amount: f"${amount:,.2f}", 1, " dollars")
+    return _distinguished(one, other, lambda amount: f"${amount:,.2f}", 1, " dollars")
 
 
 def goodputs(one: float, other: float) -> tuple[str, str]:
     """Two rates of requests, with as many decimals as it takes to tell them apart."""
-    return _told_apart(one, other, lambda rate: f"{rate:,.2f}/s", 1, "/s")
+    return _distinguished(one, other, lambda rate: f"{rate:,.2f}/s", 1, "/s")
 
 
-def _told_apart(one: float, other: float, usual: Callable[[float], str], factor: float, unit: str) -> tuple[str, str]:
+def _distinguished(
+    one: float, other: float, usual: Callable[[float], str], factor: float, unit: str
+) -> tuple[str, str]:
     """As usual, or in the unit with as many decimals as it takes where that would look the same and is not."""
     if one == other or usual(one) != usual(other):
         return usual(one), usual(other)
@@ -43,15 +45,15 @@ def _told_apart(one: float, other: float, usual: Callable[[float], str], factor:
 
 def points(difference: float) -> str:
     """Return a difference of ratios in percentage points, never rounded to nothing."""
-    return f"{_never_nothing(100 * difference, '')} points"
+    return f"{_always_something(100 * difference, '')} points"
 
 
 def change(difference: float) -> str:
     """Return a difference of ratios in points with its sign: `-26.9`, never `-0.0`."""
-    return _never_nothing(100 * difference, "+")
+    return _always_something(100 * difference, "+")
 
 
-def _never_nothing(value: float, sign: str) -> str:
+def _always_something(value: float, sign: str) -> str:
     """One decimal, or as many as it takes to be another figure than 0."""
     for digits in range(1, _MOST_DIGITS):
         text = f"{value:{sign}.{digits}f}"

@@ -73,11 +73,11 @@ class BlockTrace:
         """Return one more than the largest number."""
         return int(self.numbers.max(initial=-1)) + 1
 
-    def of_studies(self) -> AskedBlocks:
+    def of_studies(self) -> RequestedBlocks:
         """Count by the rule of trace studies: all blocks of a prompt may hit, a partial one, too, and answers are not kept."""
         return self._asked(self.named, self.named)
 
-    def of_engine(self) -> AskedBlocks:
+    def of_engine(self) -> RequestedBlocks:
         """Count by vLLM's rule: full blocks, of which the one with a prompt's last token is computed in any case."""
         ends = np.where(self.named == self.whole, np.diff(self.starts), self.whole)
         return self._asked(np.maximum(self.prompt_tokens - 1, 0) // self.block_size, ends)
@@ -111,16 +111,16 @@ class BlockTrace:
             **{name: getattr(self, name)[kept] for name in columns},
         )
 
-    def _asked(self, asked: Numbers, touched: Numbers) -> AskedBlocks:
+    def _asked(self, asked: Numbers, touched: Numbers) -> RequestedBlocks:
         if np.array_equal(touched, np.diff(self.starts)):
-            return AskedBlocks(self.numbers, self.starts, np.minimum(asked, touched))
-        kept = AskedBlocks(self.numbers, self.starts, touched).looked_up
+            return RequestedBlocks(self.numbers, self.starts, np.minimum(asked, touched))
+        kept = RequestedBlocks(self.numbers, self.starts, touched).looked_up
         starts = np.concatenate([[0], np.cumsum(touched)])
-        return AskedBlocks(self.numbers[kept], starts, np.minimum(asked, touched))
+        return RequestedBlocks(self.numbers[kept], starts, np.minimum(asked, touched))
 
 
 @dataclass(frozen=True, slots=True)
-class AskedBlocks:
+class RequestedBlocks:
     """Blocks that requests touch: `numbers[starts[i]:starts[i + 1]]`, of which the first `asked[i]` are looked up."""
 
     numbers: Numbers

@@ -67,7 +67,7 @@ class Renderer:
                 add_generation_prompt=generation_prompt(fields),
                 continue_final_message=continues_final_message(fields),
                 extra={**template_variables(fields), **turn.extra},
-                seconds=self._arrival(turn) if template.tells_time else 0.0,
+                seconds=self._arrival(turn) if template.contains_time else 0.0,
             )
         if text is None:
             raise ValueError("a turn of block hashes has no prompt to render")

@@ -85,7 +85,7 @@ def not_followed(fields: Fields) -> list[str]:
     return [name for name, value in fields.items() if not REQUEST_FIELDS[name].takes(value)]
 
 
-def answers_asked(fields: Fields) -> int:
+def requested_answers(fields: Fields) -> int:
     """Return how many answers a request asks for."""
     return int(_followed(fields, "n", 1))
 
@@ -148,7 +148,7 @@ def _followed(fields: Fields, name: str, default: Any) -> Any:
 def engine_requests(turns: Iterable[Turn]) -> Iterator[Turn]:
     """Yield the requests of an engine for these calls, in the order in which it gets them."""
     for turn in turns:
-        count = answers_asked(turn.fields) if turn.fields else 1
+        count = requested_answers(turn.fields) if turn.fields else 1
         if count == 1:
             yield turn
             continue

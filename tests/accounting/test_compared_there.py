@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import donors
-from kvtool.accounting.ledger.alignment import DonorAlignment, Seen
+from kvtool.accounting.ledger.alignment import DonorAlignment, EarlierPrompt
 from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ReceivedComparisons
 from kvtool.accounting.ledger.comparer import Comparer
 from kvtool.accounting.prefix_tree import Ids, RadixTree
@@ -79,7 +79,7 @@ def test_both_sides_find_what_one_does(
 
 def test_a_donor_is_the_request_that_came_here() -> None:
     here, there, tree = ComparedHere(None), ReceivedComparisons(None), RadixTree()
-    turns: list[Seen] = []
+    turns: list[EarlierPrompt] = []
     for number in range(3):
         turn, prompt = made(number, [1, 2, 3], number, None, text=False)
         there.coming = here.told(*made(number, [1, 2, 3], number, None, text=False), np.empty(0, np.int32))
@@ -88,4 +88,4 @@ def test_a_donor_is_the_request_that_came_here() -> None:
             assert found is not None
             assert found.donor is not None
             assert found.donor.prompt is turns[-1].prompt
-        turns.append(Seen(turn, prompt, prompt.ids))
+        turns.append(EarlierPrompt(turn, prompt, prompt.ids))

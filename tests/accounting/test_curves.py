@@ -21,7 +21,7 @@ from kvtool.accounting.policies.eviction_policy import EvictionPolicy, hits_of_e
 from kvtool.accounting.policies.known_policies import POLICIES
 from kvtool.accounting.policies.recency import Lru
 from kvtool.engine.config import EngineConfig
-from kvtool.workload.block_trace import AskedBlocks, BlockCollector, BlockTrace
+from kvtool.workload.block_trace import BlockCollector, BlockTrace, RequestedBlocks
 from kvtool.workload.turn import HashedPrompt, Turn
 
 CONVERSATION = Path(__file__).resolve().parents[3] / "shared" / "data" / "mooncake" / "conversation_trace.jsonl"
@@ -71,14 +71,14 @@ def test_only_what_is_asked_counts_and_all_is_touched(
     assert capacity_curve(trace_of(chains, tokens=tokens).of_engine()).at(capacity) == hits
 
 
-def some_asked(trace: BlockTrace, last: Sequence[bool]) -> AskedBlocks:
+def some_asked(trace: BlockTrace, last: Sequence[bool]) -> RequestedBlocks:
     """What requests touch, of which some do not look up the last."""
     blocks = trace.of_studies()
     less = np.array(last[: len(trace)], np.int64)
     return replace(blocks, asked=np.maximum(blocks.asked - less, 0))
 
 
-def hits_under(policy: EvictionPolicy, blocks: AskedBlocks) -> int:
+def hits_under(policy: EvictionPolicy, blocks: RequestedBlocks) -> int:
     return sum(map(min, hits_of_each(policy, blocks.requests()), blocks.asked.tolist()))
 
 
@@ -145,7 +145,7 @@ def test_a_point_of_the_lifetimes_is_a_cache_with_that_time_to_live(
 
 
 def test_nothing_at_all() -> None:
-    empty = AskedBlocks(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
+    empty = RequestedBlocks(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
     assert capacity_curve(empty).rate(10) == capacity_curve(empty).unlimited == 0.0
     assert sampled_curve(empty, 0.5).rate(10) == 0.0
     assert lifetime_curve(empty, np.empty(0)).rate(1.0) == 0.0

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import donors as module
-from kvtool.accounting.ledger.alignment import MIN_RUN, RUNGS, DonorAlignment, Gap, Rung, Seen, attribute
+from kvtool.accounting.ledger.alignment import MIN_RUN, RUNGS, DonorAlignment, EarlierPrompt, Gap, Rung, attribute
 from kvtool.accounting.ledger.donors import MOST_SLOTS, DonorContent, Donors
 from kvtool.accounting.ledger.gaps import MOST_GAPS, find_gaps
 from kvtool.accounting.ledger.lines import split_lines
@@ -34,17 +34,17 @@ def text(seed: str, count: int) -> list[int]:
     return [rng.randrange(1, 30_000) for _ in range(count)]
 
 
-def ask(donors: Donors, tokens: list[int], *, group: str = "g", session: str | None = None) -> Seen | None:
+def ask(donors: Donors, tokens: list[int], *, group: str = "g", session: str | None = None) -> EarlierPrompt | None:
     """Find the donor of a prompt, then keep the prompt."""
     turn, prompt = Turn(group, session=session), Prompt(ids(tokens))
     content = DonorContent.of(prompt.ids)
     donor = donors.find(turn, content)
-    donors.add(Seen(turn, prompt, prompt.ids), content)
+    donors.add(EarlierPrompt(turn, prompt, prompt.ids), content)
     donors.check()
     return donor
 
 
-def begins(donor: Seen | None) -> int | None:
+def begins(donor: EarlierPrompt | None) -> int | None:
     return None if donor is None else int(donor.ids[0])
 
 
@@ -317,6 +317,6 @@ def test_the_same_salt_is_not_the_same_session() -> None:
     shared = text("shared", 300)
     for number, salt in enumerate(["a", "b"]):
         prompt = Prompt(ids([40_000 + number, *shared, *text(f"own {number}", 100)]))
-        donors.add(Seen(Turn("g", salt=salt), prompt, prompt.ids), DonorContent.of(prompt.ids))
+        donors.add(EarlierPrompt(Turn("g", salt=salt), prompt, prompt.ids), DonorContent.of(prompt.ids))
     asked = DonorContent.of(ids([50_000, *shared, *text("now", 100)]))
     assert begins(donors.find(Turn("g", salt="a"), asked)) == 40_001  # the latest

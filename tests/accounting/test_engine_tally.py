@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes
-from kvtool.engine.rules.rule_set import Asked, RuleChoice
+from kvtool.engine.rules.rule_set import RuleChoice, RuleRequest
 from kvtool.engine.rules.rule_sets import find_rule_set
 from tests.engine.sharegpt import ASKED, needs_sharegpt
 
@@ -32,7 +32,7 @@ def choice(rules: str, **options: object) -> RuleChoice:
 
 
 def tallied(
-    choices: Sequence[RuleChoice], requests: Sequence[Asked], salts: Sequence[str | None] = ()
+    choices: Sequence[RuleChoice], requests: Sequence[RuleRequest], salts: Sequence[str | None] = ()
 ) -> list[EngineTally]:
     """Each request through all of them; what hit, was lost and is new sums to the prompt."""
     tallies, known = [EngineTally(each) for each in choices], SharedPrefixes()
@@ -59,35 +59,35 @@ class Text:
         return self.random.integers(1000, 100_000, count, dtype=np.int32)
 
 
-def asked(prompts: Prompts, text: Text) -> list[Asked]:
-    return [Asked(prompt.astype(np.int32), text(8)) for prompt in prompts]
+def asked(prompts: Prompts, text: Text) -> list[RuleRequest]:
+    return [RuleRequest(prompt.astype(np.int32), text(8)) for prompt in prompts]
 
 
 def join(*parts: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def heads_and_own(text: Text, head: int, own: int, users: int) -> list[Asked]:
+def heads_and_own(text: Text, head: int, own: int, users: int) -> list[RuleRequest]:
     shared = text(head)
     return asked([join(shared, text(own)) for _ in range(users)], text)
 
 
-def repeated(text: Text) -> list[Asked]:
+def repeated(text: Text) -> list[RuleRequest]:
     prompt = text(40)
     return asked([prompt] * 20, text)
 
 
-def two_heads(text: Text) -> list[Asked]:
+def two_heads(text: Text) -> list[RuleRequest]:
     heads = [text(800), text(800)]
     return asked([join(heads[number % 2], text(100)) for number in range(20)], text)
 
 
-def replaced(text: Text, at: int) -> list[Asked]:
+def replaced(text: Text, at: int) -> list[RuleRequest]:
     prompt = text(1200)
     return asked([join(prompt[:at], text(5), prompt[at + 5 :]) for _ in range(20)], text)
 
 
-def sliding(text: Text) -> list[Asked]:
+def sliding(text: Text) -> list[RuleRequest]:
     head, turns = text(200), [text(100) for _ in range(24)]
     return asked([join(head, *turns[number : number + 10]) for number in range(15)], text)
 
@@ -157,7 +157,7 @@ def test_pages_lose_parts_and_small_pools_evict() -> None:
 
 def test_salts_part_what_knows_them() -> None:
     prompt = np.arange(100, dtype=np.int32)
-    requests = [Asked(prompt, np.array([1], np.int32))] * 3
+    requests = [RuleRequest(prompt, np.array([1], np.int32))] * 3
     names = ("vllm", "sglang", "trtllm", "llamacpp")
     found = tallied([choice(name) for name in names], requests, ["a", "b", "a"])
     assert [tally.total().hit_tokens for tally in found] == [96, 99, 99, 198]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.cli.app import run
-from kvtool.engine.rules.rule_set import Asked
+from kvtool.engine.rules.rule_set import RuleRequest
 from kvtool.engine.rules.sglang import SGLANG
 from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_queue import SglangQueue
@@ -22,8 +22,8 @@ from kvtool.workload.turn import Output, Turn
 Capture = pytest.CaptureFixture[str]
 
 
-def asked(prompt: list[int]) -> Asked:
-    return Asked(np.array(prompt, np.int32), np.array([7, 8], np.int32))
+def asked(prompt: list[int]) -> RuleRequest:
+    return RuleRequest(np.array(prompt, np.int32), np.array([7, 8], np.int32))
 
 
 @given(

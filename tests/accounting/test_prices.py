@@ -318,4 +318,4 @@ def test_the_table_has_no_day_with_two_prices() -> None:
             if row.is_of(model):
                 same = [one for one in table.rows if one.provider == row.provider and one.is_of(model)]
                 for month in range(1, 13):
-                    assert sum(one.holds_on(date(2026, month, 21)) for one in same) <= 1
+                    assert sum(one.applies_on(date(2026, month, 21)) for one in same) <= 1

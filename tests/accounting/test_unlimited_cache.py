@@ -31,7 +31,7 @@ def test_it_does_what_the_engine_does(
     ledger = Ledger(block_size, caching=caching)
     cache = UnlimitedCache(config, PrefixCacheStats())
     seen = ComputedPrefixes(block_size)
-    assert UnlimitedCache.can_stand_for(config)
+    assert UnlimitedCache.can_replace(config)
     for number, (prompt, output, salt) in enumerate(workload):
         ids = np.array(prompt, np.int32)
 
@@ -56,5 +56,5 @@ def test_it_does_what_the_engine_does(
 
 
 def test_it_does_not_stand_for_a_pool_with_a_bound() -> None:
-    assert not UnlimitedCache.can_stand_for(EngineConfig(num_blocks=100))
-    assert not UnlimitedCache.can_stand_for(EngineConfig(block_size=1))
+    assert not UnlimitedCache.can_replace(EngineConfig(num_blocks=100))
+    assert not UnlimitedCache.can_replace(EngineConfig(block_size=1))

@@ -16,7 +16,7 @@ from kvtool.cli.app import run
 from kvtool.profiler.tracing import trace_folder
 from kvtool.profiler.tracing.trace_file import LogToTrace, TracedFile
 from kvtool.workload.tasks import process_pool
-from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.tasks.ray_pool import ClusterGoneError
 
 pytest.importorskip("pyarrow", reason="block traces are Parquet files")
@@ -96,7 +96,7 @@ def test_a_cluster_that_goes_away_leaves_what_was_written_and_says_how_to_go_on(
             raise ClusterGoneError("the Ray cluster went away after 3 of 7 tasks: its driver was ended")
 
     blocks = tmp_path / "blocks"
-    monkeypatch.setattr(AskedTasks, "task_map", lambda *_, **__: Going())
+    monkeypatch.setattr(TaskOptions, "task_map", lambda *_, **__: Going())
     code, document, err = traced(capsys, logs, blocks, "-t", bytes_json)
     assert (code, document) == (4, None)
     assert "went away after 3 of 7 tasks" in err

@@ -9,7 +9,7 @@ import pytest
 
 import kvtool
 from kvtool.cli.listed import options_of
-from kvtool.config.command_line import CommandLine, flag, flags, said_values
+from kvtool.config.command_line import CommandLine, flag, flags, values_given
 from kvtool.config.option import made
 from kvtool.config.options.run_options import Reading, Serving
 
@@ -77,8 +77,8 @@ def test_flags_of_values() -> None:
 def test_said_values_are_those_that_are_no_default() -> None:
     reading = made(Reading, groups=("a",), requests=5, allow_outside=True, jobs=3)
     names = {"groups", "requests", "allow_outside", "jobs", "seed"}
-    assert list(said_values(reading, names)) == ["requests", "groups", "allow_outside"]
-    assert said_values(Serving(block_size=16), {"block_size"}, block_size=32) == {"block_size": 32}
+    assert list(values_given(reading, names)) == ["requests", "groups", "allow_outside"]
+    assert values_given(Serving(block_size=16), {"block_size"}, block_size=32) == {"block_size": 32}
 
 
 @pytest.mark.parametrize("room", ["report", "profiler"])

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from kvtool.config.options.tier_options import amounts, one_amount
+from kvtool.config.options.tier_options import amounts, single_amount
 from kvtool.errors import KvtoolError
 from kvtool.text.quantities import parse_bandwidth
 
@@ -37,9 +37,9 @@ def test_what_is_no_bandwidth(text: str) -> None:
 def test_lists_and_single_ones() -> None:
     assert amounts("--host-bandwidth", " 1GB/s, 2GB/s ,", parse_bandwidth) == [1e9, 2e9]
     assert amounts("--host-bandwidth", None, parse_bandwidth) == []
-    assert one_amount("--disk-bandwidth", None, parse_bandwidth, 3.0) == 3.0
-    assert one_amount("--disk-bandwidth", "4GB/s", parse_bandwidth, 3.0) == 4e9
+    assert single_amount("--disk-bandwidth", None, parse_bandwidth, 3.0) == 3.0
+    assert single_amount("--disk-bandwidth", "4GB/s", parse_bandwidth, 3.0) == 4e9
     with pytest.raises(KvtoolError, match="--disk-bandwidth is one amount, not 2"):
-        one_amount("--disk-bandwidth", "1GB/s,2GB/s", parse_bandwidth, 3.0)
+        single_amount("--disk-bandwidth", "1GB/s,2GB/s", parse_bandwidth, 3.0)
     with pytest.raises(KvtoolError, match="--host-bandwidth: `x`"):
         amounts("--host-bandwidth", "1GB/s,x", parse_bandwidth)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen, attribute
+from kvtool.accounting.ledger.alignment import DonorAlignment, EarlierPrompt, Gap, attribute
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
@@ -338,7 +338,7 @@ def compared(
     """Two prompts of one token for each character, aligned by hand."""
     old, new = prompt_of(before, tokenizer), prompt_of(after, tokenizer)
     first, second = sessions or (None, None)
-    donor = Seen(Turn("g", text=old.text, session=first), old, old.ids)
+    donor = EarlierPrompt(Turn("g", text=old.text, session=first), old, old.ids)
     return Turn("g", text=new.text, session=second), new, DonorAlignment(gaps[0].start, tuple(gaps), old.ids, donor)
 
 
@@ -451,7 +451,7 @@ def test_a_seam_is_the_same_text_in_other_tokens(byte_tokenizer: Tokenizer, gene
     prompt = prompt_of(text, byte_tokenizer)
     ids = np.concatenate([prompt.ids[:6], [300], prompt.ids[8:]]).astype(np.int32)
     donor_prompt = prompt_of(text[:6], byte_tokenizer)
-    donor = Seen(Turn("g", text=donor_prompt.text), donor_prompt, ids) if generated else None
+    donor = EarlierPrompt(Turn("g", text=donor_prompt.text), donor_prompt, ids) if generated else None
     alignment = DonorAlignment(6, (Gap(6, 8, 6, 7, 12),), ids, donor)
     book = CauseBook(decoded)
     assert book.add(Turn("g", text=prompt.text), prompt, alignment) == ("seam",)
@@ -588,7 +588,7 @@ def saying(tokenizer: Tokenizer, book: CauseBook, before: str, after: str, donor
     head, tail = "head\n", "\n" + "x" * 20
     old, new = (prompt_of(head + value + tail, tokenizer) for value in (before, after))
     gap = Gap(len(head), len(head + after), len(head), len(head + before), len(tail))
-    book.add(turn, new, DonorAlignment(gap.start, (gap,), old.ids, Seen(donor, old, old.ids)))
+    book.add(turn, new, DonorAlignment(gap.start, (gap,), old.ids, EarlierPrompt(donor, old, old.ids)))
 
 
 @given(st.integers(0, 8), st.integers(0, 80))

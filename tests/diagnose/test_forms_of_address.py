@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.diagnose.values.labels import kind_beside, kind_of_label
+from kvtool.diagnose.values.labels import kind_by_label, kind_of_label
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from kvtool.diagnose.values.labels import kind_beside, kind_of_label
     ],
 )
 def test_words_before_a_person(words: str, is_person: bool) -> None:
-    kind = kind_beside(words)
+    kind = kind_by_label(words)
     assert (kind is not None and kind.code == "KV104") == is_person
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.prompt_layout import Layout
-from kvtool.diagnose.slots import MOST_SLOT_SETS, Slot, SlotSets, places_in_log, words_beside
+from kvtool.diagnose.slots import MOST_SLOT_SETS, Slot, SlotSets, places_in_log, words_around
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.slot_values import MOST_EXAMPLES, SlotValues
 from kvtool.diagnose.values.variable_names import kind_of_name
@@ -169,7 +169,7 @@ def test_rare_chains_are_merged_into_their_beginning() -> None:
 )
 def test_words_beside_a_value(line: str, value: str, words: str) -> None:
     start = line.rindex(value)
-    assert words_beside(line, start, start + len(value)) == words
+    assert words_around(line, start, start + len(value)) == words
 
 
 def logged(text: str, part: str = "messages[4] (tool)") -> Traced:
@@ -206,7 +206,7 @@ def test_messages_are_found_in_a_rendered_prompt() -> None:
 
     def at(words: str) -> tuple[int, int] | None:
         start = text.index(words)
-        found = layout.stretch(start, start + len(words))
+        found = layout.message_part(start, start + len(words))
         return None if found is None else (found.index, found.offset + start - found.start)
 
     assert at("Be") == (0, 2)  # two spaces were stripped
@@ -223,7 +223,7 @@ def test_texts_that_are_not_there_are_not_looked_for_forever() -> None:
     """Each message is searched in what is left of the prompt; a bound on the whole keeps that linear."""
     messages = [{"role": "user", "content": f"not there {number}"} for number in range(5000)]
     layout = Layout(Turn("g", messages=[*messages, {"role": "user", "content": "x"}]), "x" * 100_000)
-    assert layout.stretch(0, 1) is None  # the search was given up before the last message
+    assert layout.message_part(0, 1) is None  # the search was given up before the last message
 
 
 def test_tools_are_told_by_their_names() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.findings import _quoted
-from kvtool.diagnose.visible_characters import NOTHING, spelled
+from kvtool.diagnose.visible_characters import NOTHING, visible_text
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ from kvtool.diagnose.visible_characters import NOTHING, spelled
     ],
 )
 def test_the_first_difference(one: str, other: str, want: tuple[str, str]) -> None:
-    assert spelled(one, other) == want
+    assert visible_text(one, other) == want
 
 
 @given(st.text("ae\u0301\u00e9\r\n \u00a0\u200b", max_size=12), st.text("ae\u0301\u00e9\r\n \u00a0\u200b", max_size=12))
 def test_what_differs_is_told_in_ascii(one: str, other: str) -> None:
-    told = spelled(one, other)
+    told = visible_text(one, other)
     assert all(each.isascii() and each.isprintable() for each in told)
     assert (told == ("", "")) == (one == other)
     assert one == other or told[0] != told[1]

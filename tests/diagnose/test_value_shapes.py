@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvtool.diagnose.slots import Frame
 from kvtool.diagnose.values.classify import classify
-from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before, shared_label
+from kvtool.diagnose.values.labels import kind_by_label, kind_of_label, kind_of_variable, label_before, shared_label
 from kvtool.diagnose.values.slot_values import SlotValues, kind_in_urls
 from kvtool.diagnose.values.value_shapes import shape_of
 
@@ -141,7 +141,9 @@ def test_labels_of_many_languages(line: str, value: str, code: str | None) -> No
 
 
 def test_words_beside_a_short_value() -> None:
-    assert [kind and kind.code for kind in map(kind_beside, ("You are talking to", "On branch", "The weather is"))] == [
+    assert [
+        kind and kind.code for kind in map(kind_by_label, ("You are talking to", "On branch", "The weather is"))
+    ] == [
         "KV104",
         "KV106",
         None,

@@ -22,7 +22,7 @@ from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length, moved_chunks
 from kvtool.engine.rules.llama_cpp_saved import SavedPrompt, SavedPrompts
 from kvtool.engine.rules.llama_cpp_set import LLAMA_CPP
-from kvtool.engine.rules.rule_set import Asked, Served
+from kvtool.engine.rules.rule_set import RuleRequest, Served
 from tests.engine.plain_llama_cpp import PlainServer, same
 
 SHAREGPT = (
@@ -303,14 +303,14 @@ def test_of_a_scope_only_the_adapter_counts() -> None:
         ("salt", None),
         "salt",
     ]
-    assert [cache.serve(Asked(ids, ids[:1], scope)).cached for scope in scopes] == [0, 2, 0, 2, 2, 2]
+    assert [cache.serve(RuleRequest(ids, ids[:1], scope)).cached for scope in scopes] == [0, 2, 0, 2, 2, 2]
 
 
 def test_salts_keep_nothing_apart() -> None:
     cache = LlamaCppCache(ONE)
     ids = np.array([1, 2, 3], dtype=np.int32)
-    cache.serve(Asked(ids, ids[:1], scope="a"))
-    assert cache.serve(Asked(ids, ids[:1], scope="b")).cached == 2
+    cache.serve(RuleRequest(ids, ids[:1], scope="a"))
+    assert cache.serve(RuleRequest(ids, ids[:1], scope="b")).cached == 2
     assert not LLAMA_CPP.scopes
 
 

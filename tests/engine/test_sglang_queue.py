@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked
+from kvtool.engine.rules.rule_set import RuleRequest
 from kvtool.engine.rules.sglang import SglangCache
 from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
@@ -25,8 +25,8 @@ from .sglang_queues import QUEUES
 SEEDS = st.integers(0, 1 << 30)
 
 
-def asked(request: Case) -> Asked:
-    return Asked(
+def asked(request: Case) -> RuleRequest:
+    return RuleRequest(
         np.array(request["prompt"], np.int32),
         np.array(request["output"], np.int32),
         (request.get("extra_key"), request.get("cache_salt")),
@@ -118,7 +118,7 @@ def test_who_runs_is_taken_back_where_nothing_is_free() -> None:
     """Two with answers of 30 in a pool of 60 that keeps nothing free for answers: the one with the longer prompt begins anew."""
     options = SglangOptions(max_total_tokens=60, new_token_ratio=0.0)
     arrivals = [
-        [Asked(np.arange(start, start + tokens), np.arange(500, 530)) for start, tokens in ((0, 10), (100, 14))]
+        [RuleRequest(np.arange(start, start + tokens), np.arange(500, 530)) for start, tokens in ((0, 10), (100, 14))]
     ]
     run = SglangQueue(options).serve(arrivals)
     assert run.num_retracted == 1
@@ -129,7 +129,7 @@ def test_who_runs_is_taken_back_where_nothing_is_free() -> None:
 def test_a_prompt_ends_where_a_node_ends_even_where_an_answer_is_computed_with_it() -> None:
     """As after a retraction, when the prompt has gone from the tree."""
     memory = RadixMemory(SglangOptions(page_size=4, max_total_tokens=64))
-    request = RadixRequest(Asked(np.arange(10), np.arange(50, 60)), memory.tree.root)
+    request = RadixRequest(RuleRequest(np.arange(10), np.arange(50, 60)), memory.tree.root)
     request.sampled, request.target = 6, 16
     memory.prefill([request])
     assert memory.publish(request) == 0
@@ -140,6 +140,6 @@ def test_a_prompt_ends_where_a_node_ends_even_where_an_answer_is_computed_with_i
 def test_a_request_that_could_never_run(prompt: list[Any], said: str) -> None:
     queue = SglangQueue(SglangOptions(max_total_tokens=60))
     with pytest.raises(EngineError, match=said) as refused:
-        queue.serve([[Asked(np.array(prompt, np.int32), np.array([1], np.int32))]])
+        queue.serve([[RuleRequest(np.array(prompt, np.int32), np.array([1], np.int32))]])
     assert refused.value.hint
     assert not queue.waiting

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked, Served
+from kvtool.engine.rules.rule_set import RuleRequest, Served
 from kvtool.engine.rules.sglang import SGLANG, SglangCache
 from kvtool.engine.rules.sglang_options import EVICTION_POLICIES, SglangOptions
 from kvtool.engine.rules.vllm import VllmCache, VllmOptions
@@ -25,15 +25,15 @@ POOL = 41_408
 SEEDS = st.integers(0, 1 << 30)
 
 
-def asked(prompt: list[int], answer: list[int] | None = None, scope: Any = None, priority: int = 0) -> Asked:
-    return Asked(np.array(prompt, np.int32), np.array(answer or [0], np.int32), scope, priority)
+def asked(prompt: list[int], answer: list[int] | None = None, scope: Any = None, priority: int = 0) -> RuleRequest:
+    return RuleRequest(np.array(prompt, np.int32), np.array(answer or [0], np.int32), scope, priority)
 
 
 def run(start: int, count: int) -> list[int]:
     return list(range(start, start + count))
 
 
-def serve(cache: SglangCache, *requests: Asked) -> list[Served]:
+def serve(cache: SglangCache, *requests: RuleRequest) -> list[Served]:
     found = []
     for request in requests:
         found.append(cache.serve(request))
@@ -42,7 +42,7 @@ def serve(cache: SglangCache, *requests: Asked) -> list[Served]:
     return found
 
 
-def cached(options: SglangOptions, *requests: Asked) -> list[int]:
+def cached(options: SglangOptions, *requests: RuleRequest) -> list[int]:
     return [each.cached for each in serve(SglangCache(options), *requests)]
 
 
@@ -69,7 +69,7 @@ def test_sharegpt_in_pages_of_16_hits_as_in_vllms_blocks() -> None:
     assert [ours.serve(each).cached for each in ASKED] == [theirs.serve(each).cached for each in ASKED]
 
 
-def head_and_own(head: int, own: int, users: int) -> list[Asked]:
+def head_and_own(head: int, own: int, users: int) -> list[RuleRequest]:
     return [asked(run(0, head) + run(10_000 * (user + 1), own), run(5_000_000 + 8 * user, 8)) for user in range(users)]
 
 
@@ -83,7 +83,7 @@ def head_and_own(head: int, own: int, users: int) -> list[Asked]:
     ],
     ids=["a head and an own part", "a short prompt", "a long own part", "the first token differs"],
 )
-def test_what_pages_of_1_and_of_64_reuse(requests: list[Asked], tokens: int, pages: int) -> None:
+def test_what_pages_of_1_and_of_64_reuse(requests: list[RuleRequest], tokens: int, pages: int) -> None:
     assert sum(cached(SglangOptions(), *requests)) == tokens
     assert sum(cached(SglangOptions(page_size=64), *requests)) == pages
 
@@ -184,8 +184,8 @@ def test_a_request_that_could_never_run_changes_nothing() -> None:
 
 def test_nothing_is_asked_nothing_happens() -> None:
     cache = SglangCache(SglangOptions())
-    assert cache.serve(Asked(np.array([], np.int32), np.array([1], np.int32))) == Served(0)
-    assert cache.serve(Asked(np.array([1, 2], np.int32), np.array([], np.int32))) == Served(0)
+    assert cache.serve(RuleRequest(np.array([], np.int32), np.array([1], np.int32))) == Served(0)
+    assert cache.serve(RuleRequest(np.array([1, 2], np.int32), np.array([], np.int32))) == Served(0)
     assert cache.num_tokens == 2
 
 

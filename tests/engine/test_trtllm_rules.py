@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked
+from kvtool.engine.rules.rule_set import RuleRequest
 from kvtool.engine.rules.rule_sets import find_rule_set, rule_set_names
 from kvtool.engine.rules.trtllm import TrtLlmCache, TrtLlmOptions
 from kvtool.engine.rules.vllm import VllmCache, VllmOptions
@@ -18,8 +18,8 @@ from kvtool.engine.rules.vllm import VllmCache, VllmOptions
 from .sharegpt import ASKED, needs_sharegpt
 
 
-def asked(prompt: list[int], answer: list[int] | None = None, scope: str | None = None) -> Asked:
-    return Asked(np.array(prompt, np.int32), np.array(answer or [0], np.int32), scope)
+def asked(prompt: list[int], answer: list[int] | None = None, scope: str | None = None) -> RuleRequest:
+    return RuleRequest(np.array(prompt, np.int32), np.array(answer or [0], np.int32), scope)
 
 
 def cached(cache: TrtLlmCache, *prompts: list[int]) -> list[int]:

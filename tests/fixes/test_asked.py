@@ -14,7 +14,7 @@ from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.moves.move_target import MoveTarget
-from kvtool.fixes.moves.question_text import cue_begin, is_asked
+from kvtool.fixes.moves.question_text import cue_begin, is_question
 from kvtool.results.report import Report
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
@@ -144,4 +144,4 @@ def _asked(number: int, behind: str) -> Turn:
 )  # fmt: skip
 def test_what_is_asked_has_few_words_of_all_requests_behind_it(kind: DifferenceKind, behind: str, asked: bool) -> None:
     cause = SlotCause("g", _SLOT, kind, None, 0, "", 0, 0, 0)
-    assert is_asked(cause, MoveTarget(_SLOT), [_asked(number, behind) for number in range(6)]) is asked
+    assert is_question(cause, MoveTarget(_SLOT), [_asked(number, behind) for number in range(6)]) is asked

@@ -22,7 +22,7 @@ from kvtool.fixes.edits.edits_yaml import SourceEdit
 from kvtool.fixes.fix import Fix, Transform
 from kvtool.fixes.forms.coarsen import coarsen_times, drop_values
 from kvtool.fixes.forms.json_form import sort_keys, sort_tools
-from kvtool.fixes.forms.text_form import OneForm
+from kvtool.fixes.forms.text_form import SingleForm
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.turn_texts import INSTRUCTIONS
 from kvtool.text.files.text_files import read_source
@@ -251,7 +251,7 @@ def test_white_space_is_normalized_where_it_stands(tmp_path: Path) -> None:
     changed = edits_or_reason(
         tmp_path,
         "normalize:",
-        lambda turn, _: OneForm(("line_endings", "trailing_space", "unicode_form"), INSTRUCTIONS)(turn),
+        lambda turn, _: SingleForm(("line_endings", "trailing_space", "unicode_form"), INSTRUCTIONS)(turn),
         text,
         **files,
     )
@@ -262,6 +262,6 @@ def test_white_space_is_normalized_where_it_stands(tmp_path: Path) -> None:
     }
     text = workload("  messages:\n  - role: system\n    text: |\n      A  \n      B\u00a0c\n  # end\n")
     changed = edits_or_reason(
-        tmp_path, "normalize:", lambda turn, _: OneForm(("trailing_space", "space_kind"), INSTRUCTIONS)(turn), text
+        tmp_path, "normalize:", lambda turn, _: SingleForm(("trailing_space", "space_kind"), INSTRUCTIONS)(turn), text
     )
     assert changed == {"w.yaml": text.replace("A  \n", "A\n").replace("\u00a0", " ")}

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.forms.coarsen import Step, coarsen_times, coarsened, drop_values
 from kvtool.fixes.forms.json_form import sort_keys, sort_tools
-from kvtool.fixes.forms.text_form import COSMETIC_KINDS, OneForm
+from kvtool.fixes.forms.text_form import COSMETIC_KINDS, SingleForm
 from kvtool.fixes.moves.move_target import MoveTarget
-from kvtool.fixes.orders.permute import FirstSeenTools
+from kvtool.fixes.orders.permute import ToolsByFirstUse
 from kvtool.fixes.turn_texts import INSTRUCTIONS, edited, texts_of
 from kvtool.fixes.window import StrideWindow
 from kvtool.text.json_text import json_in, sorted_json
@@ -29,7 +29,7 @@ NOW = Slot(FILE, 3, 7, variable="now")
 
 
 def normalize(turn: Turn, kind: str, roles: Collection[str] = INSTRUCTIONS) -> Turn:
-    return OneForm((kind,), roles)(turn)
+    return SingleForm((kind,), roles)(turn)
 
 
 def literal(text: str, line: int = 1) -> Traced:
@@ -232,7 +232,7 @@ def test_hostile_white_space() -> None:
     text = " " * 200_000 + "x" + "\n" * 200_000 + "e\u0301" * 5_000
     for kind in COSMETIC_KINDS:
         normalize(system(text), kind)
-        OneForm.learn([system(text), system(f"\t{text} ")], kind, INSTRUCTIONS)
+        SingleForm.learn([system(text), system(f"\t{text} ")], kind, INSTRUCTIONS)
 
 
 # Values
@@ -349,10 +349,10 @@ def test_turns_without_a_window(turn: Turn) -> None:
 def test_new_tools_go_to_the_end() -> None:
     a, b, c = tool("a"), tool("b"), tool("c")
     turns = [Turn("g", messages=[], tools=tools, session="s") for tools in ([b, c], [a, b, c], [c, a, b], [c, b])]
-    transform = FirstSeenTools()
+    transform = ToolsByFirstUse()
     after = [transform(turn) for turn in turns]
     assert [turn.tools for turn in after] == [[b, c], [b, c, a], [b, c, a], [b, c]]
-    again = FirstSeenTools()
+    again = ToolsByFirstUse()
     assert [again(turn) for turn in after] == after
     other = Turn("g", messages=[], tools=[c, b], session="t")
     assert transform(other) is other
@@ -388,7 +388,7 @@ ODD: list[Turn] = [
         lambda turn: normalize(turn, "whitespace"),
         lambda turn: coarsen_times(turn, MoveTarget(NOW)),
         lambda turn: drop_values(turn, MoveTarget(ID)),
-        FirstSeenTools(),
+        ToolsByFirstUse(),
         StrideWindow(),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.fixes.forms.json_form import OneLayout, on_one_line
+from kvtool.fixes.forms.json_form import SingleLayout, put_on_one_line
 from kvtool.workload.turn import Turn
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -20,7 +20,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 def written(text: str) -> str:
-    after = on_one_line(Turn("all", messages=[{"role": "system", "content": text}]), {"system"})
+    after = put_on_one_line(Turn("all", messages=[{"role": "system", "content": text}]), {"system"})
     return str(after.messages[0]["content"]) if after.messages else ""
 
 
@@ -60,7 +60,7 @@ def test_the_same_json_in_code_is_written_as_most_requests_write_it(
     shown = json.dumps({"shown": value}, indent=3)
     texts = [json.dumps(value, indent=indent) for indent in indents]
     turns = [of_system(f"Rooms:\n{in_code(text, shown)}\nend") for text in texts]
-    layout = OneLayout.learn(turns, {"system"})
+    layout = SingleLayout.learn(turns, {"system"})
     most = max(texts, key=lambda text: (texts.count(text), -texts.index(text)))
     if len(set(texts)) == 1:
         assert layout is None
@@ -74,8 +74,8 @@ def test_the_same_json_in_code_is_written_as_most_requests_write_it(
 
 def test_numbers_and_keys_written_in_another_way_are_other_json() -> None:
     texts = ['{"a": 1}', '{"a": 1.0}', '{"a": 1, "a": 2}', '{"a": 2}']
-    assert OneLayout.learn([of_system(in_code(text)) for text in texts], {"system"}) is None
-    assert OneLayout.learn([of_system(in_code(text)) for text in ('{"a": 1}', '{"a":1}')], {"user"}) is None
+    assert SingleLayout.learn([of_system(in_code(text)) for text in texts], {"system"}) is None
+    assert SingleLayout.learn([of_system(in_code(text)) for text in ('{"a": 1}', '{"a":1}')], {"user"}) is None
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_numbers_and_keys_written_in_another_way_are_other_json() -> None:
     ids=["a contrast", "a part of code", "indented", "several in a block"],
 )
 def test_a_layout_that_may_be_meant_stays(one: str, other: str) -> None:
-    assert OneLayout.learn([of_system(one), of_system(other)], {"system"}) is None
+    assert SingleLayout.learn([of_system(one), of_system(other)], {"system"}) is None

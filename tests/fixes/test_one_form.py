@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.fixes.forms.text_form import OneForm
+from kvtool.fixes.forms.text_form import SingleForm
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
@@ -71,7 +71,7 @@ def test_one_form_and_nothing_else(kind: str, seed: int) -> None:
     )
     change, own = FORMS[kind]
     texts = [base if chance.random() < 0.5 else change(base) for _ in range(6)] + [base, change(base)]
-    form = OneForm.learn([prompt(text) for text in texts], kind, {"system"})
+    form = SingleForm.learn([prompt(text) for text in texts], kind, {"system"})
     assert form.kinds == (kind,)
     after = [said(form(prompt(text))) for text in texts]
     assert len(set(after)) == 1
@@ -86,19 +86,19 @@ def test_one_form_and_nothing_else(kind: str, seed: int) -> None:
 def test_indentation_is_that_of_most(one: str, other: str) -> None:
     body = ("Ask first,  then answer.", "Never guess.", "It\u2019s\tfine.")
     mine, theirs = ("".join(f"Rules\n{indent}{line}\n" for line in body) for indent in (one, other))
-    form = OneForm.learn([prompt(text) for text in (mine, mine, theirs)], "whitespace", {"system"})
+    form = SingleForm.learn([prompt(text) for text in (mine, mine, theirs)], "whitespace", {"system"})
     assert form.kinds == ("whitespace",)
     assert [said(form(prompt(text))) for text in (mine, theirs)] == [mine, mine]
 
 
 def test_lines_that_one_text_indents_twice_stay() -> None:
     nested = "a:\n  x: 1\nb:\n    x: 1\n"
-    form = OneForm.learn([prompt(nested), prompt(nested.replace("  ", "\t"))], "whitespace", {"system"})
+    form = SingleForm.learn([prompt(nested), prompt(nested.replace("  ", "\t"))], "whitespace", {"system"})
     assert said(form(prompt(nested))) == nested
 
 
 def test_what_differs_in_two_forms_is_put_into_both() -> None:
     texts = ["It\u2019s\u00a0fine here.\nDon\u2019t ask.", "It's fine here.\nDon\u2019t ask."]
-    form = OneForm.learn(map(prompt, texts), "space_kind", {"system"})
+    form = SingleForm.learn(map(prompt, texts), "space_kind", {"system"})
     assert form.kinds == ("signs", "space_kind")
     assert len({said(form(prompt(text))) for text in texts}) == 1

@@ -14,7 +14,7 @@ _LENGTH = 300
 
 
 @dataclass
-class Seen:
+class EarlierPrompt:
     """How much of what makes schedulers differ has happened."""
 
     operations: int = 0
@@ -25,9 +25,9 @@ class Seen:
     evictions: int = 0
 
 
-def run(seed: int, most: int, length: int = _LENGTH) -> Seen:
+def run(seed: int, most: int, length: int = _LENGTH) -> EarlierPrompt:
     """`most` operations, on one pair of engines after the other, compared after each. An AssertionError is a difference."""
-    seen = Seen()
+    seen = EarlierPrompt()
     number = 0
     while seen.operations < most:
         rng = random.Random(f"{seed}/{number}")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kvtool.errors import KvtoolError
 from kvtool.gate.baseline import Baseline, RecordedSums, WorkloadSums, load_baseline
 from kvtool.gate.comparing import compare, differences, required_check
-from kvtool.gate.facts import Facts, Scope, SeenFinding
+from kvtool.gate.facts import Facts, JudgedFinding, Scope
 from kvtool.gate.recording import key_of, sums_of
 from kvtool.gate.updating import update_baseline
 from kvtool.results.verdict_of import verdict_of
@@ -44,7 +44,7 @@ def facts(hit: int = 80, prompt: int = 100, *, requests: int = 4, codes: tuple[s
     """Two groups, `a` with these tokens and `b` with none of them hit."""
     a, b = Scope(requests, prompt, hit, prompt), Scope(1, 100, 0, 0)
     total = Scope(requests + 1, prompt + 100, hit, prompt)
-    found = [SeenFinding(code, "error", "a") for code in codes]
+    found = [JudgedFinding(code, "error", "a") for code in codes]
     return Facts("w.yaml", total, {"a": a, "b": b}, found, **more)
 
 

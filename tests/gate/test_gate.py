@@ -15,7 +15,7 @@ from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels
 from kvtool.gate.demand import Demand, held, pattern_of, stated
 from kvtool.gate.evaluate import check_id, evaluate, exact
-from kvtool.gate.facts import Facts, Scope, SeenFinding
+from kvtool.gate.facts import Facts, JudgedFinding, Scope
 from kvtool.results.gate_words import change, durations, percents, points
 from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import NOTHING, PARTIAL, verdict_of
@@ -130,10 +130,10 @@ def test_names_of_groups_do_not_make_two_checks_one() -> None:
 # Findings
 
 
-def seen(*found: str) -> list[SeenFinding]:
+def seen(*found: str) -> list[JudgedFinding]:
     """`KV101:error:g`."""
     parts = [each.split(":") for each in found]
-    return [SeenFinding(code, severity, group) for code, severity, group in parts]  # type: ignore[arg-type]
+    return [JudgedFinding(code, severity, group) for code, severity, group in parts]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from kvtool.lint.evidence.prompt_evidence import (
     Belief,
     Evidence,
     belief,
-    call_says_example,
-    name_says_example,
+    is_example_call,
+    is_example_name,
     speaks_of_models,
 )
 from kvtool.lint.evidence.quoted_code import quoted_ranges
@@ -105,10 +105,10 @@ def test_what_a_test_case_holds_is_no_prompt() -> None:
 
 
 def test_names_of_examples() -> None:
-    assert all(map(name_says_example, ("test_cases", "self.testcase", "FIXTURES", "example_input")))
-    assert not any(map(name_says_example, ("case", "test_prompt", "get_examples_for")))
-    assert call_says_example("tools.SortTestCase")
-    assert not call_says_example("make_example")
+    assert all(map(is_example_name, ("test_cases", "self.testcase", "FIXTURES", "example_input")))
+    assert not any(map(is_example_name, ("case", "test_prompt", "get_examples_for")))
+    assert is_example_call("tools.SortTestCase")
+    assert not is_example_call("make_example")
 
 
 # Statements and sources

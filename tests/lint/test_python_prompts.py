@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.evidence.prompt_evidence import file_says_prompt, name_says_prompt, reads_as
+from kvtool.lint.evidence.prompt_evidence import is_prompt_file, is_prompt_name, reads_as
 from kvtool.lint.evidence.value_precision import sure_kind
 from kvtool.lint.python import changed_values as python_changes
 from kvtool.lint.python import expressions as python_expressions
@@ -357,14 +357,14 @@ def test_what_is_no_prompt(kind: str) -> None:
     ],
 )
 def test_names_of_prompts(name: str, says: bool) -> None:
-    assert name_says_prompt(name) is says
+    assert is_prompt_name(name) is says
 
 
 def test_files_of_prompts() -> None:
-    assert file_says_prompt("agent/prompts.py")
-    assert file_says_prompt("a/prompts/planner.py")
-    assert not file_says_prompt("a/prompting_toolkit/x.py")
-    assert not file_says_prompt("agent/service.py")
+    assert is_prompt_file("agent/prompts.py")
+    assert is_prompt_file("a/prompts/planner.py")
+    assert not is_prompt_file("a/prompting_toolkit/x.py")
+    assert not is_prompt_file("agent/service.py")
 
 
 @pytest.mark.parametrize(

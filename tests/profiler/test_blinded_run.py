@@ -19,7 +19,7 @@ from kvtool.measure.servers.kv_events.event_batches import StoredBlocks, read_ev
 from kvtool.profiler.reconcile.blinded_run import BlindedRun
 from kvtool.profiler.reconcile.event_trace import EventTrace
 from kvtool.profiler.reconcile.observed import ObservedRun
-from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
+from kvtool.profiler.reconcile.reconciling import options_of_server, reconcile
 from kvtool.profiler.reconcile.recorded_prompts import asked_of
 from kvtool.profiler.reconcile.twin import Ask
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -30,7 +30,7 @@ def both(session: MadeSession, folder: Path) -> tuple[ObservedRun, ObservedRun]:
     """A run as it was, and without its text."""
     session.write(folder)
     whole = ObservedRun.recorded(str(folder))
-    options = options_beside(whole.facts, [str(folder)])
+    options = options_of_server(whole.facts, [str(folder)])
     asked = asked_of([each for each in whole.exchanges if each.answered], options, Tokenizers(offline=True))
     blinded = BlindedRun(BLOCK, (each.session_id or "" for each in whole.exchanges))
     exchanges = list(blinded.exchanges(whole.exchanges, asked.asks))
@@ -41,7 +41,7 @@ def both(session: MadeSession, folder: Path) -> tuple[ObservedRun, ObservedRun]:
 @pytest.mark.parametrize("blocks", [200, 40])
 def test_hits_and_events_are_those_of_the_text(blocks: int, tmp_path: Path) -> None:
     text, none = (
-        reconcile(run, options_beside(run.facts, ["x"]), Tokenizers(offline=True))
+        reconcile(run, options_of_server(run.facts, ["x"]), Tokenizers(offline=True))
         for run in both(made_session(blocks=blocks), tmp_path / "kept")
     )
     assert (none.agree, none.disagree, none.exit_code) == (text.agree, text.disagree, 0)
@@ -57,7 +57,7 @@ def test_causes_are_still_found(tmp_path: Path) -> None:
     session.rows[3]["response"]["prompt_token_ids"] = [1] * session.rows[3]["response"]["usage"]["prompt_tokens"]
     session.rows[7]["response"]["usage"]["prompt_tokens_details"] = None
     for run in both(session, tmp_path / "kept"):
-        document = reconcile(run, options_beside(run.facts, ["x"]), Tokenizers(offline=True))
+        document = reconcile(run, options_of_server(run.facts, ["x"]), Tokenizers(offline=True))
         assert [(each.number, each.cause) for each in document.disagree] == [(7, "not reported")]
         assert "other tokens" in {each.cause for each in document.causes}
 

@@ -16,7 +16,7 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import CauseBook
 from kvtool.profiler import counted_once
 from kvtool.profiler import unexplained_losses as nothing_hidden
-from kvtool.profiler.unexplained_losses import add_rest_findings, behind_differences, check_losses_explained
+from kvtool.profiler.unexplained_losses import add_rest_findings, check_losses_explained, tokens_after_differences
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
 from kvtool.workload.render import Renderer
@@ -134,7 +134,7 @@ def test_the_check_raises_where_much_is_hidden() -> None:
         check_losses_explained([told, other], [group_of(66)])
     (rest,) = add_rest_findings([], [group_of(66)], CauseBook(), lambda *_: told, path="log.jsonl")
     assert (rest.code, rest.tokens_lost, rest.path) == ("KV201", 66, "log.jsonl")
-    assert behind_differences(group_of(66), [rest]) == 0
+    assert tokens_after_differences(group_of(66), [rest]) == 0
 
 
 @pytest.mark.parametrize(

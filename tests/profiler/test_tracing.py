@@ -19,7 +19,7 @@ from kvtool.cli.app import run
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
 from kvtool.profiler.tracing.trace_file import LogTracer
-from kvtool.profiler.tracing.trace_folder import logs_to_trace, trace_asked
+from kvtool.profiler.tracing.trace_folder import logs_to_trace, trace_options
 from kvtool.text.files.part_file import PartFile
 
 pytest.importorskip("pyarrow", reason="block traces are Parquet files")
@@ -194,7 +194,7 @@ def test_whoever_traces_a_log_can_be_sent_to_another_process(tmp_path: Path, byt
     log = write(tmp_path / "a.jsonl", chats(5))
     options = RunOptions(inputs=[str(log)]).over(None)
     (one,) = logs_to_trace([str(log)], str(tmp_path / "blocks"))
-    tracer = pickle.loads(pickle.dumps(LogTracer(trace_asked(options, offline=True))))
+    tracer = pickle.loads(pickle.dumps(LogTracer(trace_options(options, offline=True))))
     made = tracer(pickle.loads(pickle.dumps(one)))
     assert (made.requests, made.kept) == (60, False)
     assert pickle.loads(pickle.dumps(tracer(one))).kept

@@ -15,7 +15,7 @@ _MOST = 1e12
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRouter:
+class NamedRouter:
     """A router with its settings."""
 
     kind: RouterKind
@@ -25,14 +25,14 @@ class AskedRouter:
     """Name with the settings that differ from the defaults."""
 
 
-def asked_router(text: str) -> AskedRouter:
+def asked_router(text: str) -> NamedRouter:
     """Parse the router's name and settings; EngineError for an unknown name, setting or value."""
     name, *changes = (part.strip() for part in text.split(":"))
     kind = ROUTERS.get(name)
     if kind is None:
         raise EngineError(f"no router {name[:40]!a} is known", hint=f"one of {', '.join(ROUTERS)}")
     if not changes:
-        return AskedRouter(kind, kind.settings, name)
+        return NamedRouter(kind, kind.settings, name)
     settings, values = kind.settings, dict[str, object]()
     hints = {} if settings is None else get_type_hints(type(settings))
     known = {} if settings is None else {field.name: hints[field.name] for field in fields(settings)}  # type: ignore[arg-type] # each is a dataclass
@@ -45,7 +45,7 @@ def asked_router(text: str) -> AskedRouter:
         values[key] = _value(f"{name}:{key}", value, known[key])
     assert settings is not None
     changed = replace(settings, **values)  # type: ignore[type-var] # each is a dataclass
-    return AskedRouter(
+    return NamedRouter(
         kind, changed, ":".join([name, *(f"{_shown(key)}={_words(value)}" for key, value in values.items())])
     )
 

@@ -149,7 +149,7 @@ class ModelConfig:
 
 def _read(config: JsonObject, file: Path) -> ModelConfig:
     family = _family(config)
-    _refuse_what_changes_the_model(config, family)
+    _refuse_model_changes(config, family)
     attention_bias = family not in ("mistral", "qwen2") and config.flag_or("attention_bias", family == "gpt_oss")
     latent = read_latent(config, family)
     rope, window_rope = read_ropes(config, family)
@@ -219,7 +219,7 @@ def _head_dim(config: JsonObject, family: str) -> int:
     return hidden // heads
 
 
-def _refuse_what_changes_the_model(config: JsonObject, family: str) -> None:
+def _refuse_model_changes(config: JsonObject, family: str) -> None:
     # Gemma uses `hidden_activation` and ignores `hidden_act`.
     if not family.startswith("gemma") and (activation := config.text_or("hidden_act", "silu")) != "silu":
         raise EngineError(f"`hidden_act` {activation[:40]!a} is not supported", hint="kvtool's decoder has silu")

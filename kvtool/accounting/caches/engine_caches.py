@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from kvtool.accounting.caches.cache_rules import Outcome, traced_error
-from kvtool.engine.rules.rule_set import Asked, EngineCache, EngineQueue, RuleChoice
+from kvtool.engine.rules.rule_set import EngineCache, EngineQueue, RuleChoice, RuleRequest
 from kvtool.workload.jobs import Job
 
 
-def asked_of(job: Job) -> Asked:
+def asked_of(job: Job) -> RuleRequest:
     """Return a request as the rules of engines take it."""
     request = job.request
     answer = np.asarray(request.output_ids or [], dtype=np.int32)
     scope = None if request.cache_salt is None and request.lora is None else (request.cache_salt, request.lora)
-    return Asked(job.ids, answer, scope, request.priority, job.turn.session)
+    return RuleRequest(job.ids, answer, scope, request.priority, job.turn.session)
 
 
 class EngineCaches:
@@ -27,7 +27,7 @@ class EngineCaches:
         rungs = choice.rungs() if ladder else []
         self._queues: list[tuple[str, EngineQueue]] = []
         """The configured queue and the relaxed ones, for concurrent requests."""
-        self._waiting: dict[int, Asked] = {}
+        self._waiting: dict[int, RuleRequest] = {}
         self._relaxed: list[tuple[str, EngineCache]] = []
         self._cache: EngineCache | None = None
         """The configured cache, for requests one at a time."""

@@ -9,7 +9,7 @@ from kvtool.accounting.ledger.fates import block_rungs
 from kvtool.accounting.prefix_tree import Ids, RadixTree, with_answer
 from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked, EngineCache, RuleChoice
+from kvtool.engine.rules.rule_set import EngineCache, RuleChoice, RuleRequest
 
 
 class SharedPrefixes:
@@ -56,7 +56,7 @@ class EngineTally:
         self._cache = choice.make()
         self._relaxed: list[tuple[str, EngineCache]] = [(fate, relaxed.make()) for fate, relaxed in choice.rungs()]
 
-    def take(self, group: str, asked: Asked, own: int, known: int) -> None:
+    def take(self, group: str, asked: RuleRequest, own: int, known: int) -> None:
         """Run a request alone; `own` and `known` are its earlier sent parts, from `SharedPrefixes`."""
         sums = self.groups.setdefault(group, TallySums())
         try:

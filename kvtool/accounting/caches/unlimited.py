@@ -24,7 +24,7 @@ class UnlimitedCache:
         self.peak_used = 0
 
     @staticmethod
-    def can_stand_for(config: EngineConfig) -> bool:
+    def can_replace(config: EngineConfig) -> bool:
         """Return whether this replaces a pool. Blocks of one token are left to the engine: in a trace, they may be anything."""
         return config.num_blocks is None and config.block_size > 1 and config.plan is None
 

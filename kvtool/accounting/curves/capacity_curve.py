@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.accounting.views.fenwick import Fenwick
-from kvtool.workload.block_trace import AskedBlocks, Numbers
+from kvtool.workload.block_trace import Numbers, RequestedBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class CapacityCurve:
         return self.at(capacity) / self.references if self.references else 0.0
 
 
-def capacity_curve(blocks: AskedBlocks) -> CapacityCurve:
+def capacity_curve(blocks: RequestedBlocks) -> CapacityCurve:
     """Return the curve of all requests, exact."""
     distances, counts = stretches(blocks)
     end = int((distances + counts).max(initial=0))
@@ -49,7 +49,7 @@ def capacity_curve(blocks: AskedBlocks) -> CapacityCurve:
     return CapacityCurve(hits.astype(np.float64), float(blocks.references))
 
 
-def stretches(blocks: AskedBlocks) -> tuple[Numbers, Numbers]:
+def stretches(blocks: RequestedBlocks) -> tuple[Numbers, Numbers]:
     """Return uses of blocks that were used before: runs of consecutive distances, each by its first and its length."""
     requests = len(blocks.asked)
     live = Fenwick([0] * requests)

@@ -18,7 +18,7 @@ from kvtool.engine.blocks.chain_numbers import ChainNumbers
 from kvtool.engine.blocks.sequential_pool import SequentialPool
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.stats import PrefixCacheStats
-from kvtool.workload.block_trace import AskedBlocks, BlockTrace, Numbers
+from kvtool.workload.block_trace import BlockTrace, Numbers, RequestedBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def engine_hits(trace: BlockTrace, config: EngineConfig) -> BlockHits:
     pool = SequentialPool(config, PrefixCacheStats(), ChainNumbers())
     caching = config.enable_prefix_caching
     computed = _computed(trace, config)
-    held, full = held_blocks(trace, config), computed // size if caching else np.zeros_like(computed)
+    held, full = final_blocks(trace, config), computed // size if caching else np.zeros_like(computed)
     numbers = array("i", _rising(blocks.numbers).astype(np.intc).tobytes())
     hits = 0
     take = pool.take
@@ -60,7 +60,7 @@ def engine_hits(trace: BlockTrace, config: EngineConfig) -> BlockHits:
     return BlockHits(hits, blocks.references, hits * size, int(trace.prompt_tokens.sum()))
 
 
-def held_blocks(trace: BlockTrace, config: EngineConfig) -> Numbers:
+def final_blocks(trace: BlockTrace, config: EngineConfig) -> Numbers:
     """Return the blocks that each request uses at its end."""
     held: Numbers = -(-_computed(trace, config) // config.block_size)
     return held
@@ -79,12 +79,12 @@ def policy_hits(trace: BlockTrace, policy: EvictionPolicy) -> BlockHits:
     return _counted(trace, blocks, hits_of_each(policy, blocks.requests()))
 
 
-def best_hits(trace: BlockTrace, blocks: AskedBlocks, capacity: int) -> BlockHits:
+def best_hits(trace: BlockTrace, blocks: RequestedBlocks, capacity: int) -> BlockHits:
     """Return the most hits of any policy, by either rule: future requests and their lookups are known."""
     return _counted(trace, blocks, optimal_hits_of_each(blocks.requests(), capacity, blocks.asked.tolist()))
 
 
-def _counted(trace: BlockTrace, blocks: AskedBlocks, hits: list[int]) -> BlockHits:
+def _counted(trace: BlockTrace, blocks: RequestedBlocks, hits: list[int]) -> BlockHits:
     counts = np.minimum(np.array(hits, dtype=np.int64), blocks.asked)
     tokens = int(np.minimum(counts * trace.block_size, trace.prompt_tokens).sum())
     return BlockHits(int(counts.sum()), blocks.references, tokens, int(trace.prompt_tokens.sum()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.workload.block_trace import AskedBlocks
+from kvtool.workload.block_trace import RequestedBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class LifetimeCurve:
         return self.at(ttl) / self.references if self.references else 0.0
 
 
-def lifetime_curve(blocks: AskedBlocks, arrivals: npt.NDArray[np.float64]) -> LifetimeCurve:
+def lifetime_curve(blocks: RequestedBlocks, arrivals: npt.NDArray[np.float64]) -> LifetimeCurve:
     """Return the curve of requests in the order of their arrivals (seconds, none of them NaN).
 
     Along a chain the last use is never later, so a gap is at least as long as those before it, and the hit is a prefix.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curve
-from kvtool.workload.block_trace import AskedBlocks, Numbers
+from kvtool.workload.block_trace import Numbers, RequestedBlocks
 
 PARTS = 8
 """Parts of a sample: enough to estimate its error, and few enough that each has many blocks."""
@@ -58,7 +58,7 @@ class SampledCurve:
         return np.clip(np.array(hits) / self.references, 0.0, 1.0)
 
 
-def sampled_curve(blocks: AskedBlocks, rate: float) -> SampledCurve:
+def sampled_curve(blocks: RequestedBlocks, rate: float) -> SampledCurve:
     """Return the curve from a part of the blocks, `rate` of them; deterministic."""
     chosen, part_of = _sampled(blocks.numbers, rate)
     sample = _Sample(
@@ -85,7 +85,7 @@ class _Sample:
     asked: npt.NDArray[np.bool_]
     num_requests: int
 
-    def part(self, part: int) -> AskedBlocks:
+    def part(self, part: int) -> RequestedBlocks:
         """Return one part's references, of the requests that have any."""
         kept = self.part_of == part
         requests = self.requests[kept]
@@ -93,7 +93,7 @@ class _Sample:
         looked = np.bincount(requests[self.asked[kept]], minlength=self.num_requests)
         there = counts > 0
         numbers = np.unique(self.numbers[kept], return_inverse=True)[1].astype(np.int64)
-        return AskedBlocks(numbers, np.concatenate([[0], np.cumsum(counts[there])]), looked[there])
+        return RequestedBlocks(numbers, np.concatenate([[0], np.cumsum(counts[there])]), looked[there])
 
 
 def _sampled(numbers: Numbers, rate: float) -> tuple[Numbers, npt.NDArray[np.uint8]]:

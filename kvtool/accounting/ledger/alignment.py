@@ -31,7 +31,7 @@ class Gap(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EarlierPrompt:
     """An earlier request, kept to compare later ones with. `ids` are its prompt's tokens and those of its answer, as computed.
 
     `order` counts those that were kept, from 1 on.
@@ -55,7 +55,7 @@ class DonorAlignment:
     known: int
     gaps: tuple[Gap, ...]
     donor_ids: Ids
-    donor: Seen | None = None
+    donor: EarlierPrompt | None = None
 
 
 class Attributed(NamedTuple):

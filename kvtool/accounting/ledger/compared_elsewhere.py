@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Seen
+from kvtool.accounting.ledger.alignment import DonorAlignment, EarlierPrompt, Gap
 from kvtool.accounting.ledger.comparer import Compared, Comparer, Newline
 from kvtool.accounting.ledger.donors import Donors
 from kvtool.accounting.ledger.line_set import LineSet
@@ -68,7 +68,7 @@ class ReceivedComparisons:
 
     def __init__(self, newline: Newline | None) -> None:
         self._newline = newline
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, EarlierPrompt] = {}
         self._order = 0
         self._comparer: Comparer | None = None
         self.coming: SentComparison | None = None
@@ -89,7 +89,7 @@ class ReceivedComparisons:
                 donor = self._seen[told.donor]
                 alignment = DonorAlignment(match.length, gaps, donor.ids, donor)
         self._order += 1
-        self._seen[self._order] = Seen(turn, prompt, sequence, self._order)
+        self._seen[self._order] = EarlierPrompt(turn, prompt, sequence, self._order)
         for order in told.gone:
             del self._seen[order]
         return Compared(alignment, told.repeated)
@@ -113,14 +113,14 @@ class ReceivedComparisons:
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> int | None:
         """Return requests stay where they are."""
-        return obj.order if type(obj) is Seen else None
+        return obj.order if type(obj) is EarlierPrompt else None
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, seen: dict[int, Seen]) -> None:
+    def __init__(self, file: io.BytesIO, seen: dict[int, EarlierPrompt]) -> None:
         super().__init__(file)  # written by a process that this one has forked
         self._seen = seen
 
-    def persistent_load(self, pid: Any) -> Seen:
+    def persistent_load(self, pid: Any) -> EarlierPrompt:
         """Return the same request, as it came here."""
         return self._seen[pid]

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.accounting.ledger.alignment import MIN_RUN, DonorAlignment, Seen
+from kvtool.accounting.ledger.alignment import MIN_RUN, DonorAlignment, EarlierPrompt
 from kvtool.accounting.ledger.donors import DonorContent, Donors
 from kvtool.accounting.ledger.form_gaps import with_form_gaps
 from kvtool.accounting.ledger.gaps import find_gaps
@@ -65,7 +65,7 @@ class Comparer:
         repeated = self._repeated(prompt.ids, match.length, output, newline) if self._with_lines else []
         self._count += 1
         whole = content.joined(DonorContent.of(output)) if len(output) else content
-        self.donors.add(Seen(turn, prompt, sequence, self._count), whole)
+        self.donors.add(EarlierPrompt(turn, prompt, sequence, self._count), whole)
         return Compared(alignment, repeated)
 
     def examples(self) -> Iterator[Prompt]:
@@ -86,7 +86,7 @@ class Comparer:
 
     @staticmethod
     def _align(
-        tree: RadixTree, match: Match, prompt: Prompt, donor: Seen | None, newline: LineEnds | None
+        tree: RadixTree, match: Match, prompt: Prompt, donor: EarlierPrompt | None, newline: LineEnds | None
     ) -> DonorAlignment | None:
         """Return a prompt against its donor or, where that has no text of its rest, against the latest content of the tree."""
         ids, known = prompt.ids, match.length

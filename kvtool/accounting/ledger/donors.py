@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.accounting.ledger.alignment import MIN_RUN, Seen
+from kvtool.accounting.ledger.alignment import MIN_RUN, EarlierPrompt
 from kvtool.accounting.prefix_tree import Ids
 from kvtool.text.align import chunk_cuts
 from kvtool.text.tokens.prompt import Prompt
@@ -71,7 +71,7 @@ class DonorContent:
 
 @dataclass(slots=True, eq=False)
 class _KeptRequest:
-    seen: Seen
+    seen: EarlierPrompt
     content: DonorContent
     order: int
     places: int = 0
@@ -211,7 +211,7 @@ class Donors:
         self.gone: list[int] | None = None
         """The order of dropped requests, if a reader checks and clears it."""
 
-    def find(self, turn: Turn, content: DonorContent) -> Seen | None:
+    def find(self, turn: Turn, content: DonorContent) -> EarlierPrompt | None:
         """Return the earlier request with the most tokens in common; of equals one of the same session, then the latest."""
         group = turn.group
         slots = self._groups.get(group)
@@ -236,7 +236,7 @@ class Donors:
         shared, _, _, best = max(ranked, key=lambda item: item[:3], default=(0, False, 0, None))
         return None if shared < MIN_RUN and content.length > _SHORT else best
 
-    def add(self, seen: Seen, content: DonorContent) -> None:
+    def add(self, seen: EarlierPrompt, content: DonorContent) -> None:
         """Keep a request, `content` being that of its prompt and its answer."""
         self._order += 1
         kept = _KeptRequest(seen, content, self._order)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from kvtool.accounting.ledger.alignment import MIN_RUN, Gap, Seen
+from kvtool.accounting.ledger.alignment import MIN_RUN, EarlierPrompt, Gap
 from kvtool.text.align import align_items, common_prefix
 from kvtool.text.look_alike import visual_form
 from kvtool.text.tokens.prompt import Prompt
@@ -35,7 +35,7 @@ class _Line(NamedTuple):
     text: str
 
 
-def with_form_gaps(gaps: Sequence[Gap], prompt: Prompt, known: int, donor: Seen) -> tuple[Gap, ...]:
+def with_form_gaps(gaps: Sequence[Gap], prompt: Prompt, known: int, donor: EarlierPrompt) -> tuple[Gap, ...]:
     """Split the gaps of a prompt at lines that look like lines of its donor; after the last gap, too.
 
     Lines that look alike are a gap of their own, without a run of tokens after it.

@@ -106,7 +106,7 @@ class PriceRow:
         """Return whether the row applies to a model of this name."""
         return any(re.fullmatch(pattern, name) is not None for pattern in self.models)
 
-    def holds_on(self, day: date) -> bool:
+    def applies_on(self, day: date) -> bool:
         """Return whether the row applies on a day."""
         return (self.since is None or self.since <= day) and (self.until is None or day < self.until)
 

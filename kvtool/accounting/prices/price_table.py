@@ -64,7 +64,7 @@ class PriceTable:
         rows = self.rows_of(model, provider)
         if day is None:
             return next((row for row in rows if row.until is None), None)
-        return next((row for row in rows if row.holds_on(day)), None)
+        return next((row for row in rows if row.applies_on(day)), None)
 
     def rates(
         self, row: PriceRow, prompt: int, moment: datetime | None, *, batch: bool = False, tier: str | None = None

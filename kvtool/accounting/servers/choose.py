@@ -47,7 +47,7 @@ def choose_server(
         engine = PoolServer(plan, numbers)
     else:
         engine = AloneServer(plan, ladder=ladder)
-    if UnlimitedCache.can_stand_for(plan.engine):
+    if UnlimitedCache.can_replace(plan.engine):
         from kvtool.accounting.servers.unlimited_server import UnlimitedServer
 
         return UnlimitedServer(plan, engine)

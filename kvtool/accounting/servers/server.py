@@ -127,7 +127,7 @@ class Server(Protocol):
         ...
 
 
-class OneByOne(Server, Protocol):
+class SequentialServer(Server, Protocol):
     """A server that finishes each request before the next one comes."""
 
     def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
@@ -135,7 +135,7 @@ class OneByOne(Server, Protocol):
         ...
 
 
-def one_by_one(server: OneByOne, conversations: Iterator[Conversation], requests: Requests) -> None:
+def one_by_one(server: SequentialServer, conversations: Iterator[Conversation], requests: Requests) -> None:
     """Bring conversations to a server that takes one request at a time, in the order of the workload."""
     done: list[ServedRequest] = []
     one_at_a_time(

@@ -100,7 +100,7 @@ class CompareCommand(Command):
             raise KvtoolError("--before and --window both say where the counting begins", hint="give one of them")
         from kvtool.gate.predicted_and_served import beside_server
         from kvtool.measure.servers.metrics.counters import looking
-        from kvtool.report.terminal.server_views.beside_server import print_beside
+        from kvtool.report.terminal.server_views.beside_server import print_server_comparison
         from kvtool.results.files import load_result
         from kvtool.text.terminal.streams import printing
 
@@ -118,5 +118,5 @@ class CompareCommand(Command):
             if self.showing.json:
                 sys.stdout.write(beside.to_json())
             else:
-                print_beside(self.showing.console(), beside)
+                print_server_comparison(self.showing.console(), beside)
         return int(self.exit_code and beside.difference is not None and beside.difference < -_SAME)

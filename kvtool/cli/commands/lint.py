@@ -14,7 +14,7 @@ from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.lint_options import Probing, Selecting, Walking
 from kvtool.config.options.run_options import Reading, Rendering, Serving
 from kvtool.config.options.shown_options import Configured, Showing, Writing
-from kvtool.errors import KvtoolError, all_in_one
+from kvtool.errors import KvtoolError, join_errors
 from kvtool.text.terminal.streams import STDIN, check_piped
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ class LintCommand(Command):
         result.problems[:0] = walked.problems
         result.outside = walked.outside
         if result.problems and not result.inputs:
-            raise all_in_one(result.problems)
+            raise join_errors(result.problems)
         if result.problems and (self.fix or self.diff):
             self._print(result)
-            raise all_in_one(result.problems)  # what is edited is decided by all of the inputs
+            raise join_errors(result.problems)  # what is edited is decided by all of the inputs
         if (self.fix or self.diff) and not result.partial:
             try:
                 fixes = self._fixes(options, selecting)
@@ -113,7 +113,7 @@ class LintCommand(Command):
         if result.partial:
             return 130
         if result.problems:
-            raise all_in_one(result.problems)
+            raise join_errors(result.problems)
         return int(any(as_severe(finding.severity, selecting.least) for finding in result.findings))
 
     def _options(self, file: ConfigFile | None) -> tuple[RunOptions, Project]:
@@ -218,7 +218,7 @@ class LintCommand(Command):
             count = f"{fixes.fixed:,} {'finding' if fixes.fixed == 1 else 'findings'}"
             print(f"{count} would be fixed" if fixes.files else "nothing would be changed", file=sys.stderr)
         if fixes.refused:
-            raise all_in_one(fixes.refused)
+            raise join_errors(fixes.refused)
         return int(bool(fixes.files))
 
     def _written(self, fixes: Fixes, result: LintResult, options: RunOptions, selecting: Selecting) -> LintResult:

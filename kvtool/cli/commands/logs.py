@@ -10,7 +10,7 @@ from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.run_options import Reading
 from kvtool.config.options.shown_options import Configured, Showing, Writing
-from kvtool.errors import all_in_one
+from kvtool.errors import join_errors
 from kvtool.text.terminal.streams import check_piped
 
 
@@ -56,5 +56,5 @@ class LogsCommand(Command):
             else:
                 print_logs(self.showing.console(), document, [*source.files.notes(), *document.notes])
         if source.outcome.failed:
-            raise all_in_one(list(source.outcome.failed.values()))
+            raise join_errors(list(source.outcome.failed.values()))
         return 0

@@ -40,7 +40,7 @@ class PricesCommand(Command):
                 day = date.fromisoformat(self.on)
             except ValueError:
                 raise KvtoolError(f"--on {self.on[:40]} is no day", hint="write it like 2026-08-21") from None
-            rows = [row for row in rows if row.holds_on(day)]
+            rows = [row for row in rows if row.applies_on(day)]
             if not rows:
                 raise KvtoolError(f"no price is known on {day}", hint="leave --on out to see the days that have one")
         document = prices_document(rows)

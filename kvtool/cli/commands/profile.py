@@ -75,11 +75,11 @@ class ProfileCommand(Command):
 
         from kvtool.accounting.event_writer import EventWriter
         from kvtool.accounting.metrics import prometheus_text
-        from kvtool.gate.profiled import asked_baseline, judge
+        from kvtool.gate.profiled import chosen_baseline, judge
         from kvtool.lint.lint_inputs import refuse_templates
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.profiler import ReportOptions
-        from kvtool.profiler.reported.server_run import asked_server
+        from kvtool.profiler.reported.server_run import requested_server
         from kvtool.report.outputs import need_views
         from kvtool.results.verdict_of import verdict_on
         from kvtool.text.files.atomic_file import AtomicFile
@@ -91,8 +91,8 @@ class ProfileCommand(Command):
         check_values(self.limits)
         options.check()
         outputs = self._outputs()
-        baseline = asked_baseline(self.limits)
-        options = asked_server(options, offline=self.showing.offline)
+        baseline = chosen_baseline(self.limits)
+        options = requested_server(options, offline=self.showing.offline)
         opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
         wanted = ReportOptions(
             advice=self.advice, per_request=self.per_request, by=self.by, views=self.showing.json or need_views(outputs)
@@ -120,7 +120,7 @@ class ProfileCommand(Command):
                     self._print(report, profiler.timelines)
             report = judge(opened.measured(profiler, report), opened, self.limits, *baseline)
         if events is not None and events.tells_prompts and not self.showing.quiet:
-            self._tell_events()
+            self._report_event_file()
         saved = self._saved(profiler, report) if outputs or self.showing.json else None
         if saved is not None and outputs:
             self._write(saved, outputs)
@@ -180,7 +180,7 @@ class ProfileCommand(Command):
             measuring=self.measuring,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
 
-    def _tell_events(self) -> None:
+    def _report_event_file(self) -> None:
         """Warn that the file of --events contains prompts."""
         from kvtool.text.terminal.console import sanitize
 
@@ -262,7 +262,7 @@ class ProfileCommand(Command):
     def _optimize_command(self, report: Report) -> list[str]:
         """Return the command that edits this workload, with the options that decide what its prompts hit."""
         from kvtool.cli.listed import options_of
-        from kvtool.config.command_line import flags, said_values
+        from kvtool.config.command_line import flags, values_given
 
         served = self.mirroring.server is not None
         config, instead = report.config, {}
@@ -270,4 +270,4 @@ class ProfileCommand(Command):
             instead["capacity"] = config["capacity_blocks"]
         if served:
             instead["block_size"] = config["block_size"]
-        return ["optimize", *self.inputs, *flags(**said_values(self, options_of("optimize"), **instead))]
+        return ["optimize", *self.inputs, *flags(**values_given(self, options_of("optimize"), **instead))]

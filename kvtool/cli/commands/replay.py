@@ -124,11 +124,11 @@ class ReplayCommand(Command):
 
     def _recorded(self, folder: str) -> ReplayDocument:
         from kvtool.profiler.reconcile.observed import ObservedRun
-        from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
+        from kvtool.profiler.reconcile.reconciling import options_of_server, reconcile
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         observed = ObservedRun.recorded(folder)
-        options = options_beside(observed.facts, [folder], **self._given())
+        options = options_of_server(observed.facts, [folder], **self._given())
         return reconcile(observed, options, Tokenizers(offline=self.showing.offline))
 
     def _given(self) -> dict[str, object]:
@@ -147,7 +147,7 @@ class ReplayCommand(Command):
         from kvtool.measure.servers.session_recording import RecordFolder
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.reconcile.live_run import LiveOptions, LiveRun, facts_of
-        from kvtool.profiler.reconcile.reconciling import options_beside, reconcile
+        from kvtool.profiler.reconcile.reconciling import options_of_server, reconcile
         from kvtool.profiler.reconcile.recorded_prompts import asked_of
         from kvtool.text.tokens.tokenizer import Tokenizers
 
@@ -156,7 +156,7 @@ class ReplayCommand(Command):
         address = server_address(self.server or "")
         tokenizers = Tokenizers(offline=False)
         facts = facts_of(address, self.request_timeout)
-        options = options_beside(facts, self.inputs, **self._given(), **self._sent())
+        options = options_of_server(facts, self.inputs, **self._given(), **self._sent())
         how = LiveOptions(
             self.request_timeout, salt=self.salt, reset=self.reset, max_tokens=self.max_tokens, kv_events=self.kv_events
         )
@@ -164,7 +164,7 @@ class ReplayCommand(Command):
         planned = live.planned()
         self._ask(f"{planned} to {address.root}")
         record = None if self.record is None else RecordFolder(self.record)
-        beside = options_beside(facts, self.inputs, **self._given())
+        beside = options_of_server(facts, self.inputs, **self._given())
 
         def blind(answered: Sequence[Exchange]) -> Mapping[int, Sequence[Ask]]:
             return asked_of(answered, beside, tokenizers, facts.date).asks

@@ -12,7 +12,7 @@ from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.run_options import Reading, Rendering, Serving, Tracing
 from kvtool.config.options.shown_options import Configured, Showing
 from kvtool.config.options.spread_options import Spreading
-from kvtool.errors import KvtoolError, all_in_one
+from kvtool.errors import KvtoolError, join_errors
 from kvtool.results.choices import TraceFormat
 from kvtool.text.terminal.streams import check_piped
 
@@ -68,19 +68,19 @@ class TraceCommand(Command):
 
                 print_traced(self.showing.console(), document)
         if errors and (self.reading.on_bad_line == "error" or not document.traces):
-            raise all_in_one(errors)
+            raise join_errors(errors)
         return 0
 
     def _folder(self, options: RunOptions, errors: list[KvtoolError]) -> TraceDocument:
         """Return a trace for each log; the errors of those that cannot be read are added."""
-        from kvtool.profiler.tracing.trace_folder import logs_to_trace, trace_all, trace_asked
+        from kvtool.profiler.tracing.trace_folder import logs_to_trace, trace_all, trace_options
         from kvtool.results.documents.traced_logs import LogTrace, TraceDocument, UntracedLog
         from kvtool.workload.block_files.block_file import need_parquet
 
         need_parquet()
         tasks = self.spreading.tasks(self.reading.jobs)
         logs = logs_to_trace(self.inputs, self.output, log_format=options.log_format)
-        asked = trace_asked(options, offline=self.showing.offline)
+        asked = trace_options(options, offline=self.showing.offline)
         traces, failed = list[LogTrace](), list[UntracedLog]()
         with self.showing.progress("logs") as progress, closing(trace_all(asked, logs, tasks)) as traced:
             progress.stage("tracing", len(logs))

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.routing_rows import RoutingSweep
-    from kvtool.profiler.what_if.sweeps import AskedSweep
+    from kvtool.profiler.what_if.sweeps import SweepOptions
     from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
     from kvtool.workload.block_trace import BlockTrace
-    from kvtool.workload.tasks.asked_tasks import AskedTasks
+    from kvtool.workload.tasks.asked_tasks import TaskOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +97,10 @@ class WhatIfCommand(Command):
         return 0
 
     def _document(self) -> WhatIfDocument:
-        from kvtool.profiler.what_if.change_table import AskedTable, WhatIfTable
+        from kvtool.profiler.what_if.change_table import TableOptions, WhatIfTable
         from kvtool.profiler.what_if.planning_pass import block_trace
         from kvtool.profiler.what_if.sweep_tasks import swept
-        from kvtool.profiler.what_if.sweeps import AskedSweep, sweep_document
+        from kvtool.profiler.what_if.sweeps import SweepOptions, sweep_document
 
         tasks = self.spreading.tasks(self.reading.jobs)
         axis = self.sweeping.axis
@@ -114,13 +114,13 @@ class WhatIfCommand(Command):
         )
         opened = self._opened()
         plan = opened.planned.plan
-        asked = None if axis is None else AskedSweep.of(axis, self.sweeping, whole=plan.by_trace_study)
+        asked = None if axis is None else SweepOptions.of(axis, self.sweeping, whole=plan.by_trace_study)
         if not (plan.by_engine or plan.by_trace_study):
             return self._by_engine(opened, asked, tasks)
         with self.showing.progress() as progress:
             if asked is None:
                 fixed = tuple(comma_list((self.fixing.fixed or "").lower()))
-                table = AskedTable(self._command, fixed=fixed, advice=self.fixing.advice, fleet=self._fleet())
+                table = TableOptions(self._command, fixed=fixed, advice=self.fixing.advice, fleet=self._fleet())
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
             if axis == "policy" and plan.by_engine and tuple(asked.policies) != ("opt",):
@@ -137,7 +137,7 @@ class WhatIfCommand(Command):
                 rows, lost = swept(trace, asked, tasks, progress)
         return sweep_document(opened, trace, [*notes, *lost], asked, rows)
 
-    def _by_engine(self, opened: Opened, asked: AskedSweep | None, tasks: AskedTasks) -> WhatIfDocument:
+    def _by_engine(self, opened: Opened, asked: SweepOptions | None, tasks: TaskOptions) -> WhatIfDocument:
         """By another engine's own cache, where its users can choose who leaves it."""
         plan = opened.planned.plan
         if not plan.by_radix_tree:
@@ -162,12 +162,12 @@ class WhatIfCommand(Command):
     def _routing(self, axis: Axis, opened: Opened, trace: BlockTrace) -> RoutingSweep:
         """Return the sweep over routers or replicas."""
         from kvtool.profiler.what_if.fleet_rows import FleetPlan
-        from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
+        from kvtool.profiler.what_if.routing_rows import FleetOptions, RoutingSweep
 
         plan = opened.planned.plan
         if not plan.by_engine:
             raise KvtoolError("replicas follow vLLM's rules, not those of trace studies", hint="leave --rules out")
-        asked = AskedFleet.of(axis, self.routed)
+        asked = FleetOptions.of(axis, self.routed)
         slo, speedup = self.clocking.objectives(), self.clocking.speedup
         return RoutingSweep(FleetPlan.of(trace, opened.planned, slo=slo, speedup=speedup), asked, seed=plan.seed)
 

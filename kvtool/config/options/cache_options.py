@@ -88,7 +88,9 @@ def _provider_rules(options: RuleOptions) -> CacheRules:
     return CacheRules(ttl=ttl, provider=provider)
 
 
-def asked_rules(options: RunOptions, asked: EngineOptions, first_turn: Callable[[], Turn | None]) -> CacheRules | None:
+def chosen_cache_rules(
+    options: RunOptions, asked: EngineOptions, first_turn: Callable[[], Turn | None]
+) -> CacheRules | None:
     """Flags over the workload's options. A flag for rules leaves out what the workload says of another way to run it.
 
     Where the workload's first turn says nothing of its arrival, a provider's own time to live is left out; one that was asked for

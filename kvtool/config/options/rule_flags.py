@@ -172,7 +172,7 @@ class RuleFlags:
             table="engine",
             rules="llamacpp",
             default=8192,
-            check=bounds.at_least_minus_one,
+            check=bounds.not_below_minus_one,
         ),
     ] = None
     cache_idle_slots: Annotated[

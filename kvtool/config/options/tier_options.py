@@ -78,7 +78,7 @@ def amounts(flag: str, text: str | None, parse: Callable[[str], float]) -> list[
         raise KvtoolError(f"{flag}: {error}") from error
 
 
-def one_amount(flag: str, text: str | None, parse: Callable[[str], float], default: float) -> float:
+def single_amount(flag: str, text: str | None, parse: Callable[[str], float], default: float) -> float:
     """Parse one amount; empty is the default. Raises KvtoolError for several."""
     found = amounts(flag, text, parse)
     if len(found) > 1:

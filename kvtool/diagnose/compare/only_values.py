@@ -190,13 +190,13 @@ def _texts_differ_in_values(a: str, b: str, *, history: bool, tail: bool) -> boo
     lines_a, lines_b = (each[first:stop].split("\n") for each, stop in ((a, stop_a), (b, stop_b)))
     if not lines_a[-1] and not lines_b[-1]:
         del lines_a[-1], lines_b[-1]
-    if not _stand_apart(lines_a, lines_b) or max(a.count("\n"), b.count("\n")) >= MAX_UNITS:
+    if not _are_separate(lines_a, lines_b) or max(a.count("\n"), b.count("\n")) >= MAX_UNITS:
         return False
     found = compare_passage(Passage(a, first, stop_a, b, first, stop_b, history=False))
     return isinstance(found, Differing) and found.are_values
 
 
-def _stand_apart(a: Sequence[str], b: Sequence[str]) -> bool:
+def _are_separate(a: Sequence[str], b: Sequence[str]) -> bool:
     """Return whether two rows of as many lines, none of them blank, have none in common, in whatever order, spacing and
     numbering.
     """

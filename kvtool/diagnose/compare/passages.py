@@ -83,7 +83,7 @@ class Differing(NamedTuple):
         longest = max(max(a1 - a0, b1 - b0) for _, (a0, a1), (b0, b1) in values)
         scattered = len(values) > 2 and (len(values) > _MOST_VALUES or self.shared < _LEAST_SHARED)
         if not named and (scattered or longest > _MAX_VALUE):
-            return [(_one_sided(passage, values) or OTHER, hull)]
+            return [(_is_on_one_side(passage, values) or OTHER, hull)]
         return [
             (OPTIONAL if value.kind is OTHER and _is_one_sided(passage, value) else value.kind, (*value.a, *value.b))
             for value in values
@@ -218,7 +218,7 @@ def _is_one_sided(passage: Passage, value: Value) -> bool:
     return len(text_a) != len(text_b) and not (text_a.strip() and text_b.strip())  # `[ ]` and `[x]` have something each
 
 
-def _one_sided(passage: Passage, values: list[Value]) -> DifferenceKind | None:
+def _is_on_one_side(passage: Passage, values: list[Value]) -> DifferenceKind | None:
     return OPTIONAL if all(_is_one_sided(passage, value) for value in values) else None
 
 

@@ -137,7 +137,7 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
     if word.isascii() or unicodedata.category(word[0]) != "Lo":
         return
     if _UNPARTED.match(word) is None:
-        yield from _behind_prefix(word, low)
+        yield from _text_after_prefix(word, low)
         return
     at, longest = 0, longest_by_sign()
     while at < len(word):
@@ -148,7 +148,7 @@ def _of_word(word: str, low: int) -> Iterator[Token]:
         at = at + 1 if token is None else token.high - low
 
 
-def _behind_prefix(word: str, low: int) -> Iterator[Token]:
+def _text_after_prefix(word: str, low: int) -> Iterator[Token]:
     """Yield the token that is all of a word but what is written together with it: `במרץ` of `מרץ`."""
     for at in range(1, min(_LONGEST_PREFIX, len(word) - _LEAST_STEM) + 1):
         token = _token(word[at:], low + at)

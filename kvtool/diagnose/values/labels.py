@@ -119,7 +119,7 @@ def shared_label(text: str, low: int, first: int) -> tuple[str, int] | None:
     return (label, low) if len(rest) >= first - low else (label, first - len(rest))
 
 
-def kind_beside(words: str) -> DifferenceKind | None:
+def kind_by_label(words: str) -> DifferenceKind | None:
     """Return what the words directly before a short value say of it, without a sign that parts them: whose it is, or where it
     runs.
     """

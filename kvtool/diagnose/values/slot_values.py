@@ -20,9 +20,9 @@ from kvtool.diagnose.codes.values.kv107 import FLAG, OPTIONAL
 from kvtool.diagnose.compare.units import common_prefix
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.values.classify import classify
-from kvtool.diagnose.values.labels import kind_beside, kind_of_label, kind_of_variable, label_before
+from kvtool.diagnose.values.labels import kind_by_label, kind_of_label, kind_of_variable, label_before
 from kvtool.diagnose.values.value_shapes import shape_of
-from kvtool.diagnose.values.variable_names import says_time_alone
+from kvtool.diagnose.values.variable_names import names_only_time
 from kvtool.diagnose.word_lists import word_pattern
 
 _pattern = partial(word_pattern, __file__)
@@ -103,7 +103,7 @@ class Series:
         steps = [count for step, count in self.steps.items() if step]
         return max(steps) / self.count if steps and self.count > 1 else 0.0
 
-    def one_way(self) -> bool:
+    def single_form(self) -> bool:
         """Return whether the numbers only rise, or only fall, as what is left of a budget does."""
         return self.count >= THRESHOLDS.rises and self.count in (self.rises, self.falls)
 
@@ -246,7 +246,7 @@ class SlotValues:
         even = max(self.in_order.regular(), self.in_session.regular())
         if numeric >= THRESHOLDS.majority and even >= THRESHOLDS.even_steps:
             return Resolved(COUNTER, even * sure)
-        if numeric >= THRESHOLDS.majority and (self.in_order.one_way() or self.in_session.one_way()):
+        if numeric >= THRESHOLDS.majority and (self.in_order.single_form() or self.in_session.single_form()):
             return Resolved(COUNTER, 0.7 * sure)
         if self.examples and all(map(_are_switches, filter(None, self.examples))):
             return Resolved(FLAG, 0.8 * sure)
@@ -284,7 +284,8 @@ class SlotValues:
         letters.
         """
         even = (
-            max(self.in_order.regular(), self.in_session.regular()) >= THRESHOLDS.even_steps or self.in_order.one_way()
+            max(self.in_order.regular(), self.in_session.regular()) >= THRESHOLDS.even_steps
+            or self.in_order.single_form()
         )
         return (
             not even
@@ -321,7 +322,7 @@ class SlotValues:
 
         `seats left right now: 57` tells how many, `current hour: 9` tells a time.
         """
-        if words is None or says_time_alone(words):
+        if words is None or names_only_time(words):
             return False
         return bool(self.examples) and all(map(_COUNT.fullmatch, filter(None, self.examples)))
 
@@ -330,7 +331,7 @@ class SlotValues:
         """Return what the words before the values say, where the form of these leaves open what they are."""
         if words is None or not (detected is OTHER or detected.key in _LEFT_OPEN or detected.code == _ANY_ID):
             return None
-        return kind_of_label(words) or kind_beside(words)
+        return kind_of_label(words) or kind_by_label(words)
 
 
 def kind_in_urls(urls: Sequence[str]) -> DifferenceKind | None:

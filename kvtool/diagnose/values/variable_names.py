@@ -50,7 +50,7 @@ def kind_of_name(name: str) -> DifferenceKind | None:
     return None
 
 
-def says_time_alone(label: str) -> bool:
+def names_only_time(label: str) -> bool:
     """Return whether every word of a label is a noun of time, or says nothing: `the current hour`, not `seats left right now`."""
     words = [word.lower() for word in _WORD.findall(label[:_LONGEST_NAME])]
     return all(word in _words("no_kind") or _kinds("nouns").get(word) is TIME for word in words)

@@ -128,7 +128,7 @@ def _start_written_and_added(renderer: Renderer, template: ChatTemplate, chats: 
 
 def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
     """Return KV131: a template that writes what time it is."""
-    if not template.tells_time:
+    if not template.contains_time:
         return None
     clocks = [template.changed(clock=_always(moment)) for moment in (_DAY, _LATER, _OTHER_DAY)]
     for turn in chats:

@@ -143,7 +143,7 @@ class Reader:
         for piece in pieces:
             rest = piece.text
             while piece.spot is None and last is not None and last.spot is not None and rest.startswith("\n"):
-                at = self._behind_tags(last.spot, last.stop)
+                at = self._text_after_tags(last.spot, last.stop)
                 if not last.spot.rendered or not last.spot.text.startswith("\r\n", at):
                     break
                 last = Piece(last.label, last.spot, at, at + 2, "\n")
@@ -153,7 +153,7 @@ class Reader:
                 last = piece._replace(text=rest)
                 yield last
 
-    def _behind_tags(self, spot: PiecePlace, at: int) -> int:
+    def _text_after_tags(self, spot: PiecePlace, at: int) -> int:
         """Return the place after the comments and blocks that are at `at` and have given nothing."""
         for start, stop in self.shape(spot).solid:
             at = stop if start == at else at

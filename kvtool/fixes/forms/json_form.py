@@ -27,7 +27,7 @@ WRITE_JSON = "write-json"
 _BETWEEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|([,:])[ \t\r\n]*+|[ \t\r\n]++', re.DOTALL)
 
 
-def one_line_of(json_text: str) -> str:
+def single_line_of(json_text: str) -> str:
     """Return JSON on one line, in the same way; what is the same but for its layout is the same text then."""
     return edited(json_text, list(_blanks(json_text, 0, len(json_text))))
 
@@ -42,7 +42,7 @@ def _blanks(text: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
             yield (*blank.span(), written)
 
 
-def on_one_line(turn: Turn, roles: Collection[str]) -> Turn:
+def put_on_one_line(turn: Turn, roles: Collection[str]) -> Turn:
     """Return the turn with all JSON in texts of these roles so; strings, numbers and the order of keys stay, and so does fenced
     code.
     """
@@ -59,14 +59,14 @@ def on_one_line(turn: Turn, roles: Collection[str]) -> Turn:
 
 
 @dataclass(frozen=True)
-class OneLayout:
+class SingleLayout:
     """A transform: each JSON that is all of a code block, and that requests write in several layouts, is written as most do."""
 
     layouts: dict[str, str]
     roles: frozenset[str]
 
     @classmethod
-    def learn(cls, samples: Sequence[Turn], roles: Collection[str]) -> OneLayout | None:
+    def learn(cls, samples: Sequence[Turn], roles: Collection[str]) -> SingleLayout | None:
         """Learn from the texts of these roles; return None where no JSON has two layouts. One text that shows both means to."""
         written: dict[str, Counter[str]] = {}
         meant: set[str] = set()
@@ -84,7 +84,7 @@ class OneLayout:
         return cls(layouts, frozenset(roles)) if layouts else None
 
     def __call__(self, turn: Turn) -> Turn:
-        return on_one_line(map_texts(turn, self._rewritten, self.roles), self.roles)
+        return put_on_one_line(map_texts(turn, self._rewritten, self.roles), self.roles)
 
     def _rewritten(self, text: str) -> str:
         edits = [
@@ -107,7 +107,7 @@ def _blocks_of_json(text: str) -> Iterator[tuple[int, int, str, str]]:
         raw = text[start:close].rstrip()
         found = next(json_in(raw), None) if raw[:1] in ("{", "[") else None
         if found is not None and (found.start, found.stop) == (0, len(raw)):
-            yield start, start + len(raw), raw, one_line_of(raw)
+            yield start, start + len(raw), raw, single_line_of(raw)
 
 
 def sort_tools(turn: Turn) -> Turn:

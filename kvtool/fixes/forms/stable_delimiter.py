@@ -45,14 +45,14 @@ _WITHIN = 1
 
 
 @dataclass(frozen=True, slots=True)
-class OneDelimiter:
+class SingleDelimiter:
     """Writes the mark of the first request in place of that of each."""
 
     target: MoveTarget
     mark: str
 
     @classmethod
-    def learn(cls, cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> OneDelimiter | None:
+    def learn(cls, cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> SingleDelimiter | None:
         """Return None where most of a few requests do not have the cause's value above and below a text, and in a sentence."""
         if cause.kind.code not in _CODES or cause.structural:
             return None
@@ -113,13 +113,13 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class OneRole:
+class SingleRole:
     """Gives messages of these texts these roles."""
 
     roles: dict[str, str]
 
     @classmethod
-    def learn(cls, samples: Iterable[Turn]) -> OneRole | None:
+    def learn(cls, samples: Iterable[Turn]) -> SingleRole | None:
         """Learn from requests; return None where no text came under two roles."""
         found: dict[str, Counter[str]] = {}
         for turn in samples:

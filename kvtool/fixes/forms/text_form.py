@@ -62,7 +62,7 @@ IN_CODE = ("bom", "line_endings", "unicode_form")
 
 
 @dataclass(frozen=True, slots=True)
-class OneForm:
+class SingleForm:
     """Takes differences of these kinds, and nothing else, out of texts of these roles.
 
     What a template variable produced stays as it is, and but for line endings and Unicode forms fenced code does.
@@ -74,7 +74,7 @@ class OneForm:
     """White space to begin lines with, by what else is on them."""
 
     @classmethod
-    def learn(cls, samples: Iterable[Turn], kind: str, roles: Collection[str]) -> OneForm:
+    def learn(cls, samples: Iterable[Turn], kind: str, roles: Collection[str]) -> SingleForm:
         """Return this kind, with the milder ones in which lines differ that differ in this one."""
         texts: Counter[str] = Counter()
         for turn in samples:

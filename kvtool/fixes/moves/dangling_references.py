@@ -63,7 +63,7 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
         for line in old[middle:high]:
             for phrase in _phrases(_pattern("back"), line):
                 found[f"“{phrase}” may mean text that was above it and moved"] = None
-        found.update(dict.fromkeys(_of_what_was_first(old, low, high)))
+        found.update(dict.fromkeys(_earlier_text_of(old, low, high)))
         for line in [line for line in old[max(low - 2 * _NEAR, 0) : low] if line][-_NEAR:]:
             for phrase in _phrases(_pattern("forward"), line):
                 found[f"“{phrase}”, right before text that moved, may announce it"] = None
@@ -72,7 +72,7 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
     return list(found)[:_MOST_FOUND]
 
 
-def _of_what_was_first(lines: Sequence[str], low: int, high: int) -> Iterator[str]:
+def _earlier_text_of(lines: Sequence[str], low: int, high: int) -> Iterator[str]:
     """Yield what counts from the front of a text whose first lines moved away."""
     if not any(lines[:low]):
         for line in lines[low:high]:

@@ -44,7 +44,7 @@ class PassagesLast:
     def learn(cls, cause: SlotCause, samples: Sequence[Turn]) -> PassagesLast | None:
         """Return None where the cause is of something else than one block of passages, others in nearly every request."""
         role = role_of_part(cause.slot.part)
-        if role not in _ROLES or not cause.slot.logged or not _says_no_more(cause):
+        if role not in _ROLES or not cause.slot.logged or not _adds_nothing(cause):
             return None
         looked = samples[:_LOOKED_AT]
         texts = [str.__str__(text) for turn in looked if (text := _first_text(turn, role)) is not None]
@@ -90,7 +90,7 @@ class PassagesLast:
         return map_texts(turn, change, {self.role})
 
 
-def _says_no_more(cause: SlotCause) -> bool:
+def _adds_nothing(cause: SlotCause) -> bool:
     """Return whether a cause says no more than that text differs, or is a number of what was looked up."""
     return cause.kind is OPTIONAL or cause.kind.code in (KV105.code, KV113.code, KV201.code)
 

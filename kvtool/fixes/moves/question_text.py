@@ -55,7 +55,7 @@ def nearly_all_differ(values: Sequence[str]) -> bool:
     return len(values) >= THRESHOLDS.question_samples and len(set(values)) >= THRESHOLDS.question_share * len(values)
 
 
-def is_asked(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> bool:
+def is_question(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> bool:
     """Return whether a value is what requests ask, or a part of that: it must not go after the words that say how to answer."""
     looked = [last for turn in samples[:_LOOKED_AT] if (last := _last_text(turn)) is not None]
     lines = Counter(line for at, _ in looked for line in dict.fromkeys(str.__str__(at.text).split("\n")))

@@ -87,7 +87,7 @@ def parted_at(text: str, movables: Sequence[Movable], end: int) -> SplitText:
             continue
         low, high = _with_its_gap(text, start, stop, end)
         kept.append((at, max(low, at)))
-        units.append(MovedUnit(start, stop, _stands_apart(text, start, stop, end, unit.is_block)))
+        units.append(MovedUnit(start, stop, _is_separate(text, start, stop, end, unit.is_block)))
         at = max(high, at)
     return SplitText([*kept, (at, end)], units)
 
@@ -206,7 +206,7 @@ def _stripped(text: str, start: int, stop: int) -> Span:
     return start, stop
 
 
-def _stands_apart(text: str, start: int, stop: int, end: int, block: bool) -> bool:
+def _is_separate(text: str, start: int, stop: int, end: int, block: bool) -> bool:
     """Return whether blank lines are around a unit, or the ends of the text; of one that is all of a text,
     whether it is a block.
     """

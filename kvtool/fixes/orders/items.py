@@ -135,7 +135,7 @@ def paragraphs(text: str, known: Known) -> list[Item]:
             if items and _ANSWER.match(text, at):
                 items[-1] = Item(items[-1].start, _stripped(text, at, stop), items[-1].start, items[-1].start)
             else:
-                if found and (begin := _behind_heading(text, at, stop, found.end())) is not None:
+                if found and (begin := _items_after_heading(text, at, stop, found.end())) is not None:
                     items.append(Item(at, _stripped(text, at, begin), at, at))
                     at = begin
                 items.append(Item(at, _stripped(text, at, stop), at, at))
@@ -143,7 +143,7 @@ def paragraphs(text: str, known: Known) -> list[Item]:
     return items
 
 
-def _behind_heading(text: str, at: int, stop: int, following: int) -> int | None:
+def _items_after_heading(text: str, at: int, stop: int, following: int) -> int | None:
     """Return where the first item begins that a heading stands right above: it has the label that the next
     paragraph begins with.
     """

@@ -264,7 +264,7 @@ def _with_parts_last(message: Message) -> Message:
     return {**message, "content": [*content[first:], *content[:first]]}
 
 
-class FirstSeenTools:
+class ToolsByFirstUse:
     """Puts the tools of each turn in the order of their first appearance in the session; remembers their names."""
 
     def __init__(self) -> None:

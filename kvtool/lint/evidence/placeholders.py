@@ -162,10 +162,10 @@ def doubt_of(name: str) -> Doubt:
         return "open"
     if words[-1] == "prompt" and len(words) > 1:
         return "use" if words[-2] in _ASKED or words[-2] in _BY_PEOPLE else "open"
-    return "use" if words[-1] in _ASKED or _is_one_after_another(words) or _is_to_be(words) else "open"
+    return "use" if words[-1] in _ASKED or _is_sequence_number(words) or _is_to_be(words) else "open"
 
 
-def _is_one_after_another(words: list[str]) -> bool:
+def _is_sequence_number(words: list[str]) -> bool:
     """Return whether a name says that there was another one before, and is none of a part of a program."""
     parts = _OF_A_PROGRAM | _SET_UP | _OF_CODE
     return len(words) > 1 and words[0] in _ONE_AFTER_ANOTHER and parts.isdisjoint(words[1:])
@@ -176,7 +176,7 @@ def _is_to_be(words: list[str]) -> bool:
     return "to" in words[1:-1] and words[words.index("to", 1) - 1] in _ASKED
 
 
-def says_whole_prompt(name: str) -> bool:
+def names_whole_prompt(name: str) -> bool:
     """Return whether a name is one for all of a prompt, to which something is added: `base_prompt`, `prompt_text`, `messages`."""
     words = words_of(name)
     while len(words) > 1 and words[-1] in _SAYS_NOTHING:
@@ -194,14 +194,14 @@ def names_a_conversation(name: str) -> bool:
     return not _CONVERSATIONS.isdisjoint([word for word in words_of(name) if word not in _WHOLE][-1:])
 
 
-def may_be_asked(name: str) -> bool:
+def may_be_question(name: str) -> bool:
     """Return whether a value may be what somebody asked, though it may be a rule of a program, too: an `instruction`."""
     return name.strip("`") == _DONE_ON_REQUEST
 
 
 def is_answered(name: str, behind: str) -> bool:
     """Return whether a value is what somebody asked, where an answer is given after it."""
-    return may_be_asked(name) and not _ANSWERED.isdisjoint(words_of(behind))
+    return may_be_question(name) and not _ANSWERED.isdisjoint(words_of(behind))
 
 
 def names_a_part(name: str) -> bool:

@@ -62,7 +62,7 @@ _FILE = re.compile(r"(?:^|[/_\\.-])(?:prompts?|instructions?|system_messages?|sy
 
 
 @lru_cache(maxsize=4096)
-def name_says_prompt(name: str) -> bool:
+def is_prompt_name(name: str) -> bool:
     """Return whether a name (`self.system_prompt`, `BASE_INSTRUCTIONS`, `build_prompt`) is one for the text of prompts."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     if not _PROMPT.search(last) or _NO_TEXT.search(last):
@@ -71,23 +71,23 @@ def name_says_prompt(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def name_says_system(name: str) -> bool:
+def is_system_name(name: str) -> bool:
     """Return whether a name is one for what is before a whole conversation: `system_prompt`, `instructions`."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     return _SYSTEM.search(last) is not None and _NO_TEXT.search(last) is None
 
 
 @lru_cache(maxsize=4096)
-def name_says_example(name: str) -> bool:
+def is_example_name(name: str) -> bool:
     """Return whether a name is one for what a prompt shows: an `example`, a `demo_input`, not a function that makes one."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     return _EXAMPLE.search(last) is not None
 
 
-def call_says_example(name: str) -> bool:
+def is_example_call(name: str) -> bool:
     """Return whether a call makes an example or a test case: a class is called so."""
     last = name.rpartition(".")[2]
-    return last[:1].isupper() and name_says_example(last)
+    return last[:1].isupper() and is_example_name(last)
 
 
 _OF_MODELS = re.compile(
@@ -103,13 +103,13 @@ def speaks_of_models(code: str) -> bool:
     return _OF_MODELS.search(code) is not None
 
 
-def name_says_template(name: str) -> bool:
+def is_template_name(name: str) -> bool:
     """Return whether a name is one for a text that is filled later: `DEFAULT_QUERY_TMPL`, `self.reply_template`."""
     last = _CAMEL.sub("_", name.rpartition(".")[2][:100]).lower().strip("_")
     return _TEMPLATE.search(last) is not None and _NO_MODEL.search(last) is None
 
 
-def file_says_prompt(path: str) -> bool:
+def is_prompt_file(path: str) -> bool:
     """Return whether a file is named for prompts: `prompts.py`, `agent/prompts/planner.py`."""
     parts = path.replace("\\", "/").lower().split("/")[-3:]
     return _FILE.search("/".join(parts).removesuffix(".py")) is not None
@@ -122,7 +122,7 @@ _GIVES_PROMPT = re.compile(
 )
 
 
-def decorator_says_prompt(name: str) -> bool:
+def is_prompt_decorator(name: str) -> bool:
     """Return whether a decorator makes a model be asked with what a function returns: `@mcp.prompt()`, `@ell.simple(…)`."""
     return _GIVES_PROMPT.search(name) is not None
 
@@ -189,7 +189,7 @@ def is_quiet(name: str) -> bool:
     return _QUIET.search(name) is not None or name.rpartition(".")[2].endswith(("Error", "Exception", "Warning"))
 
 
-def keyword_says(call: str, keyword: str) -> Evidence:
+def is_prompt_keyword(call: str, keyword: str) -> Evidence:
     """Return the evidence that a keyword argument gives by its name, in a call of this name."""
     if keyword in _SENT_WORDS:
         return Evidence.SENT if keyword != "system" or call_sends(call) or _AGENT.search(call) else Evidence.NAME
@@ -197,7 +197,7 @@ def keyword_says(call: str, keyword: str) -> Evidence:
         return Evidence.NAME
     if keyword in ("template", "contents") and (call_sends(call) or _ASKS_WITH.search(call)):
         return Evidence.SENT
-    return Evidence.NAME if name_says_prompt(keyword) else Evidence.NOTHING
+    return Evidence.NAME if is_prompt_name(keyword) else Evidence.NOTHING
 
 
 # How a text reads

@@ -56,7 +56,7 @@ def _records(nodes: Iterable[Node]) -> frozenset[str]:
     parts: dict[str, set[str]] = {}
     for leaf in leaves(nodes):
         root, dot, rest = leaf.what.strip("`").partition(".") if isinstance(leaf, Hole) else ("", "", "")
-        if dot and root not in _NO_RECORDS and not _says_set_up(root):
+        if dot and root not in _NO_RECORDS and not _describes_set_up(root):
             parts.setdefault(root, set()).add(rest)
     return frozenset(root for root, told in parts.items() if len(told) >= _LEAST_PARTS)
 
@@ -78,7 +78,7 @@ def _told(nodes: list[Node], before: str, behind: str, records: frozenset[str]) 
             data = node.doubt == "open" and (
                 name.partition(".")[0] in records
                 or _is_data(name, before, after)
-                or (not worked_on.isdisjoint(words_of(name)) and _stands_alone(before, after))
+                or (not worked_on.isdisjoint(words_of(name)) and _is_alone(before, after))
             )
             result.append(replace(node, doubt="use") if data else node)
             before = ""
@@ -119,7 +119,7 @@ def _thing(words: str) -> Iterator[str]:
     return takewhile(lambda word: word not in _ENDS_THING, words_of(words)[:_MOST_WORDS])
 
 
-def _stands_alone(before: str, after: str) -> bool:
+def _is_alone(before: str, after: str) -> bool:
     """Return whether a value is all of a line, or of what its label introduces."""
     line = before.rpartition("\n")[2]
     return _ENDS.match(after) is not None and (not line.strip(_MARKS) or _FIELD.match(line) is not None)
@@ -127,12 +127,12 @@ def _stands_alone(before: str, after: str) -> bool:
 
 def _is_data(name: str, before: str, after: str) -> bool:
     described = words_of(name) == [_DESCRIPTION]
-    if (_says_set_up(name) and not described) or _ENDS.match(after) is None:
+    if (_describes_set_up(name) and not described) or _ENDS.match(after) is None:
         return False
     line = before.rpartition("\n")[2]
     field = _FIELD.match(line)
     if field is not None:
-        return _names_thing(field[1]) if described else not _says_set_up(field[1])
+        return _names_thing(field[1]) if described else not _describes_set_up(field[1])
     if line.strip(_MARKS):
         return False
     lines = [one for one in before.split("\n") if one.strip()]
@@ -153,7 +153,7 @@ def _names_set_up(label: str) -> bool:
     return is_set_up(label[-_LABEL:]) or not _SET_UP.isdisjoint(words_of(label[-_LABEL:]))
 
 
-def _says_set_up(label: str) -> bool:
+def _describes_set_up(label: str) -> bool:
     words = words_of(label[-_LABEL:])
     said = " ".join(words)
     judges = words[-1:] == ["steps"] and not _JUDGING.isdisjoint(words)

@@ -52,7 +52,7 @@ def is_named_prompt(path: str) -> bool:
     return _PROMPT_NAME.search(path) is not None or _SYSTEM_NAME.fullmatch(stem) is not None
 
 
-def tells_itself(path: str, text: str) -> bool:
+def is_prompt_by_itself(path: str, text: str) -> bool:
     """Return whether a text file that code reads is linted by itself, too: its placeholders are reported there."""
     name = PurePath(path).name
     if PurePath(path).suffix.lower() not in UNNAMED_SUFFIXES:

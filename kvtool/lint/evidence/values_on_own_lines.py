@@ -18,7 +18,7 @@ _SETS_UP = re.compile(r"\b(?:you are|you're|act as|your (?:role|name)|imagine|as
 _LONGEST_SENTENCE = 240
 
 
-def asked_about(nodes: Iterable[Node]) -> frozenset[int]:
+def questioned_names(nodes: Iterable[Node]) -> frozenset[int]:
     """The identities of the holes that a prompt is written around."""
     found: set[int] = set()
     _walk(tuple(nodes), "", "", found, repeated=False)

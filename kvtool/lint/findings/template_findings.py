@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.severity import severity_of
-from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, says_whole_prompt
+from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, names_whole_prompt
 from kvtool.lint.evidence.value_precision import sure_kind
-from kvtool.lint.evidence.values_on_own_lines import asked_about
+from kvtool.lint.evidence.values_on_own_lines import questioned_names
 from kvtool.lint.evidence.volatile_calls import HOST, JSON_KEYS
 from kvtool.lint.findings.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
 from kvtool.lint.lint_thresholds import THRESHOLDS
-from kvtool.lint.skeleton import Behind, Filled, Found, Hole, Node, TemplatePlace, holes, leaves
+from kvtool.lint.skeleton import Filled, FollowingText, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
 from kvtool.text.line_index import LineIndex
@@ -102,7 +102,7 @@ def _of_prompt(
     given = list(nodes)
     marked = with_hidden(given)
     every = holes(marked, count)
-    around = asked_about(marked)
+    around = questioned_names(marked)
     was_hidden = {id(leaf) for leaf in leaves(marked) if isinstance(leaf, Hole) and leaf.hidden} - {
         id(after)
         for before, after in zip(leaves(given), leaves(marked), strict=True)
@@ -215,7 +215,7 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
     return (behind.sure if hole.order else behind.tokens) >= least
 
 
-def _is_evident(behind: Behind, block_size: int) -> bool:
+def _is_evident(behind: FollowingText, block_size: int) -> bool:
     """Return whether enough text is always there, and enough of it more than labels, for what surely is another in each request."""
     return (
         2 * behind.sure >= THRESHOLDS.evident_halves * block_size
@@ -226,7 +226,7 @@ def _is_evident(behind: Behind, block_size: int) -> bool:
 def _goes_on(found: Found) -> bool:
     """Return whether a prompt begins with another whole prompt: what is added to one that was sent loses nothing of it."""
     before = found.prompt - found.behind.tokens
-    return found.hole.doubt == "use" and before <= THRESHOLDS.whole_prompt and says_whole_prompt(found.hole.what)
+    return found.hole.doubt == "use" and before <= THRESHOLDS.whole_prompt and names_whole_prompt(found.hole.what)
 
 
 def _open_finding(path: str, founds: list[Found], block_size: int, lines: LineIndex) -> Finding:
@@ -330,7 +330,7 @@ def _costly(found: Found) -> tuple[Found, ...]:
     return tuple(other for other in found.others if other.hole.doubt != "open")
 
 
-def _severity(hole: Hole, behind: Behind, prompt: int, block_size: int) -> Severity:
+def _severity(hole: Hole, behind: FollowingText, prompt: int, block_size: int) -> Severity:
     """By the constant text after it, out of all of the prompt's (`diagnose.severity`); an error only of what surely varies."""
     if hole.minor or hole.doubt == "open":
         return "info"

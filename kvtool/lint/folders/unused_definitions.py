@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from kvtool.lint.evidence.prompt_evidence import name_says_prompt
+from kvtool.lint.evidence.prompt_evidence import is_prompt_name
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.python.python_source import parsed, with_line_feeds
 
@@ -154,7 +154,7 @@ class Definitions:
                 continue
             name, made = "", False
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-                own = name_says_prompt(statement.name) or _is_private(statement.name)
+                own = is_prompt_name(statement.name) or _is_private(statement.name)
                 name = "" if statement.decorator_list or not own else statement.name
             elif isinstance(statement, ast.Assign | ast.AnnAssign):
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]

@@ -235,14 +235,14 @@ class _Probe:
             return _Base(made, how)
         self._note(RANDOMNESS, "between two runs with nothing changed", _Base(made, how), again)
         if not first.hooked:
-            return _Base(made, how, _stretches(texts))
+            return _Base(made, how, _message_parts(texts))
         how = replace(how, random=_SEED)
         try:
             made, again = self._made(how, "unchanged, seeded"), self._made(how, "unchanged, seeded, again")
         except RunError:
-            return _Base(made, replace(how, random=None), _stretches(texts))
+            return _Base(made, replace(how, random=None), _message_parts(texts))
         texts = texts_of(made.prompt, again.prompt)
-        return _Base(made, how, [] if texts is None else _stretches(texts))
+        return _Base(made, how, [] if texts is None else _message_parts(texts))
 
     def _try(self, factor: Factor, base: _Base) -> None:
         reason = self._impossible(factor)
@@ -363,7 +363,7 @@ def _behind(runs: Sequence[EqualRun], token: int) -> int:
     )
 
 
-def _stretches(texts: DiffTexts) -> list[Range]:
+def _message_parts(texts: DiffTexts) -> list[Range]:
     """The lines of the first text that differ."""
     return [line.a for region in texts.regions for line in texts.by_line(region)]
 

@@ -15,11 +15,11 @@ from kvtool.engine.no_garbage_collection import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.prompt_evidence import (
     Evidence,
-    decorator_says_prompt,
-    name_says_example,
-    name_says_prompt,
-    name_says_system,
-    name_says_template,
+    is_example_name,
+    is_prompt_decorator,
+    is_prompt_name,
+    is_system_name,
+    is_template_name,
 )
 from kvtool.lint.evidence.volatile_calls import of_unknown, shuffled, unordered
 from kvtool.lint.python.changed_values import backwards, changed
@@ -98,7 +98,7 @@ class _Scope(Flow):
         self.in_function = True
         self.asks_for = bool(function.parameters())
         self._parameters(function)
-        if any(decorator_says_prompt(dotted(getattr(one, "func", one))) for one in function.node.decorator_list):
+        if any(is_prompt_decorator(dotted(getattr(one, "func", one))) for one in function.node.decorator_list):
             self._says = Evidence.ASKED
         self.run(function.node.body)
         value = either(*self._returns[:8]) if self._returns else ()
@@ -146,9 +146,9 @@ class _Scope(Flow):
         self._body(body)
         for name, forwards in list(self.values.items()):
             value = backwards(forwards) if name in self.turned else forwards
-            kept = name.startswith("self.") and name_says_template(name)
-            if name not in self.unread or not self.in_function or name_says_prompt(name) or kept:
-                self.told_as(name, value)  # what nobody reads goes to files or to people
+            kept = name.startswith("self.") and is_template_name(name)
+            if name not in self.unread or not self.in_function or is_prompt_name(name) or kept:
+                self.reported_as(name, value)  # what nobody reads goes to files or to people
 
     def _body(self, body: Iterable[ast.stmt]) -> bool:
         """Return whether what is after is still reached."""
@@ -215,8 +215,8 @@ class _Scope(Flow):
     def _assigned(self, target: ast.expr, node: ast.expr) -> Value:
         """Return an assigned value; one that is an example by its name is no prompt by itself, and its placeholders are shown."""
         name = dotted(target)
-        if not name_says_example(name):
-            naming, self.naming = self.naming, isinstance(node, ast.Call) and name_says_system(name)
+        if not is_example_name(name):
+            naming, self.naming = self.naming, isinstance(node, ast.Call) and is_system_name(name)
             value = self.value_of(node)
             self.naming = naming
             return value
@@ -233,7 +233,7 @@ class _Scope(Flow):
             if before is None:
                 before = self.variable(statement.target, name)
             if any(isinstance(piece, str | Literal) for piece in before):
-                value = self.beside_text(statement.value, value)
+                value = self.text_beside_value(statement.value, value)
             value = self.goes_on(statement.value, value, before)
             self._set(name, self.added([before, value]))
 
@@ -345,7 +345,7 @@ class _Scope(Flow):
             self.told(value, Evidence.NOTHING)
             return
         if name in self.values and self.values[name] is not value and name not in self.unread:
-            self.told_as(name, self.values[name])
+            self.reported_as(name, self.values[name])
         self.values[name] = value
         self.unread.add(name)
         if isinstance(target, ast.Name):

@@ -11,13 +11,13 @@ from functools import partial
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.prompt_evidence import (
     Evidence,
-    call_says_example,
     call_sends,
+    is_example_call,
+    is_prompt_keyword,
+    is_prompt_name,
     is_quiet,
-    keyword_says,
+    is_system_name,
     message_role,
-    name_says_prompt,
-    name_says_system,
 )
 from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
 from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
@@ -135,7 +135,7 @@ class Calls(KnownCalls):
 
     def _of_call(self, node: ast.Call) -> Value:
         written = dotted(node.func)
-        if self._silent or not call_says_example(written):
+        if self._silent or not is_example_call(written):
             return self._called(node, written)
         self._silent = True  # what an example or a test case holds is no prompt by itself
         value = self._called(node, written)
@@ -297,7 +297,7 @@ class Calls(KnownCalls):
                 first = holes_of(base)
             return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
         text = cut(formatted(base, given, positional, style, spot))
-        if name_says_prompt(dotted(function.value)):
+        if is_prompt_name(dotted(function.value)):
             self.told(text, Evidence.NAME)
         return text
 
@@ -363,15 +363,15 @@ class Calls(KnownCalls):
             if word.arg is None:
                 for piece in value:
                     for key, one in piece.pairs if isinstance(piece, Mapped) else ():
-                        self.told_as(key, one, keyword_says(name, key))
+                        self.reported_as(key, one, is_prompt_keyword(name, key))
                 continue
-            self._told_tools(word)
-            evidence = keyword_says(name or last, word.arg)
+            self._reported_tools(word)
+            evidence = is_prompt_keyword(name or last, word.arg)
             if sends and word.arg in _ASKED_WITH:
                 evidence = sends
             later = makes or word.arg == "template"
-            if name_says_system(word.arg):
-                self.told_as(word.arg, self._later(value, spot, given) if later else value, evidence)
+            if is_system_name(word.arg):
+                self.reported_as(word.arg, self._later(value, spot, given) if later else value, evidence)
             else:
                 self.told(self._later(value, spot, given) if later else value, evidence)
             if makes and word.arg in ("template", "messages", "prompt"):
@@ -390,7 +390,7 @@ class Calls(KnownCalls):
         texts = [value for one, value in zip(given, values, strict=True) if not _is_option(one)]
         return (texts or list(values) or [()])[0]
 
-    def _told_tools(self, word: ast.keyword) -> None:
+    def _reported_tools(self, word: ast.keyword) -> None:
         """Tools in no fixed order that are handed on by a keyword of that name."""
         if word.arg in _TOOLS:
             self.tools(self.value_of(word.value), word.value)
@@ -430,22 +430,22 @@ class Calls(KnownCalls):
         if isinstance(target, Instance):
             for word in node.keywords:
                 if word.arg is not None:
-                    self.told_as(word.arg, self.value_of(word.value), keyword_says(name, word.arg))
+                    self.reported_as(word.arg, self.value_of(word.value), is_prompt_keyword(name, word.arg))
             if role := message_role(name) or self._role(node):
                 return self._message(node, role)
             if self.program.is_text(target.cls) and node.args:
                 value = self.value_of(node.args[0])
-                says = name_says_prompt(target.cls.node.name)
+                says = is_prompt_name(target.cls.node.name)
                 self.told(value, Evidence.NAME if says else Evidence.NOTHING)
                 return value
             if target.cls.node.name.endswith(_TEMPLATES):
                 return self._other_call(node, name, spot)
             return (self.program.made(target, node, self),)
-        says = name_says_prompt(target.function.node.name)
+        says = is_prompt_name(target.function.node.name)
         for word in node.keywords:
-            self._told_tools(word)
-            if word.arg is not None and (evidence := keyword_says(name, word.arg)):
-                self.told_as(word.arg, self.value_of(word.value), evidence)
+            self._reported_tools(word)
+            if word.arg is not None and (evidence := is_prompt_keyword(name, word.arg)):
+                self.reported_as(word.arg, self.value_of(word.value), evidence)
         if sends := call_sends(name):
             for one in node.args:
                 self.told(self.value_of(one), sends)

@@ -167,7 +167,7 @@ class Expressions(Calls):
             sum(len(text_of(piece)) for value in values for piece in value if isinstance(piece, str | Literal))
             >= _LEAST
         ):
-            values = [self.beside_text(term, value) for term, value in zip(terms, values, strict=True)]
+            values = [self.text_beside_value(term, value) for term, value in zip(terms, values, strict=True)]
         behind = values[-1]
         return self.added([self.goes_on(term, value, behind) for term, value in zip(terms, values, strict=True)])
 
@@ -314,5 +314,5 @@ class Expressions(Calls):
         if isinstance(node.slice, ast.Slice):
             step = node.slice.step
             turned = isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub)
-            return self.turned_around(node.value) if turned else value
+            return self.reversed_origin(node.value) if turned else value
         return holes_of(value)

@@ -194,7 +194,7 @@ class KnownCalls(Objects):
             text = self.as_text(value, node.args[0])
             return dedented(text) if last in ("dedent", "cleandoc") else text
         if name == "reversed" and node.args:
-            return self.turned_around(node.args[0])
+            return self.reversed_origin(node.args[0])
         if name in _SAME_ITEMS and node.args:
             return (
                 self._element(ast.Starred(node.args[0])) if name == "itertools.chain" else self.value_of(node.args[0])

@@ -12,10 +12,10 @@ from kvtool.lint.evidence.prompt_evidence import (
     Belief,
     Evidence,
     belief,
-    file_says_prompt,
-    name_says_prompt,
-    name_says_system,
-    name_says_template,
+    is_prompt_file,
+    is_prompt_name,
+    is_system_name,
+    is_template_name,
     speaks_of_models,
 )
 from kvtool.lint.evidence.value_precision import DATE, id_of, sure_kind
@@ -111,7 +111,7 @@ class Names(ABC):
         self._label = label
         self.naming = False
         """Whether what is reported is named for what is before a conversation."""
-        self._says = Evidence.NAME if name_says_prompt(label) else Evidence.NOTHING
+        self._says = Evidence.NAME if is_prompt_name(label) else Evidence.NOTHING
         self._silent = silent
         self.in_function = False
         self.asks_for = False
@@ -130,7 +130,7 @@ class Names(ABC):
         """Names that were assigned what a model answered or the world gave, or something of it: another in each request."""
         self.kept: set[str] = set()
         """Names that were assigned something of which only is known that the object was made with it."""
-        self._file = Evidence.FILE if file_says_prompt(module.path) else Evidence.NOTHING
+        self._file = Evidence.FILE if is_prompt_file(module.path) else Evidence.NOTHING
 
     def canonical(self, name: str) -> str:
         """A dotted name with what its first part was imported as: `dt.now` is `datetime.datetime.now`."""
@@ -160,8 +160,8 @@ class Names(ABC):
         one = value[0] if len(value) == 1 else None
         if not isinstance(one, Literal) or one.source is None or one.source.path == self.module.path or not one.told:
             return value
-        evidence = Evidence.NAME if name_says_prompt(name) else Evidence.NOTHING
-        evidence = max(evidence, Evidence.FILE if file_says_prompt(one.source.path) else Evidence.NOTHING)
+        evidence = Evidence.NAME if is_prompt_name(name) else Evidence.NOTHING
+        evidence = max(evidence, Evidence.FILE if is_prompt_file(one.source.path) else Evidence.NOTHING)
         how = belief(evidence, one.text)
         silent = evidence is Evidence.NOTHING and how is Belief.WEAK and not speaks_of_models(one.source.text)
         return (replace(one, told=False),) if silent or how is Belief.NO else value
@@ -306,7 +306,7 @@ class Names(ABC):
 
     # What becomes of texts
 
-    def turned_around(self, node: ast.expr) -> Value:
+    def reversed_origin(self, node: ast.expr) -> Value:
         """Return the value of a list that is read backwards."""
         if isinstance(node, ast.Name):
             self.turned.add(node.id)
@@ -323,24 +323,24 @@ class Names(ABC):
         self.program.done(self, value, evidence)
         self.naming = naming
 
-    def told_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
+    def reported_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
         """Hand on a text under its name, which may say that it is a prompt, or what is before a conversation."""
         if evidence is None:
             evidence = self._named(name)
-        naming, self.naming = self.naming, name_says_system(name)
+        naming, self.naming = self.naming, is_system_name(name)
         self.told(value, evidence)
         self.naming = naming
 
     def _named(self, name: str) -> Evidence:
         """Return the evidence in the name of a text: a template's name counts where the module asks models."""
-        if name_says_prompt(name):
+        if is_prompt_name(name):
             return Evidence.NAME
-        if not name_says_template(name):
+        if not is_template_name(name):
             return Evidence.NOTHING
         return Evidence.NAME if speaks_of_models(self.module.source.text) else Evidence.FILE
 
     def returned(self, value: Value) -> None:
-        self.told_as(self._label, value, self._says)
+        self.reported_as(self._label, value, self._says)
 
     def tools(self, value: Value, node: ast.expr) -> None:
         """Tools are before all else: their order decides over the whole prompt."""
@@ -352,7 +352,7 @@ class Names(ABC):
     def somewhere(self, values: list[Value], base: ast.expr) -> None:
         """Values that are filled into a template that is not seen, where it is named as a prompt."""
         name = base.attr if isinstance(base, ast.Attribute) else base.id if isinstance(base, ast.Name) else ""
-        if self._silent or not name_says_prompt(name):
+        if self._silent or not is_prompt_name(name):
             return
         holes = [piece for value in values for piece in pieces_of(value) if isinstance(piece, Hole)]
         self.program.emit_holes(

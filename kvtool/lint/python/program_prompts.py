@@ -8,7 +8,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     Belief,
     Evidence,
     belief,
-    name_says_prompt,
+    is_prompt_name,
     reads_as_reply,
     speaks_of_models,
 )
@@ -79,8 +79,8 @@ def apart(scope: Names, value: Value, evidence: Evidence) -> Value:
             whole.append(piece)
             continue
         for key, one in piece.pairs:
-            says = Evidence.NAME if name_says_prompt(key) else Evidence.NOTHING
-            scope.told_as(key, one, says if evidence >= Evidence.SENT else max(evidence, says))
+            says = Evidence.NAME if is_prompt_name(key) else Evidence.NOTHING
+            scope.reported_as(key, one, says if evidence >= Evidence.SENT else max(evidence, says))
     return tuple(whole)
 
 

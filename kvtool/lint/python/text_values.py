@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kvtool.lint.evidence.unnamed_prompts import tells_itself
+from kvtool.lint.evidence.unnamed_prompts import is_prompt_by_itself
 from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
 
@@ -135,7 +135,7 @@ class FileText:
         if written is None:
             return (self,)
         found = self.read(written)
-        return (Literal(found[1], file=found[0], told=tells_itself(*found)),) if found is not None else ()
+        return (Literal(found[1], file=found[0], told=is_prompt_by_itself(*found)),) if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

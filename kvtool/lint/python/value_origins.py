@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.placeholders import asked, doubt_of, is_settled, names_a_conversation, names_a_part
-from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_quiet, name_says_prompt
+from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_prompt_name, is_quiet
 from kvtool.lint.evidence.value_precision import keeps
 from kvtool.lint.python.changed_values import is_given, with_hole
 from kvtool.lint.python.name_values import Names
@@ -80,7 +80,7 @@ class ValueOrigins(Names):
         hole = self.asked_of(node)
         return with_hole(value, hole) if value or hole is None else (hole,)
 
-    def beside_text(self, node: ast.expr, value: Value) -> Value:
+    def text_beside_value(self, node: ast.expr, value: Value) -> Value:
         """Return a value beside a text: a hole of its origin where only that is known."""
         return self.put(node) if is_given(value) or any(map(_is_given_file, pieces_of(value, _FIRST))) else value
 
@@ -179,7 +179,7 @@ class ValueOrigins(Names):
         if call_sends(name) is Evidence.ASKED:
             return True
         given = [*call.args, *(word.value for word in call.keywords)]
-        return bool(name) and not is_quiet(name) and any(name_says_prompt(dotted(one)) for one in given)
+        return bool(name) and not is_quiet(name) and any(is_prompt_name(dotted(one)) for one in given)
 
     def is_kept(self, node: ast.expr) -> bool:
         """Return whether it is what an object was made with, or a form of it."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
-from kvtool.lint.evidence.placeholders import is_set_up, may_be_asked, names_a_part
+from kvtool.lint.evidence.placeholders import is_set_up, may_be_question, names_a_part
 from kvtool.lint.evidence.value_precision import DATE
 from kvtool.lint.evidence.volatile_calls import HOST, RANDOM
 from kvtool.lint.python.changed_values import changed, placed
@@ -80,15 +80,15 @@ def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:
     if written_length(value) >= _FEW_WORDS:
         return put
 
-    def told_here(hole: Hole) -> Hole:
+    def reported_here(hole: Hole) -> Hole:
         says_more = name and (not names_a_part(name) or names_a_part(hole.what))
         return replace(hole.at(spot), what=f"`{name}`" if says_more else hole.what)
 
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole) and piece.doubt:
-            return (told_here(piece),)
+            return (reported_here(piece),)
         if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt:
-            return (replace(piece, hole=told_here(piece.hole), put=spot),)
+            return (replace(piece, hole=reported_here(piece.hole), put=spot),)
         return None
 
     return changed(put, change)
@@ -164,7 +164,7 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path
     def told(hole: Hole) -> Hole:
         hidden = hole.hidden or hole.spot.path != path or (late and not hole.certain)
         hidden = hidden or (
-            hole.doubt == "open" and (unnamed or weak or (is_set_up(hole.what) and not may_be_asked(hole.what)))
+            hole.doubt == "open" and (unnamed or weak or (is_set_up(hole.what) and not may_be_question(hole.what)))
         )
         by_name = not hole.certain and not hole.doubt and hole.kind.code not in (TIME.code, REQUEST_ID.code)
         capped = not hole.certain or hole.kind in (DATE, HOST) or hole.kind.code == ENVIRONMENT.code

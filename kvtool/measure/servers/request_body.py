@@ -9,7 +9,7 @@ from typing import Any
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.key_redaction import REDACTED
 from kvtool.text.message import Message, role_of
-from kvtool.workload.request_fields import answers_asked, is_streamed
+from kvtool.workload.request_fields import is_streamed, requested_answers
 from kvtool.workload.turn import Turn
 
 CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
@@ -85,7 +85,7 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
     body |= turn.fields
     body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens}
     body["temperature"] = (
-        1 if answers_asked(turn.fields) > 1 else 0
+        1 if requested_answers(turn.fields) > 1 else 0
     )  # vLLM refuses several answers that are all the same
     salt = "".join(part for part in (turn.salt, how.salt) if part)
     if salt:

@@ -77,14 +77,14 @@ class Sending:
                 else:
                     async with asyncio.TaskGroup() as group:
                         for _ in range(self._at_once):
-                            group.create_task(self._one_after_another(conversations))
+                            group.create_task(self._send_in_order(conversations))
             except* KvtoolError as errors:
                 error = next(iter(_leaves(errors)))
                 if not any(each.answered for each in self.sent.exchanges):
                     raise error from None
                 self.sent.stopped = error.message
 
-    async def _one_after_another(self, conversations: Iterator[Conversation]) -> None:
+    async def _send_in_order(self, conversations: Iterator[Conversation]) -> None:
         for conversation in conversations:
             previous: Output | None = None
             while self.sent.stopped is None and (turn := conversation.next_turn(previous)) is not None:

@@ -52,14 +52,14 @@ def fitted_line(points: Sequence[TimedPrefill]) -> FittedLine:
     weights = np.ones(len(points))
     found = np.zeros(3)
     for _ in range(_ROUNDS):
-        found = _at_least_nothing(rows, weights)
+        found = _not_negative(rows, weights)
         errors = np.abs(rows @ found - 1)
         weights = np.minimum(1.0, _HUBER / np.maximum(errors, 1e-12))
     a, b, c = (float(value) for value in found)
     return FittedLine(a_s=a, b_s_per_token=b, c_s_per_token_pair=c)
 
 
-def _at_least_nothing(rows: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _not_negative(rows: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the least squares of rows x constants = 1 with no constant below 0: of three, every choice can be tried."""
     root = np.sqrt(weights)
     best, least = np.zeros(3), np.inf

@@ -18,7 +18,7 @@ from kvtool.diagnose.findings import (
     Locate,
     described,
     fixed_finding,
-    must_be_told,
+    is_worth_finding,
     no_gain_finding,
     place_of,
 )
@@ -174,7 +174,7 @@ class Teller:
             )
             if cause.slot in handled or left.get(cause.slot, 0.0) >= cause.share / 2:
                 continue
-            if is_value or must_be_told(cause.blocked, group):
+            if is_value or is_worth_finding(cause.blocked, group):
                 told.append(cause)
             elif cause.blocked:
                 small.append(cause)
@@ -314,7 +314,7 @@ def with_the_like(
         known = keys if finding.code in _UNNAMED else keys[:1]
         at = next((first[key] for key in known if key in first), None)
         if at is None and finding.code in _UNNAMED:
-            at = next((number for number, step in enumerate(told) if _lost_nothing(step, finding)), None)
+            at = next((number for number, step in enumerate(told) if _is_without_loss(step, finding)), None)
         if at is None and of_passages:
             at = next((number for number, step in enumerate(told) if _in_one_message(step, finding)), None)
         if at is None:
@@ -331,7 +331,7 @@ def with_the_like(
     return told
 
 
-def _lost_nothing(step: Finding, finding: Finding) -> bool:
+def _is_without_loss(step: Finding, finding: Finding) -> bool:
     """Return whether a fix mends in its message what its own cause is not to blame for: the loss that it mends is the other one."""
     return not step.tokens_lost and _in_one_message(step, finding)
 
@@ -388,7 +388,7 @@ def _with_tokens_of(finding: Finding, other: Finding) -> Finding:
     return finding.model_copy(update=both)
 
 
-def one_of_each(advice: list[Finding], found: list[Finding]) -> tuple[list[Finding], list[Finding]]:
+def drop_repeated_findings(advice: list[Finding], found: list[Finding]) -> tuple[list[Finding], list[Finding]]:
     """Return both without what is told twice: where the run shows a cause with a fix that wins, it is not told as one without a
     fix.
 

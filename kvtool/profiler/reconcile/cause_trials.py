@@ -77,7 +77,7 @@ class CauseTrials:
         unexplained = "no test explains it: please report it, with a recording (kvtool replay --record DIR)"
         for case in self._disagreeing():
             cause, why = found.get(case.exchange.number, ("unexplained", unexplained))
-            reported = case.reported if case.reported is not None else self._stand_in(case)
+            reported = case.reported if case.reported is not None else self._substitute(case)
             named.requests.append(
                 Disagreement(
                     id=case.exchange.id,
@@ -148,7 +148,7 @@ class CauseTrials:
             if case.reported is not None and run.cached.get(case.exchange.number) == case.reported:
                 yield case
 
-    def _stand_in(self, case: _Case) -> int | None:
+    def _substitute(self, case: _Case) -> int | None:
         """Return what events or counters say in the place of a usage that says nothing."""
         trace = self.evidence.observed.trace
         asks = self.asked.asks[case.exchange.number]
@@ -168,7 +168,7 @@ class CauseTrials:
     def _not_reported(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         for case in cases:
             if case.reported is None:
-                known = self._stand_in(case)
+                known = self._substitute(case)
                 instead = "" if known is None else f"; KV events or /metrics say {known:,}"
                 yield case, "not reported", f"no `cached_tokens` in its usage{instead}: {_SWITCH}"
 

@@ -21,7 +21,7 @@ from kvtool.results.documents.reconciliation import ComparedEvents
 
 _TRIED_SEEDS = 4096
 """PYTHONHASHSEED is a small number where it is set: so many are tried."""
-Seen = tuple[str, int, tuple[int, ...]]
+EarlierPrompt = tuple[str, int, tuple[int, ...]]
 
 
 def seeded(config: EngineConfig, trace: EventTrace) -> EngineConfig | None:
@@ -69,21 +69,21 @@ def compared(predicted: Sequence[Event], trace: EventTrace, *, by_hash: bool, in
     return ComparedEvents(predicted=len(mine), recorded=len(theirs), agree=agree, in_order=True, by=by)
 
 
-def _in_order(mine: Sequence[Seen], theirs: Sequence[Seen]) -> int:
+def _in_order(mine: Sequence[EarlierPrompt], theirs: Sequence[EarlierPrompt]) -> int:
     head = sum(1 for _ in takewhile(bool, map(tuple.__eq__, mine, theirs)))
     rest = min(len(mine), len(theirs)) - head
     tail = sum(1 for _ in takewhile(bool, map(tuple.__eq__, reversed(mine), reversed(theirs))))
     return head + min(tail, rest)
 
 
-def _singly(events: Sequence[Seen]) -> Iterator[tuple[str, int]]:
+def _singly(events: Sequence[EarlierPrompt]) -> Iterator[tuple[str, int]]:
     """Yield each block by itself: what is stored together depends on who runs beside it."""
     for kind, _, blocks in events:
         for block in blocks:
             yield kind, block
 
 
-def _by_hash(event: Event) -> Seen:
+def _by_hash(event: Event) -> EarlierPrompt:
     if isinstance(event, BlockStored):
         parent = 0 if event.parent_block_hash is None else event_hash(event.parent_block_hash)
         return "stored", parent, tuple(event_hash(each) for each in event.block_hashes)
@@ -91,7 +91,7 @@ def _by_hash(event: Event) -> Seen:
     return "removed", 0, (event_hash(event.block_hash),)
 
 
-def _by_content(events: Sequence[Event]) -> Iterator[Seen]:
+def _by_content(events: Sequence[Event]) -> Iterator[EarlierPrompt]:
     names = ContentNames()
     known: dict[BlockHash, int] = {}
     for event in events:

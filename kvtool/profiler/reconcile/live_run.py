@@ -36,7 +36,7 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import first_turns, one_at_a_time, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.request_fields import answers_asked
+from kvtool.workload.request_fields import requested_answers
 from kvtool.workload.turn import Turn
 
 _SETTLING = 10
@@ -110,7 +110,7 @@ class LiveRun:
                 return None
             requests += 1
             prompt_tokens += job.request.num_prompt_tokens
-            output_tokens += self._most(job) * answers_asked(turn.fields)
+            output_tokens += self._most(job) * requested_answers(turn.fields)
             several += turn.call.shares_usage
             if turn.group not in seen and self.facts.other_server is None:
                 request = to_send(turn, self._how, 1)

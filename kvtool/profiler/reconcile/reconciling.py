@@ -34,7 +34,7 @@ _RULES = {
 }
 
 
-def options_beside(facts: ServerFacts, inputs: Sequence[str], **given: object) -> RunOptions:
+def options_of_server(facts: ServerFacts, inputs: Sequence[str], **given: object) -> RunOptions:
     """Return how the engine is run in the place of this server: what it says of itself, and before it what is given by options'
     names.
 

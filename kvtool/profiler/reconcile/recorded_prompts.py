@@ -82,5 +82,5 @@ def renderer_at(renderer: Renderer, date: datetime | None) -> Renderer:
     if date is None:
         return renderer
     return renderer.with_template(
-        lambda template: template.changed(clock=lambda: date) if template.tells_time else template
+        lambda template: template.changed(clock=lambda: date) if template.contains_time else template
     )

@@ -14,7 +14,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.kv_events.event_batches import EventBatch, StoredBlocks, read_event_file
-from kvtool.measure.servers.kv_events.event_reuse import AskedPrompt, EventReuse, reuse_from_events
+from kvtool.measure.servers.kv_events.event_reuse import AnsweredPrompt, EventReuse, reuse_from_events
 from kvtool.measure.servers.kv_events.event_sums import EventCounter, EventSums
 from kvtool.results.documents.watched import LosingSession
 from kvtool.results.event_reads import EventRead, EventReads
@@ -27,7 +27,7 @@ _MOST = 20
 
 @dataclass(slots=True)
 class _Sent:
-    prompt: AskedPrompt
+    prompt: AnsweredPrompt
     id: str
     group: str
     session: str
@@ -35,7 +35,7 @@ class _Sent:
     predicted: int = 0
 
 
-class BesideEvents(Book):
+class EventComparison(Book):
     """Take the requests of a run in the order of sending; `told` then returns the file's facts about them."""
 
     takes_batches = False
@@ -74,7 +74,7 @@ class BesideEvents(Book):
         tokens = job.ids.tolist() if job.unit == 1 else []
         session = turn.session if turn.session in self._sessions else None
         done = None if sent is None else call.end
-        asked = AskedPrompt(number, tokens, session_id=session, keys=keys, sent=sent, done=done)
+        asked = AnsweredPrompt(number, tokens, session_id=session, keys=keys, sent=sent, done=done)
         name = job.request.id
         self._running[id(job)] = _Sent(asked, name, turn.group, turn.session or name, job.unit == 1)
 

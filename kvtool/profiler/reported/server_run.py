@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.config.asked_run import RunOptions, said_options
+from kvtool.config.asked_run import RunOptions, given_options_of
 from kvtool.config.command_line import flag
 from kvtool.config.layers import hidden_by
 from kvtool.engine.config import EngineConfig
@@ -28,7 +28,7 @@ _DEFAULTS: Mapping[str, FactValue | str] = {
 """Defaults for settings that a server does not report."""
 
 
-def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
+def requested_server(options: RunOptions, *, offline: bool) -> RunOptions:
     """Return the options with the configuration of the server that `--server` names, where it names one.
 
     KvtoolError where its hits cannot be predicted, or where it does not answer.
@@ -56,7 +56,7 @@ def asked_server(options: RunOptions, *, offline: bool) -> RunOptions:
 
 def as_server(options: RunOptions, facts: ServerFacts, root: str) -> RunOptions:
     """Return the options with a server's settings for flags that are not given; notes list these and the assumed ones."""
-    hidden = hidden_by(said_options(options))
+    hidden = hidden_by(given_options_of(options))
     said = {name: value for name, value in facts.options().items() if name not in hidden}
     if options.measuring.events is None:
         said.pop("hash_algo", None)  # no hit depends on it, and its hashes take longer

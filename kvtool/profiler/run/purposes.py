@@ -34,7 +34,7 @@ from kvtool.workload.turn import Turn
 if TYPE_CHECKING:
     from kvtool.accounting.event_writer import EventWriter
     from kvtool.accounting.prices.money_book import MoneyBook
-    from kvtool.profiler.reported.beside_events import BesideEvents
+    from kvtool.profiler.reported.beside_events import EventComparison
 
 
 def explained_run(
@@ -48,7 +48,7 @@ def explained_run(
     views: ViewBook | None = None,
     decode: bool = False,
     money: MoneyBook | None = None,
-    beside: BesideEvents | None = None,
+    beside: EventComparison | None = None,
     keep: KeptTrace | KeptRequests | None = None,
     events: EventWriter | None = None,
 ) -> RunLoop:

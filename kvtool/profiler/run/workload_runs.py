@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.log_part import LogPart
-    from kvtool.profiler.reported.beside_events import BesideEvents
+    from kvtool.profiler.reported.beside_events import EventComparison
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 Purpose = Callable[[RunSetup], RunLoop]
@@ -108,7 +108,7 @@ class WorkloadRuns:
         per_request: bool,
         by: By | None,
         views: bool,
-        beside: BesideEvents | None,
+        beside: EventComparison | None,
         events: EventWriter | None,
     ) -> RunResult:
         """Make the run of the report, and keep its requests for runs with changes; see `explained_run`.

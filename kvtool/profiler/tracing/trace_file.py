@@ -21,7 +21,7 @@ from kvtool.workload.block_files.block_file import BLOCKS, BlockFacts, BlockWrit
 from kvtool.workload.block_files.block_row import made_row, named_row, refused_row
 from kvtool.workload.jobs import Job
 from kvtool.workload.logs.files.spool import reads_once
-from kvtool.workload.logs.logs import Apart, LogOptions, LogSource
+from kvtool.workload.logs.logs import LogOptions, LogSource, RecordNames
 from kvtool.workload.turn import Output, Turn
 
 _END = 1 << 16
@@ -31,7 +31,7 @@ _APART = 24
 
 
 @dataclass(frozen=True, slots=True)
-class TraceAsked:
+class TraceOptions:
     """Options for the trace of every log; `digest` distinguishes them from others."""
 
     options: RunOptions
@@ -63,7 +63,7 @@ class TracedFile:
 class LogTracer:
     """Traces logs of one kind, one at a time; what it has loaded for one serves the next. It can be sent to another process."""
 
-    def __init__(self, asked: TraceAsked) -> None:
+    def __init__(self, asked: TraceOptions) -> None:
         self.asked = asked
         self._load = Tokenizers(offline=asked.offline)
 
@@ -72,7 +72,7 @@ class LogTracer:
         return trace_file(self.asked, log, self._load)
 
 
-def trace_file(asked: TraceAsked, log: LogToTrace, load: Callable[[str | None], Tokenizer]) -> TracedFile:
+def trace_file(asked: TraceOptions, log: LogToTrace, load: Callable[[str | None], Tokenizer]) -> TracedFile:
     """Write the trace of a log, or leave the one that is there where it is of the same log and options. `load` gives tokenizers.
 
     KvtoolError for a log that cannot be read, NotWrittenError for a trace that cannot be written; there is no half of a trace then.
@@ -90,7 +90,7 @@ def trace_file(asked: TraceAsked, log: LogToTrace, load: Callable[[str | None], 
             format=options.log_format,
             tenant=options.tenant,
         ),
-        apart=Apart({log.path: log.name}, 1 + (file_number(log.name) << _APART)),
+        apart=RecordNames({log.path: log.name}, 1 + (file_number(log.name) << _APART)),
     )
     opened = open_workload(options, load, source=source)
     with BlockWriter(log.target) as writer:

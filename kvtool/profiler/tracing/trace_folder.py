@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError, Place
-from kvtool.profiler.tracing.trace_file import LogToTrace, LogTracer, TraceAsked, TracedFile, options_print
+from kvtool.profiler.tracing.trace_file import LogToTrace, LogTracer, TracedFile, TraceOptions, options_print
 from kvtool.text.files.file_patterns import literal_start
 from kvtool.text.files.part_file import remove_left_over
 from kvtool.text.templates.chat import template_text
@@ -21,7 +21,7 @@ from kvtool.workload.ahead.ahead import WORTH_IT
 from kvtool.workload.block_files.block_file import SUFFIX, NotWrittenError
 from kvtool.workload.logs.files.input_files import find_inputs, is_folder
 from kvtool.workload.logs.groups.session_names import session_names
-from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.tasks.ray_pool import ClusterGoneError
 from kvtool.workload.tasks.task_map import Poisoned
 
@@ -29,14 +29,14 @@ _RESUME = "what is there is whole; the same command goes on from it"
 _WORKLOADS = (".yaml", ".yml")
 
 
-def trace_asked(options: RunOptions, *, offline: bool) -> TraceAsked:
+def trace_options(options: RunOptions, *, offline: bool) -> TraceOptions:
     """Return what is to be made of each log; NotAvailableError for a tokenizer that cannot be had."""
     engine = options.fallback
     rendering = options.rendering
     tokenizer = rendering.tokenizer or (None if engine is None else engine.tokenizer)
     template = rendering.chat_template or (None if engine is None else engine.chat_template)
     files = find_tokenizer(tokenizer, offline=offline)
-    return TraceAsked(
+    return TraceOptions(
         options, options_print(options, files, None if template is None else template_text(template)), offline
     )
 
@@ -97,12 +97,14 @@ def _below(paths: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return found | {path: os.path.relpath(path, common) for path in alone}
 
 
-def trace_all(asked: TraceAsked, logs: Sequence[LogToTrace], tasks: AskedTasks) -> Generator[TracedFile | KvtoolError]:
+def trace_all(
+    asked: TraceOptions, logs: Sequence[LogToTrace], tasks: TaskOptions
+) -> Generator[TracedFile | KvtoolError]:
     """Yield trace each log, a task each; the error of one that cannot be read, or that nobody survives, is in its place.
 
     NotWrittenError and a cluster that goes away end it all: what is there by then is whole.
     """
-    tasks = AskedTasks(1) if any(log.path == STDIN for log in logs) else tasks  # nobody else can read it
+    tasks = TaskOptions(1) if any(log.path == STDIN for log in logs) else tasks  # nobody else can read it
     found = tasks.task_map(pays=_pays(logs)).map(_Tracing(LogTracer(asked)), logs)
     try:
         for log, traced in zip(logs, found, strict=True):

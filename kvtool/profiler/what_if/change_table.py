@@ -38,7 +38,7 @@ CommandOf = Callable[[Flags], str]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTable:
+class TableOptions:
     """Options of the table: `fixed` names fixes that are made in the prompts of all rows, `advice` looks for some."""
 
     command_of: CommandOf
@@ -53,7 +53,7 @@ class WhatIfTable:
     """Reads the requests once, and counts every change on their blocks."""
 
     opened: Opened
-    asked: AskedTable
+    asked: TableOptions
     progress: Progress
     missing: list[MissingRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ class WhatIfTable:
         return fine.only(fits)
 
     def _changes(self, today: PlannedChange, fine: BlockTrace, found: PromptFixes | None) -> Iterator[PlannedChange]:
-        caches = CacheChanges(today, fine, self._replanned, self._memory_said(), self.missing)
+        caches = CacheChanges(today, fine, self._replanned, self._is_memory_given(), self.missing)
         yield from caches.found()
         if found is not None:
             yield from self._of_prompts(found, today)
@@ -163,7 +163,7 @@ class WhatIfTable:
         options = replace(opened.options, serving=replace(opened.options.serving, **serving))  # type: ignore[arg-type]  # fields of it
         return PlannedRun(options, opened.planned.asked, opened.source).plan
 
-    def _memory_said(self) -> bool:
+    def _is_memory_given(self) -> bool:
         """Return whether it is the memory of accelerators that says how large the cache is."""
         serving, asked = self.opened.options.serving, self.opened.planned.asked
         said = serving if any((serving.capacity, serving.num_gpu_blocks, serving.gpu_memory)) else asked

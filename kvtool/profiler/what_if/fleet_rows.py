@@ -17,7 +17,7 @@ from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS, FleetSearch, attainable, smallest_fleet
 from kvtool.engine.fleet.missed_slo import MissedSlo
 from kvtool.engine.fleet.replica import Replica
-from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.routers.asked_router import NamedRouter, asked_router
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tiered_replica import TieredReplica
 from kvtool.engine.prediction.latency import LatencyModel
@@ -99,7 +99,7 @@ class FleetPlan:
         except EngineError as error:
             raise KvtoolError(error.message, hint=error.hint) from error
 
-    def serve_by(self, router: AskedRouter, replicas: int, seed: int) -> FleetRun:
+    def serve_by(self, router: NamedRouter, replicas: int, seed: int) -> FleetRun:
         """Return the same after a router as it was asked for; KvtoolError for a bound, too."""
         kind = router.kind
         return self.serve(made_router(router, seed), replicas, view=kind.view, index_blocks=kind.index_blocks)
@@ -136,7 +136,7 @@ class FleetPlan:
 
         return smallest_fleet(share_of, slo.share, most=most, attainable=best)
 
-    def smallest_by(self, router: AskedRouter, seed: int) -> FleetSearch:
+    def smallest_by(self, router: NamedRouter, seed: int) -> FleetSearch:
         """Return the same after a router as it was asked for."""
         kind = router.kind
         return self.smallest(lambda: made_router(router, seed), view=kind.view, index_blocks=kind.index_blocks)
@@ -174,7 +174,7 @@ def clock_fields(run: FleetRun, figures: FleetFigures, search: FleetSearch | Non
     }
 
 
-def named_router(name: str, view: RouterView | None = None) -> AskedRouter:
+def named_router(name: str, view: RouterView | None = None) -> NamedRouter:
     """Return the router of a name, with its settings; `view`: None is what its program knows. KvtoolError where there is none."""
     try:
         router = asked_router(name)
@@ -183,7 +183,7 @@ def named_router(name: str, view: RouterView | None = None) -> AskedRouter:
     return router if view is None else replace(router, kind=replace(router.kind, view=view))
 
 
-def made_router(router: AskedRouter, seed: int) -> FleetRouter:
+def made_router(router: NamedRouter, seed: int) -> FleetRouter:
     """Return one that routes; KvtoolError for a bound. `seed` is that of everything random in it."""
     if router.settings is None:
         raise KvtoolError(f"--routing: {router.name} is a bound, and no router", hint="--sweep routing shows it")

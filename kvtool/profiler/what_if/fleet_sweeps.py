@@ -11,19 +11,19 @@ import numpy as np
 
 from kvtool.accounting.plan import Plan
 from kvtool.config.command_line import flag
-from kvtool.config.options.tier_options import Splitting, Tiering, amounts, one_amount
+from kvtool.config.options.tier_options import Splitting, Tiering, amounts, single_amount
 from kvtool.engine.fleet.decode_replica import DecodeReplica
 from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, known_quantile
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_router import RouterView
-from kvtool.engine.fleet.routers.asked_router import AskedRouter
+from kvtool.engine.fleet.routers.asked_router import NamedRouter
 from kvtool.engine.fleet.shared_link import SharedLink
 from kvtool.engine.fleet.split import SplitRun, serve_split
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, made_router, named_router
-from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
+from kvtool.profiler.what_if.tier_rows import TierOptions, counted_tier_rows, one_at_a_time, tier_rows
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.bounded_number import finite_number
 from kvtool.text.quantities import parse_bandwidth, parse_capacity, parse_duration
@@ -75,7 +75,7 @@ class FleetSweep:
     def split(self, asked: Splitting, counts: Sequence[int] = ()) -> list[SweepRow]:
         """Return rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
         plan = self._plan
-        bandwidth = one_amount(
+        bandwidth = single_amount(
             flag("link_bandwidth"), asked.link_bandwidth, parse_bandwidth, plan.latency.accelerator.link
         )
         if not bandwidth:
@@ -83,9 +83,9 @@ class FleetSweep:
             raise KvtoolError(
                 f"the link between prefill and decode replicas {what}", hint="--link-bandwidth 50GB/s, or unlimited"
             )
-        latency = one_amount(flag("link_latency"), asked.link_latency, parse_duration, 0.0)
+        latency = single_amount(flag("link_latency"), asked.link_latency, parse_duration, 0.0)
         fleet, router = self._fleet(), self._router()
-        fleets = [AskedSplit(count, bandwidth, latency) for count in counts or (DEFAULT_SPLIT,)]
+        fleets = [SplitOptions(count, bandwidth, latency) for count in counts or (DEFAULT_SPLIT,)]
         link = "unlimited" if bandwidth == inf else per_second(bandwidth)
         self.notes.append(self._clock(plan, router, max(each.replicas for each in fleets)))
         self.notes.append(
@@ -101,11 +101,11 @@ class FleetSweep:
     def _fleet(self) -> FleetPlan:
         return FleetPlan.of(self.trace, self.opened.planned, slo=self.slo, speedup=self.speedup)
 
-    def _router(self) -> AskedRouter:
+    def _router(self) -> NamedRouter:
         return named_router(self.routing or DEFAULT_ROUTER, self.view)
 
     @staticmethod
-    def _clock(plan: Plan, router: AskedRouter, replicas: int) -> str:
+    def _clock(plan: Plan, router: NamedRouter, replicas: int) -> str:
         latency, blocks = plan.latency, plan.engine.num_blocks
         fleet = f"{replicas} replicas behind {router.name}" if replicas > 1 else "one replica"
         cache = "an unlimited cache" if blocks is None else f"{blocks - 1:,} blocks"
@@ -122,7 +122,7 @@ def one_of(name: str, asked: Sequence[T]) -> T | None:
     return asked[0] if asked else None
 
 
-def _asked_tiers(asked: Tiering, plan: Plan) -> AskedTiers:
+def _asked_tiers(asked: Tiering, plan: Plan) -> TierOptions:
     gpu = plan.engine.num_blocks
 
     def blocks(text: str) -> int:
@@ -131,12 +131,12 @@ def _asked_tiers(asked: Tiering, plan: Plan) -> AskedTiers:
     def sizes(name: str, text: str | None) -> list[int]:
         return [int(number) for number in amounts(flag(name), text, blocks)]
 
-    return AskedTiers(
+    return TierOptions(
         host_blocks=sizes("host_memory", asked.host_memory),
         disk_blocks=sizes("disk_memory", asked.disk_memory),
         host_bandwidths=amounts(flag("host_bandwidth"), asked.host_bandwidth, parse_bandwidth) or [HOST_BANDWIDTH],
-        disk_bandwidth=one_amount(flag("disk_bandwidth"), asked.disk_bandwidth, parse_bandwidth, DISK_BANDWIDTH),
-        latency=one_amount(flag("tier_latency"), asked.tier_latency, parse_duration, 0.0),
+        disk_bandwidth=single_amount(flag("disk_bandwidth"), asked.disk_bandwidth, parse_bandwidth, DISK_BANDWIDTH),
+        latency=single_amount(flag("tier_latency"), asked.tier_latency, parse_duration, 0.0),
         takes=asked.tier_loads or "always",
         rules=TIER_RULES[asked.tier_rules or "vllm"],
     )
@@ -163,7 +163,7 @@ def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSplit:
+class SplitOptions:
     """`replicas` in all, and the link between the pools: bytes per second, and seconds before the first byte."""
 
     replicas: int
@@ -172,7 +172,7 @@ class AskedSplit:
 
 
 def split_rows(
-    plan: FleetPlan, asked: AskedSplit, token_bytes: float, router: AskedRouter, seed: int
+    plan: FleetPlan, asked: SplitOptions, token_bytes: float, router: NamedRouter, seed: int
 ) -> Iterator[SweepRow]:
     """Yield the mixed fleet, then 1 + n-1 replicas for prefill and decode, 2 + n-2, ... KvtoolError where there is nothing to
     cut.
@@ -185,13 +185,13 @@ def split_rows(
     mixed = plan.serve_by(router, replicas, seed)
     yield plan.row("pd", mixed).model_copy(update={"computed_tokens": int(mixed.computed_tokens.sum())})
     for prefill in range(1, replicas):
-        split = served_apart(plan, asked, prefill, token_bytes, router, seed)
+        split = serve_by_two_pools(plan, asked, prefill, token_bytes, router, seed)
         update = split_fields(split, asked, prefill) | {"computed_tokens": int(split.run.computed_tokens.sum())}
         yield plan.row("pd", split.run).model_copy(update=update)
 
 
-def served_apart(
-    plan: FleetPlan, asked: AskedSplit, prefill: int, token_bytes: float, router: AskedRouter, seed: int
+def serve_by_two_pools(
+    plan: FleetPlan, asked: SplitOptions, prefill: int, token_bytes: float, router: NamedRouter, seed: int
 ) -> SplitRun:
     """Return the requests of a plan with so many replicas for prefill, and the rest for decode; KvtoolError for a bound."""
 
@@ -222,7 +222,7 @@ def split_order(split: FleetFigures, mixed: FleetFigures) -> tuple[float, float,
     return float(tpot > (mixed.tpot_p99 or inf)), ttft, tpot
 
 
-def split_fields(split: SplitRun, asked: AskedSplit, prefill: int) -> dict[str, object]:
+def split_fields(split: SplitRun, asked: SplitOptions, prefill: int) -> dict[str, object]:
     """Return what a row says of the pools and the link between them."""
     return {
         "replicas": asked.replicas,

@@ -8,14 +8,16 @@ from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.change_table import check_plain
 from kvtool.profiler.what_if.planned_change import fitting
-from kvtool.profiler.what_if.sweeps import AskedSweep
+from kvtool.profiler.what_if.sweeps import SweepOptions
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.block_trace import BlockTrace
 
 _ONE_POLICY = "vLLM evicts by LRU and has no other policy: LRU is its own pool, request after request"
 
 
-def of_pool(opened: Opened, trace: BlockTrace, asked: AskedSweep, notes: list[str]) -> tuple[BlockTrace, AskedSweep]:
+def of_pool(
+    opened: Opened, trace: BlockTrace, asked: SweepOptions, notes: list[str]
+) -> tuple[BlockTrace, SweepOptions]:
     """Return the requests that vLLM would run with room enough, and the sweep over its policy; `notes` get what there is to say."""
     check_plain(opened)
     plan = opened.planned.plan

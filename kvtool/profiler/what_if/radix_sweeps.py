@@ -10,7 +10,7 @@ from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.curves.engine_hits import best_hits
 from kvtool.config.engine_rules import engine_notes
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.rules.rule_set import Asked, RuleChoice
+from kvtool.engine.rules.rule_set import RuleChoice, RuleRequest
 from kvtool.engine.rules.sglang import SglangCache
 from kvtool.engine.rules.sglang_options import EVICTION_POLICIES, SglangOptions
 from kvtool.errors import KvtoolError
@@ -18,14 +18,14 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.planned_change import Flags
 from kvtool.profiler.what_if.planning_pass import BlockReading, read_requests
 from kvtool.profiler.what_if.sweep_tasks import results
-from kvtool.profiler.what_if.sweeps import FEW_POINTS, POINTS, AskedSweep, spread, sweep_document
+from kvtool.profiler.what_if.sweeps import FEW_POINTS, POINTS, SweepOptions, spread, sweep_document
 from kvtool.results.choices import Policy
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
 from kvtool.workload.jobs import Job
-from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.turn import Turn
 
 WORTH_IT = 3_000_000
@@ -42,7 +42,7 @@ OF_SGLANG: tuple[Policy, ...] = ("lru", "lfu", "slru", "priority", "opt")
 class RadixRequests:
     """Requests of tokens, and the same as pages: those of their prompts and answers that the tree can hold."""
 
-    requests: Sequence[Asked]
+    requests: Sequence[RuleRequest]
     pages: BlockTrace
 
 
@@ -54,7 +54,7 @@ class RadixCollector:
         self.block_size = page_size
         self._engine = engine
         self._pages = BlockCollector(page_size)
-        self._requests: list[Asked] = []
+        self._requests: list[RuleRequest] = []
 
     def add_hashed(self, turn: Turn) -> None:
         """Raise KvtoolError: a request of a trace has no tokens."""
@@ -82,7 +82,7 @@ class RadixSweep:
     """
 
     opened: Opened
-    asked: AskedSweep
+    asked: SweepOptions
     command: Callable[[Flags], str]
     choice: RuleChoice = field(init=False)
     notes: list[str] = field(default_factory=list)
@@ -107,7 +107,7 @@ class RadixSweep:
                     hint=f"one of {', '.join(OF_SGLANG)}; --rules block-lru tries others",
                 )
 
-    def document(self, tasks: AskedTasks, progress: Progress) -> WhatIfDocument:
+    def document(self, tasks: TaskOptions, progress: Progress) -> WhatIfDocument:
         """Read the requests, and run them once for each row. KvtoolError where there is no row."""
         page = self.choice.unit
         collector = RadixCollector(page, self.choice.rules.engine)
@@ -130,7 +130,7 @@ class RadixSweep:
         options = replace(self._options, max_total_tokens=None)
         return replace(options, radix_eviction_policy="lru") if self.asked.axis == "policy" else options
 
-    def _rows(self, found: RadixRequests, tasks: AskedTasks, progress: Progress) -> list[SweepRow]:
+    def _rows(self, found: RadixRequests, tasks: TaskOptions, progress: Progress) -> list[SweepRow]:
         todo = self._todo(found)
         if not todo:
             raise KvtoolError(f"no row could be counted: {self.notes[-1]}", hint="larger --capacities")
@@ -194,7 +194,7 @@ class RadixSweep:
                 self.notes.append(note)
         return [capacity for capacity in self.asked.capacities if capacity >= least]
 
-    def _least(self, requests: Sequence[Asked]) -> int:
+    def _least(self, requests: Sequence[RuleRequest]) -> int:
         """Count pages of the smallest pool in which SGLang runs all requests."""
         longest: dict[int, int] = {}
         for request in requests:

@@ -13,7 +13,7 @@ from kvtool.config.options.routing_options import Routed
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch
-from kvtool.engine.fleet.routers.asked_router import AskedRouter
+from kvtool.engine.fleet.routers.asked_router import NamedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
@@ -25,7 +25,7 @@ from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.asked_tasks import TaskOptions
 
 _REPLICAS = 4
 _COUNTS = (1, 2, 4, 8)
@@ -34,16 +34,16 @@ _NO_SESSION = "a session's ring needs sessions or tenants, and no request names 
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFleet:
+class FleetOptions:
     """Routers and counts of replicas to try; empty: those that suit. `view`: None is what each router's program knows."""
 
     axis: Axis
-    routers: Sequence[AskedRouter] = ()
+    routers: Sequence[NamedRouter] = ()
     replicas: Sequence[int] = ()
     view: RouterView | None = None
 
     @classmethod
-    def of(cls, axis: Axis, routed: Routed) -> AskedFleet:
+    def of(cls, axis: Axis, routed: Routed) -> FleetOptions:
         """Read the options. Raise KvtoolError for routers that there are not."""
         routers = [named_router(name, routed.router_view) for name in routed.names()]
         replicas = routed.counts()
@@ -60,7 +60,7 @@ class AskedFleet:
 class RoutingSweep:
     """Rows with a clock, and what there is to say of them."""
 
-    def __init__(self, plan: FleetPlan, asked: AskedFleet, *, seed: int) -> None:
+    def __init__(self, plan: FleetPlan, asked: FleetOptions, *, seed: int) -> None:
         """`seed` is that of everything random in routers."""
         self.notes: list[str] = []
         self._seed = seed
@@ -72,7 +72,7 @@ class RoutingSweep:
             f"times of {latency.geometry.name} on {latency.accelerator.name}, a roofline estimate; cache of each replica: {cache}"
         )
 
-    def rows(self, tasks: AskedTasks, progress: Progress, command: Callable[[Flags], str]) -> list[SweepRow]:
+    def rows(self, tasks: TaskOptions, progress: Progress, command: Callable[[Flags], str]) -> list[SweepRow]:
         """Return rows by number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last.
 
         `command` is what was given, with other flags: each row has the one that gives it again.
@@ -93,7 +93,7 @@ class RoutingSweep:
         rows.sort(key=_order)
         return [row.model_copy(update={"command": command(_flags(row))}) for row in rows]
 
-    def _usual(self) -> list[AskedRouter]:
+    def _usual(self) -> list[NamedRouter]:
         """Return every router of the registry that is another by default; over replicas that of today, and the one that looks at
         load.
         """
@@ -109,7 +109,7 @@ class RoutingSweep:
         """Count requests of no session and no tenant."""
         return sum(request.session < 0 and request.salt < 0 for request in self._plan.requests)
 
-    def _with_sessions(self, routers: Sequence[AskedRouter]) -> Sequence[AskedRouter]:
+    def _with_sessions(self, routers: Sequence[NamedRouter]) -> Sequence[NamedRouter]:
         """Return the routers; KvtoolError where one needs what no request has."""
         needing = next((router for router in routers if router.kind.needs_sessions), None)
         if needing is None or not (keyless := self._keyless()):
@@ -135,7 +135,7 @@ class _Serving:
     axis: Axis
     seed: int
 
-    def __call__(self, part: tuple[AskedRouter, int]) -> tuple[SweepRow, list[str]]:
+    def __call__(self, part: tuple[NamedRouter, int]) -> tuple[SweepRow, list[str]]:
         """Return the row of a router and a number of replicas, and what there is to say of it."""
         router, replicas = part
         if router.settings is None:
@@ -148,7 +148,7 @@ class _Serving:
         row = plan.row(self.axis, run, routing=router.name, search=search)
         return row.model_copy(update={"router_version": kind.version or None, "router_view": kind.view}), notes
 
-    def _search(self, router: AskedRouter, notes: list[str]) -> FleetSearch:
+    def _search(self, router: NamedRouter, notes: list[str]) -> FleetSearch:
         """Return the smallest fleet after a router that meets the objectives."""
         found = self.plan.smallest_by(router, self.seed)
         if found.replicas is None:
@@ -179,12 +179,12 @@ class _Serving:
         )
 
 
-def _name(part: tuple[AskedRouter, int]) -> str:
+def _name(part: tuple[NamedRouter, int]) -> str:
     router, replicas = part
     return f"{router.name} with {plural(replicas, 'replica')}"
 
 
-def _notes_of(router: AskedRouter, made: object, run: FleetRun) -> list[str]:
+def _notes_of(router: NamedRouter, made: object, run: FleetRun) -> list[str]:
     """Return what should be known of a run before its figures are believed."""
     with_replicas = _name((router, run.replicas))
     told = []

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kvtool.errors import KvtoolError
-from kvtool.profiler.what_if.sweeps import AskedSweep, parts, sweep
+from kvtool.profiler.what_if.sweeps import SweepOptions, parts, sweep
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
-from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.tasks.task_map import Poisoned, TaskMap
 
 Item = TypeVar("Item")
@@ -22,7 +22,7 @@ WORTH_IT = 2_000_000
 
 
 def swept(
-    trace: BlockTrace, asked: AskedSweep, tasks: AskedTasks, progress: Progress
+    trace: BlockTrace, asked: SweepOptions, tasks: TaskOptions, progress: Progress
 ) -> tuple[list[SweepRow], list[str]]:
     """Return the rows of `sweep`, whoever counted them, and what there is to say of those that nobody could."""
     todo = parts(trace, asked)
@@ -62,11 +62,11 @@ class _Counting:
 
     trace: BlockTrace
 
-    def __call__(self, part: AskedSweep) -> list[SweepRow]:
+    def __call__(self, part: SweepOptions) -> list[SweepRow]:
         return sweep(self.trace, part)
 
 
-def _name(part: AskedSweep) -> str:
+def _name(part: SweepOptions) -> str:
     said = [*part.policies, *(f"{size:,} blocks" for size in part.capacities)]
     said += [f"blocks of {size:,} tokens" for size in part.block_sizes]
     return ", ".join(said) or f"the sweep over {part.axis}"

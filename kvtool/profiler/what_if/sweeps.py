@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.accounting.curves.capacity_curve import CapacityCurve, capacity_curve
-from kvtool.accounting.curves.engine_hits import best_hits, engine_hits, held_blocks
+from kvtool.accounting.curves.engine_hits import best_hits, engine_hits, final_blocks
 from kvtool.accounting.curves.lifetimes import lifetime_curve
 from kvtool.accounting.curves.sampled_curve import SampledCurve, sampled_curve
 from kvtool.accounting.policies.eviction_policy import prefix_hits
@@ -19,7 +19,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.planning_pass import check_arrivals
 from kvtool.results.choices import Axis, Policy, Sure
 from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
-from kvtool.workload.block_trace import AskedBlocks, BlockTrace
+from kvtool.workload.block_trace import BlockTrace, RequestedBlocks
 
 POINTS = 12
 FEW_POINTS = 4
@@ -32,7 +32,7 @@ _TIMES = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSweep:
+class SweepOptions:
     """Options of a sweep; empty: values that suit the trace. `sample` is the part of blocks that curves are counted with."""
 
     axis: Axis
@@ -47,7 +47,7 @@ class AskedSweep:
     sample: float = 1.0
 
     @classmethod
-    def of(cls, axis: Axis, sweeping: Sweeping, *, whole: bool) -> AskedSweep:
+    def of(cls, axis: Axis, sweeping: Sweeping, *, whole: bool) -> SweepOptions:
         """Read the options; `whole` is `whole_prompt_may_hit`. Raise KvtoolError for values that there are not."""
         return cls(
             axis,
@@ -59,18 +59,18 @@ class AskedSweep:
             sample=sweeping.sample,
         )
 
-    def blocks(self, trace: BlockTrace) -> AskedBlocks:
+    def blocks(self, trace: BlockTrace) -> RequestedBlocks:
         """Return what the requests of a trace look up and touch by the rule."""
         return trace.of_studies() if self.whole_prompt_may_hit else trace.of_engine()
 
 
-def sweep(trace: BlockTrace, asked: AskedSweep) -> list[SweepRow]:
+def sweep(trace: BlockTrace, asked: SweepOptions) -> list[SweepRow]:
     """Return the rows of one axis; KvtoolError for what the trace cannot tell."""
     rows = {"capacity": _capacity, "policy": _policy, "ttl": _ttl, "block-size": _block_size}
     return list(rows[asked.axis](trace, asked))
 
 
-def parts(trace: BlockTrace, asked: AskedSweep) -> list[AskedSweep]:
+def parts(trace: BlockTrace, asked: SweepOptions) -> list[SweepOptions]:
     """Return the same sweep in parts that need nothing of each other: their rows, one after another, are its rows."""
     if asked.axis == "policy":
         return [
@@ -84,7 +84,7 @@ def parts(trace: BlockTrace, asked: AskedSweep) -> list[AskedSweep]:
 
 
 def sweep_document(
-    opened: Opened, trace: BlockTrace, notes: list[str], asked: AskedSweep, rows: list[SweepRow]
+    opened: Opened, trace: BlockTrace, notes: list[str], asked: SweepOptions, rows: list[SweepRow]
 ) -> WhatIfDocument:
     """Return the document of one axis."""
     planned = opened.planned
@@ -99,7 +99,7 @@ def sweep_document(
     )
 
 
-def _capacity(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
+def _capacity(trace: BlockTrace, asked: SweepOptions) -> Iterator[SweepRow]:
     blocks = asked.blocks(trace)
     curve: CapacityCurve | SampledCurve
     curve = capacity_curve(blocks) if asked.sample >= 1 else sampled_curve(blocks, asked.sample)
@@ -113,7 +113,7 @@ def _capacity(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
             yield _row(asked.axis, blocks, hits, capacity=capacity, sure="sampled", error=error)
 
 
-def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
+def _policy(trace: BlockTrace, asked: SweepOptions) -> Iterator[SweepRow]:
     blocks = asked.blocks(trace)
     requests = blocks.requests() if asked.whole_prompt_may_hit else []
     for policy in _policies(asked):
@@ -131,7 +131,7 @@ def _policy(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 def _in_pool(trace: BlockTrace, engine: EngineConfig, capacity: int) -> int:
     """Count blocks that vLLM's own pool of this size hits. KvtoolError where it would never run a request."""
-    least = int(held_blocks(trace, engine).max(initial=1))
+    least = int(final_blocks(trace, engine).max(initial=1))
     if capacity < least:
         raise KvtoolError(
             f"with {capacity:,} blocks vLLM never runs the longest request, which takes {least:,}",
@@ -140,7 +140,7 @@ def _in_pool(trace: BlockTrace, engine: EngineConfig, capacity: int) -> int:
     return engine_hits(trace, replace(engine, num_blocks=capacity + 1)).blocks  # vLLM's null block is one of them
 
 
-def _policies(asked: AskedSweep) -> Sequence[Policy]:
+def _policies(asked: SweepOptions) -> Sequence[Policy]:
     known = OF_VLLM if asked.engine is not None else (*POLICIES, "opt")
     for name in asked.policies:
         if name not in known:
@@ -153,18 +153,18 @@ def _policies(asked: AskedSweep) -> Sequence[Policy]:
     return asked.policies or known
 
 
-def _capacities(trace: BlockTrace, asked: AskedSweep) -> Sequence[int]:
+def _capacities(trace: BlockTrace, asked: SweepOptions) -> Sequence[int]:
     if asked.capacities or asked.engine is None:
         return asked.capacities or spread(trace.distinct, FEW_POINTS)
-    least = int(held_blocks(trace, asked.engine).max(initial=1))
+    least = int(final_blocks(trace, asked.engine).max(initial=1))
     return sorted({max(capacity, least) for capacity in spread(trace.distinct, FEW_POINTS)})
 
 
-def _block_sizes(trace: BlockTrace, asked: AskedSweep) -> Sequence[int]:
+def _block_sizes(trace: BlockTrace, asked: SweepOptions) -> Sequence[int]:
     return asked.block_sizes or [times * trace.block_size for times in _TIMES]
 
 
-def _ttl(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
+def _ttl(trace: BlockTrace, asked: SweepOptions) -> Iterator[SweepRow]:
     check_arrivals(trace, "a time to live")
     blocks = asked.blocks(trace)
     curve = lifetime_curve(blocks, trace.arrivals)
@@ -172,7 +172,7 @@ def _ttl(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
         yield _row(asked.axis, blocks, curve.at(ttl), ttl_seconds=ttl)
 
 
-def _block_size(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
+def _block_size(trace: BlockTrace, asked: SweepOptions) -> Iterator[SweepRow]:
     for size in _block_sizes(trace, asked):
         if size % trace.block_size:
             raise KvtoolError(
@@ -191,7 +191,7 @@ def _block_size(trace: BlockTrace, asked: AskedSweep) -> Iterator[SweepRow]:
 
 def _row(
     axis: Axis,
-    blocks: AskedBlocks,
+    blocks: RequestedBlocks,
     hits: float,
     *,
     sure: Sure = "exact",
@@ -228,7 +228,7 @@ def spread(distinct: int, points: int = POINTS) -> list[int]:
 def plan_document(
     opened: Opened,
     trace: BlockTrace,
-    blocks: AskedBlocks,
+    blocks: RequestedBlocks,
     rows: list[SweepRow],
     notes: list[str],
     *,

@@ -13,12 +13,12 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch
-from kvtool.engine.fleet.routers.asked_router import AskedRouter
+from kvtool.engine.fleet.routers.asked_router import NamedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests, named_router
-from kvtool.profiler.what_if.fleet_sweeps import AskedSplit, served_apart, split_fields, split_order
+from kvtool.profiler.what_if.fleet_sweeps import SplitOptions, serve_by_two_pools, split_fields, split_order
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
 from kvtool.profiler.what_if.tier_rows import host_tier, tier_fields
@@ -173,9 +173,9 @@ class TableClock:
             return
         plan, router = self._plan(today), self.router(self.today)
         mixed = self._tried[router.name] = plan.serve_by(router, replicas, self.seed)
-        asked, token_bytes = AskedSplit(replicas, link), today.plan.token_bytes
+        asked, token_bytes = SplitOptions(replicas, link), today.plan.token_bytes
         cuts = range(1, replicas)
-        tried = {cut: served_apart(plan, asked, cut, token_bytes, router, self.seed) for cut in cuts}
+        tried = {cut: serve_by_two_pools(plan, asked, cut, token_bytes, router, self.seed) for cut in cuts}
         figures = {cut: self._figures(split.run, plan) for cut, split in tried.items()}
         whole = self._figures(mixed, plan)
         best = min(cuts, key=lambda cut: (tried[cut].run.refused > 0, *split_order(figures[cut], whole)))
@@ -197,7 +197,7 @@ class TableClock:
             known = self._requests[id(change.trace)] = change.trace, fleet_requests(change.trace, self.asked.speedup)
         return FleetPlan(known[1], change.plan.engine, change.plan.latency, self.asked.slo, change.tiers)
 
-    def router(self, name: str) -> AskedRouter:
+    def router(self, name: str) -> NamedRouter:
         """Return the router of a name; KvtoolError where there is none."""
         return named_router(name, self.asked.view)
 

@@ -12,7 +12,7 @@ import numpy as np
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.break_even import break_even_tokens, load_seconds, recompute_seconds
 from kvtool.engine.fleet.fleet_run import FleetRun
-from kvtool.engine.fleet.routers.asked_router import AskedRouter, asked_router
+from kvtool.engine.fleet.routers.asked_router import NamedRouter, asked_router
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES, TierRules, TierTakes
 from kvtool.engine.prediction.latency import PrefillTimes
@@ -46,7 +46,7 @@ _OF_CLOCK = (
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTiers:
+class TierOptions:
     """Options of tiers: sizes in blocks, bytes per second, seconds before a load's first byte. Empty: what suits."""
 
     host_blocks: Sequence[int] = ()
@@ -86,7 +86,7 @@ class AskedTiers:
 
 
 def tier_rows(
-    plan: FleetPlan, asked: AskedTiers, block_bytes: float, router: AskedRouter, replicas: int, seed: int
+    plan: FleetPlan, asked: TierOptions, block_bytes: float, router: NamedRouter, replicas: int, seed: int
 ) -> list[SweepRow]:
     """Return the rows with the clock. Raise KvtoolError where nothing ever falls out of the GPU's cache, as that is unlimited."""
     return [_row(plan, tiers, router, replicas, seed) for tiers in asked.plans(gpu_blocks(plan.config), block_bytes)]
@@ -99,7 +99,7 @@ def one_at_a_time(trace: BlockTrace) -> BlockTrace:
     return replace(trace, arrivals=np.arange(len(trace), dtype=np.float64) * _APART)
 
 
-def counted_tier_rows(plan: FleetPlan, asked: AskedTiers, block_bytes: float) -> list[SweepRow]:
+def counted_tier_rows(plan: FleetPlan, asked: TierOptions, block_bytes: float) -> list[SweepRow]:
     """Return the rows without the clock: what requests hit that come one at a time, and what of the rest can be loaded.
     KvtoolError as with it.
     """
@@ -126,7 +126,7 @@ def gpu_blocks(config: EngineConfig) -> int:
     return blocks - 1
 
 
-def _row(plan: FleetPlan, tiers: TierPlan, router: AskedRouter, replicas: int, seed: int) -> SweepRow:
+def _row(plan: FleetPlan, tiers: TierPlan, router: NamedRouter, replicas: int, seed: int) -> SweepRow:
     with_tiers = replace(plan, tiers=tiers)
     run = with_tiers.serve_by(router, replicas, seed)
     computed = int(run.computed_tokens.sum())

@@ -15,7 +15,7 @@ from kvtool.report.views.fates import fate_name
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PaintOfFate:
     """`family` is a colour of the style sheet, `texture` a key of `_TEXTURES`; none of a family has the texture of another."""
 
     family: str
@@ -24,33 +24,37 @@ class Look:
 
 
 _LOOKS = {
-    "hit": Look("solid", "bare", "the engine as configured took it from the cache"),
-    "caching_off": Look("run", "wide", "prefix caching is switched off"),
-    "not_read": Look("run", "leaning", "the request asks for prompt logprobs, so no cache is read"),
-    "evicted": Look("run", "up", "a larger cache would still have had it"),
-    "window": Look("block", "down", "layers with a sliding window no longer had what it needs"),
-    "host_list_full": Look("run", "steep", "it was saved in host memory, and went for what was saved later"),
-    "slot_lost": Look("run", "bare", "its slot took another prompt, and nothing saved could stand in for it"),
-    "taken_over": Look("block", "steep", "another request made the block that held it its own"),
-    "expired": Look("run", "flat", "its time to live was over"),
-    "scattered": Look("run", "down", "another replica had it"),
-    "below_minimum": Look("block", "up", "the shared prefix is shorter than what the provider caches"),
-    "unmarked": Look("block", "fine", "the shared prefix ends at no breakpoint that the provider stored"),
-    "not_kept": Look("block", "coarse", "it was computed, and no boundary is kept there"),
-    "answer_not_kept": Look("run", "coarse", "the last turn's answer was computed, and no boundary is kept in it"),
-    "no_state": Look("block", "wide", "linear attention has a state only where a step or a chunk ended"),
-    "drafts": Look("block", "leaning", "drafts need the token behind the last block"),
-    "long_block": Look("block", "bare", "it ends inside of one of the model's long blocks"),
-    "in_flight": Look("run", "fine", "it was being computed at that moment"),
-    "isolated": Look("run", "upright", "the salt of another tenant protects it"),
-    "last_token": Look("block", "upright", "the last full block is computed again for the logits of the last token"),
-    "partial_block": Look("block", "flat", "it is shared, but the shared prefix ends before its block does"),
-    "seam": Look("text", "upright", "the same characters were cut into other tokens"),
-    "cosmetic": Look("text", "fine", "the same text follows behind a difference of form only"),
-    "blocked": Look("text", "up", "the same text follows behind text that differs"),
-    "displaced": Look("text", "down", "an earlier prompt has the same line elsewhere"),
-    "first_use": Look("new", "steep", "the first time of a prefix that later prompts reuse"),
-    "unique": Look("new", "bare", "seen once"),
+    "hit": PaintOfFate("solid", "bare", "the engine as configured took it from the cache"),
+    "caching_off": PaintOfFate("run", "wide", "prefix caching is switched off"),
+    "not_read": PaintOfFate("run", "leaning", "the request asks for prompt logprobs, so no cache is read"),
+    "evicted": PaintOfFate("run", "up", "a larger cache would still have had it"),
+    "window": PaintOfFate("block", "down", "layers with a sliding window no longer had what it needs"),
+    "host_list_full": PaintOfFate("run", "steep", "it was saved in host memory, and went for what was saved later"),
+    "slot_lost": PaintOfFate("run", "bare", "its slot took another prompt, and nothing saved could stand in for it"),
+    "taken_over": PaintOfFate("block", "steep", "another request made the block that held it its own"),
+    "expired": PaintOfFate("run", "flat", "its time to live was over"),
+    "scattered": PaintOfFate("run", "down", "another replica had it"),
+    "below_minimum": PaintOfFate("block", "up", "the shared prefix is shorter than what the provider caches"),
+    "unmarked": PaintOfFate("block", "fine", "the shared prefix ends at no breakpoint that the provider stored"),
+    "not_kept": PaintOfFate("block", "coarse", "it was computed, and no boundary is kept there"),
+    "answer_not_kept": PaintOfFate(
+        "run", "coarse", "the last turn's answer was computed, and no boundary is kept in it"
+    ),
+    "no_state": PaintOfFate("block", "wide", "linear attention has a state only where a step or a chunk ended"),
+    "drafts": PaintOfFate("block", "leaning", "drafts need the token behind the last block"),
+    "long_block": PaintOfFate("block", "bare", "it ends inside of one of the model's long blocks"),
+    "in_flight": PaintOfFate("run", "fine", "it was being computed at that moment"),
+    "isolated": PaintOfFate("run", "upright", "the salt of another tenant protects it"),
+    "last_token": PaintOfFate(
+        "block", "upright", "the last full block is computed again for the logits of the last token"
+    ),
+    "partial_block": PaintOfFate("block", "flat", "it is shared, but the shared prefix ends before its block does"),
+    "seam": PaintOfFate("text", "upright", "the same characters were cut into other tokens"),
+    "cosmetic": PaintOfFate("text", "fine", "the same text follows behind a difference of form only"),
+    "blocked": PaintOfFate("text", "up", "the same text follows behind text that differs"),
+    "displaced": PaintOfFate("text", "down", "an earlier prompt has the same line elsewhere"),
+    "first_use": PaintOfFate("new", "steep", "the first time of a prefix that later prompts reuse"),
+    "unique": PaintOfFate("new", "bare", "seen once"),
 }
 _TEXTURES = {
     "bare": (8.0, 0.0, 0.0),
@@ -68,7 +72,7 @@ _TEXTURES = {
 
 Gradients, not patterns: in a PDF these would be a bitmap for every shape that is painted with one.
 """
-_UNKNOWN = Look("new", "wide", "this version does not know it")
+_UNKNOWN = PaintOfFate("new", "wide", "this version does not know it")
 
 
 def fate_meaning(fate: str) -> str:
@@ -110,11 +114,11 @@ def paints() -> Markup:
 
 
 _PAINTS = {
-    "reach": Look("hit", "up", ""),
-    "across": Look("hit", "fine", ""),
-    "before": Look("block", "up", ""),
-    "beyond": Look("run", "up", ""),
-    "once": Look("pale", "up", ""),
+    "reach": PaintOfFate("hit", "up", ""),
+    "across": PaintOfFate("hit", "fine", ""),
+    "before": PaintOfFate("block", "up", ""),
+    "beyond": PaintOfFate("run", "up", ""),
+    "once": PaintOfFate("pale", "up", ""),
 }
 """Textures of other drawings than those of fates."""
 
@@ -124,7 +128,7 @@ def paint(name: str) -> str:
     return f"url(#paint-{name})"
 
 
-def _stripes(identity: str, look: Look) -> Markup:
+def _stripes(identity: str, look: PaintOfFate) -> Markup:
     """Define a gradient that repeats, with steps that are steep but not hard."""
     across, down, marked = _TEXTURES[look.texture]
     stops = [(0.0, "marks"), (marked, "marks"), (min(marked + 0.08, 1.0), "ground"), (0.92, "ground"), (1.0, "marks")]

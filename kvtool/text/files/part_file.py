@@ -71,7 +71,7 @@ class PartFile:
         return self._made(secrets.token_hex(8), mode)
 
     def _made(self, mark: str, mode: int) -> int:
-        self.path = hidden_beside(self._target, f"{mark}.part")
+        self.path = hidden_part_file(self._target, f"{mark}.part")
         handle = os.open(self.path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=self._folder)
         self._handle = handle
         return handle
@@ -85,7 +85,7 @@ class PartFile:
     def keep_old(self, data: bytes) -> None:
         """Keep what it replaces, which holds `data`, under another name for `restore`; OSError."""
         old, name, folder = (
-            hidden_beside(self._target, f"{secrets.token_hex(8)}.old").name,
+            hidden_part_file(self._target, f"{secrets.token_hex(8)}.old").name,
             self._target.name,
             self._folder,
         )
@@ -146,7 +146,7 @@ class PartFile:
         self.discard()
 
 
-def hidden_beside(target: Path, ending: str) -> Path:
+def hidden_part_file(target: Path, ending: str) -> Path:
     """Another name in the target's folder, which listings leave out; no longer than names may be."""
     name = os.fsencode(target.name)[:_MOST_NAME].decode("utf-8", "ignore")
     return target.with_name(f".{name}.{ending}")

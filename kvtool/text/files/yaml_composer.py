@@ -60,12 +60,12 @@ class Composer:
         self._foreign = foreign
         self.problems: list[KvtoolError] = []
         self._anchors: dict[str, YamlNode | None] = {}
-        self._stand_ins = _stand_ins(source)
+        self._substitutes = _substitutes(source)
         self._lines = LineIndex(source, ANY_BREAK)
         self._events: Iterator[yaml.Event] = iter(())
 
     def compose(self, parser: type[yaml.SafeLoader | yaml.CSafeLoader] = yaml.SafeLoader) -> YamlNode:
-        loader = parser(self.source.translate(self._stand_ins))
+        loader = parser(self.source.translate(self._substitutes))
         self._events = iter(loader.get_event, None)
         root: YamlNode | None = None
         others: list[YamlNode] = []
@@ -178,7 +178,7 @@ class Composer:
         tag = event.tag
         if tag not in (None, "!", "tag:yaml.org,2002:str") and not self._foreign:
             raise self._bad_tag(event)
-        value = event.value.translate({stand_in: original for original, stand_in in self._stand_ins.items()})
+        value = event.value.translate({stand_in: original for original, stand_in in self._substitutes.items()})
         value = _pair_surrogates(value)
         kind: Kind = "str"
         style = event.style or ""
@@ -249,7 +249,7 @@ class Composer:
         return KvtoolError(message, hint=hint, place=Place(self.path, line, column, self._line(line - 1), width))
 
 
-def _stand_ins(source: str) -> dict[int, int]:
+def _substitutes(source: str) -> dict[int, int]:
     """For each of the characters that PyYAML would take for a line break, a private one that `source` does not use."""
     present = [character for character in _NOT_YAML_12_BREAKS if character in source]
     free = (code for code in range(0xE000, 0xF8FF) if chr(code) not in source)

@@ -90,12 +90,12 @@ class _Announcing:
             or self._points(low, raw.stop, block)
         ):
             several = block.kind == "paragraph" or block.kind in _SEVERAL
-            stop = self._behind_the_like(block) if several else block.stop
+            stop = self._text_after_similar(block) if several else block.stop
             return RawUnit("introduced", self._last_sentence(low, raw.stop), stop, block.start)
         if block.kind == "paragraph" and self._is_row(block.start):
             found = introduction(self._text, raw.start, raw.stop)
             if found is not None and self._is_row(found[1]):
-                return RawUnit("introduced", found[0], self._behind_the_like(block), found[1])
+                return RawUnit("introduced", found[0], self._text_after_similar(block), found[1])
         return None
 
     def _points(self, low: int, stop: int, block: RawUnit) -> bool:
@@ -114,7 +114,7 @@ class _Announcing:
         above = self._text[raw.start : low].rstrip().rpartition("\n")[2]
         return (not above or is_sentence(above)) and is_title(self._text[low : raw.stop])
 
-    def _behind_the_like(self, block: RawUnit) -> int:
+    def _text_after_similar(self, block: RawUnit) -> int:
         """The end of the blocks that one line announces: quotes, say, paragraphs of rows, as a map of files has several, or
         paragraphs that begin with the same label, as examples do."""
         stop = block.stop

@@ -66,7 +66,7 @@ class _Line(NamedTuple):
     apart: bool = False
 
 
-def line_of_one(text: str, start: int, stop: int) -> tuple[TextUnit, ...] | None:
+def single_line(text: str, start: int, stop: int) -> tuple[TextUnit, ...] | None:
     """Return the unit of a paragraph of one line that does not end like a sentence; None for any other."""
     if not is_one(text, start, stop):
         return None

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from kvtool.text.structure.block_ranges import BlockRanges
 from kvtool.text.structure.masking import Span, placeholders
-from kvtool.text.structure.prose import line_of_one, prose_units
+from kvtool.text.structure.prose import prose_units, single_line
 from kvtool.text.structure.raw_unit import RawUnit, nested, unit_of
 from kvtool.text.structure.text_unit import TextUnit
 
@@ -71,7 +71,7 @@ class Structure:
     def blocks_around(self, start: int, stop: int) -> list[TextUnit]:
         """The units that hold all of `[start, stop)`, down to the paragraph, the document first."""
         found = [self.blocks]
-        while found[-1].kind != "paragraph" and (child := _child(self._spelled(found[-1]), start, stop)):
+        while found[-1].kind != "paragraph" and (child := _child(self._plain_text(found[-1]), start, stop)):
             found.append(child)
         return found
 
@@ -97,7 +97,7 @@ class Structure:
 
     def _read(self, unit: TextUnit, values: Sequence[Span] = ()) -> TextUnit:
         """A paragraph with what it is made of; what is in it as one piece is in one of its sentences."""
-        if not unit.children and (one := line_of_one(self.text, unit.start, unit.stop)) is not None:
+        if not unit.children and (one := single_line(self.text, unit.start, unit.stop)) is not None:
             return unit_of("paragraph", unit.start, unit.stop, unit.start, one)
         inside = [RawUnit(*below[:4]) for child in unit.children for below in _all_in(child)]
         solid = {*self._solid_in(unit.start, unit.stop), *values, *((each.start, each.stop) for each in inside)}
@@ -108,7 +108,7 @@ class Structure:
         """All of it, sentences included."""
         return self._whole(self.blocks)
 
-    def _spelled(self, unit: TextUnit) -> TextUnit:
+    def _plain_text(self, unit: TextUnit) -> TextUnit:
         """A unit; an item of one line with its paragraph."""
         kind, start, stop, body, children = unit
         if kind != "item" or body >= stop or (children and any(each.kind not in _INLINE for each in children)):
@@ -118,9 +118,9 @@ class Structure:
     def _whole(self, unit: TextUnit) -> TextUnit:
         kind, start, stop, body, children = unit
         if kind == "item":
-            if not children and body < stop and (one := line_of_one(self.text, body, stop)) is not None:
+            if not children and body < stop and (one := single_line(self.text, body, stop)) is not None:
                 return unit_of(kind, start, stop, body, (unit_of("paragraph", body, stop, body, one),))
-            children = self._spelled(unit).children
+            children = self._plain_text(unit).children
         elif kind == "paragraph":
             return self._read(unit)
         return unit_of(kind, start, stop, body, tuple(map(self._whole, children))) if children else unit

@@ -103,7 +103,7 @@ class ChatTemplate:
         self._template: TracedTemplate = compile_template(source, chat=True, origin=origin, clock=clock or self._now)
 
     @property
-    def tells_time(self) -> bool:
+    def contains_time(self) -> bool:
         """Return whether the template may ask what time it is, and has no clock of its own that answers."""
         return not self._has_clock and "strftime_now" in self.source
 

@@ -64,12 +64,12 @@ class TokenizerFiles:
         """The tokenizer.json, parsed; KvtoolError where it is none."""
         spec = _parsed(self.data)
         if spec is None and self.data.lstrip().startswith(b"{"):
-            self._tell_broken()
+            self._report_broken()
         if spec is None or not isinstance(spec.get("model"), dict):
             raise KvtoolError(f"tokenizer `{self.name}` is not a tokenizer.json", hint=_HINT)
         return spec
 
-    def _tell_broken(self) -> None:
+    def _report_broken(self) -> None:
         """KvtoolError, with its place, for what is no JSON."""
         shown = f"{self.name}/tokenizer.json" if Path(self.name).expanduser().is_dir() else self.name
         json_of(

@@ -60,7 +60,7 @@ class Child:
         read, write = os.pipe()
         self.stream = os.fdopen(read, "rb", _BUFFER)
         try:
-            with hold_signals() as before, quiet_tokenizers():
+            with block_signals() as before, quiet_tokenizers():
                 self._process: int | None = _fork()
                 if not self._process:
                     self.stream.close()  # so that writing fails when the parent is gone
@@ -113,7 +113,7 @@ def _live(work: Work, write: int, before: set[signal.Signals | int]) -> NoReturn
 
 
 @contextmanager
-def hold_signals() -> Iterator[set[signal.Signals | int]]:
+def block_signals() -> Iterator[set[signal.Signals | int]]:
     """Hold the signals that end a program; yields the mask from before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:

@@ -11,7 +11,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import NO_CALL, StoredContent
 from kvtool.workload.logs.records.record_format import LeftOut, in_plural
-from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, not_followed
+from kvtool.workload.request_fields import REQUEST_FIELDS, not_followed, requested_answers
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class PromptCounts:
         if turn.fields:
             for name in not_followed(turn.fields):
                 self.not_followed[name] = self.not_followed.get(name, 0) + 1
-            self.shared += answers_asked(turn.fields) > 1 and not call.shares_usage
+            self.shared += requested_answers(turn.fields) > 1 and not call.shares_usage
         self.shared += call.shares_usage
         if call is NO_CALL:
             return

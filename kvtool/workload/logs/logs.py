@@ -67,7 +67,7 @@ class LogOptions:
 
 
 @dataclass(frozen=True)
-class Apart:
+class RecordNames:
     """Names that tell the records of a source's files from those of others: `names` by path, the short name of each file, and the
     number from which its records are counted."""
 
@@ -91,20 +91,20 @@ class LogSource:
         *,
         grouping: Grouping | None = None,
         keep_going: bool = False,
-        apart: Apart | None = None,
+        apart: RecordNames | None = None,
     ) -> None:
         """Take the files. `group` names the group of a file, which `grouping` divides further, or otherwise (None: by file);
         `keep_going`: a file that cannot be read does not hide the others; `apart`: there are more files, which are read by
         others."""
         from kvtool.workload.logs.files.input_files import InputFiles
         from kvtool.workload.logs.groups.grouping import BY_FILE
-        from kvtool.workload.logs.records.mapped_records import asked_format
+        from kvtool.workload.logs.records.mapped_records import requested_format
 
         if options.trace_block_size < 1:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
             raise KvtoolError(f"the number of requests must be at least 1, not {options.limit}")
-        self._format = asked_format(options.format)
+        self._format = requested_format(options.format)
         self.files = files if isinstance(files, InputFiles) else InputFiles(tuple(files))
         self._paths = self.files.paths
         self.options = options
@@ -116,7 +116,7 @@ class LogSource:
         """What all of it looks like; None until somebody looked."""
         self._epoch: float | None = None
         self._text_logs: dict[str, bool] = {}
-        self._apart = apart or Apart(session_names(self._paths))
+        self._apart = apart or RecordNames(session_names(self._paths))
         self._open: set[LogFile] = set()
         self._read_before = 0
         """Bytes of the files that this pass is done with."""

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from kvtool.errors import INSTALL_RAY, NotAvailableError
 from kvtool.results.choices import TaskEngine
 from kvtool.workload.ahead.child import cores
-from kvtool.workload.tasks.task_map import OneProcess, TaskMap
+from kvtool.workload.tasks.task_map import SingleProcess, TaskMap
 
 _WHERE_IT_PAYS = 2
 """Processes where nobody says how many."""
@@ -22,7 +22,7 @@ def need_ray(what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTasks:
+class TaskOptions:
     """`jobs` processes or actors; None: as many as suit. `address` is that of a Ray cluster; None: see `RayPool`."""
 
     jobs: int | None = None
@@ -37,7 +37,7 @@ class AskedTasks:
             return RayPool(self.jobs, self.address)
         jobs = self.jobs or (min(_WHERE_IT_PAYS, cores()) if pays else 1)
         if jobs == 1:
-            return OneProcess()
+            return SingleProcess()
         from kvtool.workload.tasks.process_pool import ProcessPool
 
         return ProcessPool(jobs)

@@ -14,8 +14,8 @@ from multiprocessing.context import ForkContext, ForkProcess, SpawnContext, Spaw
 from typing import TypeVar, cast
 
 from kvtool.errors import KvtoolError
-from kvtool.workload.ahead.child import can_fork, hold_signals, quiet_tokenizers
-from kvtool.workload.tasks.task_map import Came, OneProcess, Poisoned, TaskQueue, attempt
+from kvtool.workload.ahead.child import block_signals, can_fork, quiet_tokenizers
+from kvtool.workload.tasks.task_map import Came, Poisoned, SingleProcess, TaskQueue, attempt
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -40,7 +40,7 @@ class ProcessPool:
         try:
             team.fill()
             if not team.members:  # the system has no room for another process
-                yield from OneProcess().map(work, items)
+                yield from SingleProcess().map(work, items)
                 return
             while not queue.over:
                 team.fill()
@@ -111,7 +111,7 @@ class _Team:
         here, there = self._context.Pipe()
         others = [self._life, here, *(worker.pipe for worker in self.members)] if self._copies else []
         try:
-            with hold_signals() as before, quiet_tokenizers():
+            with block_signals() as before, quiet_tokenizers():
                 args = there, self._lives, self._work, before, others
                 process = self._context.Process(target=_live, args=args, daemon=True)
                 process.start()

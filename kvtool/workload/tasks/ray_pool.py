@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from kvtool.errors import NotAvailableError
-from kvtool.workload.ahead.child import hold_signals, sendable
+from kvtool.workload.ahead.child import block_signals, sendable
 from kvtool.workload.tasks.task_map import Came, Poisoned, TaskQueue, attempt
 
 _AHEAD = 4
@@ -57,7 +57,7 @@ class DriverMessage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RayAsked:
+class RayOptions:
     """How many actors, and which cluster; None: that of $RAY_ADDRESS, or else one of its own on this machine."""
 
     jobs: int | None
@@ -68,7 +68,7 @@ class _ClusterLostError(Exception):
     """The cluster does not answer, or has no cores left."""
 
 
-def drive_ray(pipe: Connection, asked: RayAsked, work: Callable[[Any], object], items: Sequence[object]) -> None:
+def drive_ray(pipe: Connection, asked: RayOptions, work: Callable[[Any], object], items: Sequence[object]) -> None:
     """Do all tasks; the command that closes the pipe wants no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command, too, which ends this one
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -102,7 +102,7 @@ def _be_silent() -> None:
     os.close(nowhere)
 
 
-def _connected(asked: RayAsked) -> Any:
+def _connected(asked: RayOptions) -> Any:
     """Return Ray, connected to a cluster. No usage statistics, no dashboard."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -254,11 +254,11 @@ class RayPool:
             return
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
-        asked = RayAsked(self._jobs, self._address)
+        asked = RayOptions(self._jobs, self._address)
         process = context.Process(target=drive_ray, args=(there, asked, work, list(items)), daemon=False)
         leave = 0.0
         try:
-            with hold_signals():
+            with block_signals():
                 process.start()
             there.close()
             _reach(here)

@@ -37,7 +37,7 @@ class TaskMap(Protocol):
         ...
 
 
-class OneProcess:
+class SingleProcess:
     """This process does all tasks, one after the other."""
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result | Poisoned]:

@@ -27,7 +27,7 @@ MODELS = [LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator(name)) fo
 
 
 @dataclass(frozen=True)
-class Asked:
+class RuleRequest:
     """A prompt, its answer, whether a log says the answer, and when it comes."""
 
     prompt: list[int]
@@ -44,7 +44,7 @@ class Served:
     preemptions: int
 
 
-def by_engine(asked: list[Asked], config: EngineConfig, model: LatencyModel) -> Served:
+def by_engine(asked: list[RuleRequest], config: EngineConfig, model: LatencyModel) -> Served:
     clock = VirtualClock(model)
     engine = Engine(config, DryRunner(), clock)
     requests = [
@@ -72,7 +72,7 @@ def by_engine(asked: list[Asked], config: EngineConfig, model: LatencyModel) -> 
     return Served(hits, first, last, engine.scheduler.num_preemptions)
 
 
-def fleet_requests(asked: list[Asked], block_size: int) -> list[FleetRequest]:
+def fleet_requests(asked: list[RuleRequest], block_size: int) -> list[FleetRequest]:
     numbers: dict[BlockHash, int] = {}
     found = []
     for number, each in enumerate(asked):
@@ -94,7 +94,7 @@ def fleet_requests(asked: list[Asked], block_size: int) -> list[FleetRequest]:
     return found
 
 
-def by_replica(asked: list[Asked], config: EngineConfig, model: LatencyModel, *, looks: bool) -> Served:
+def by_replica(asked: list[RuleRequest], config: EngineConfig, model: LatencyModel, *, looks: bool) -> Served:
     """`looks`: a router looks at the cache at each arrival, and everything is checked."""
     ledger = FleetLedger(len(asked))
     replica = Replica(0, config, model, ledger)
@@ -110,11 +110,11 @@ def same(served: Served, expected: Served) -> None:
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> list[Asked]:
+def workloads(draw: st.DrawFn) -> list[RuleRequest]:
     """Prompts that share prefixes, some with the answer of another in them; bursts and pauses."""
     block = draw(st.sampled_from([4, 8]))
     texts: list[list[int]] = [[]]
-    asked: list[Asked] = []
+    asked: list[RuleRequest] = []
     moment = 0.0
     for number in range(draw(st.integers(1, 24))):
         stem = texts[draw(st.integers(0, len(texts) - 1))]
@@ -125,7 +125,7 @@ def workloads(draw: st.DrawFn) -> list[Asked]:
         length = draw(st.one_of(st.integers(1, 4), st.integers(1, 60)))
         same_words = known and draw(st.booleans())
         answer = [500 + place if same_words else 1000 * number + 900 + place for place in range(length)]
-        asked.append(Asked(prompt, answer, known, moment))
+        asked.append(RuleRequest(prompt, answer, known, moment))
         texts.append(prompt + answer if known else prompt)
         moment += draw(st.sampled_from([0.0, 0.0, 1e-4, 0.0031, 0.0207, 0.173, 1.9]))
     return asked
@@ -143,7 +143,7 @@ def workloads(draw: st.DrawFn) -> list[Asked]:
     st.sampled_from(MODELS),
 )
 def test_as_the_engine(
-    asked: list[Asked],
+    asked: list[RuleRequest],
     block: int,
     beyond: int | None,
     tokens: int,
@@ -167,7 +167,7 @@ def test_an_answer_that_is_being_written_makes_room() -> None:
     """Who waits for a block may hit one more when a running request fills it, in the middle of a run of decode steps."""
     prompt, answer = [1, 2, 3, 4], list(range(100, 109))
     later = prompt + answer[:4] + list(range(500, 508))
-    asked = [Asked(prompt, answer, True, 0.0), Asked(later, [9], False, 0.012)]
+    asked = [RuleRequest(prompt, answer, True, 0.0), RuleRequest(later, [9], False, 0.012)]
     config = EngineConfig(block_size=4, num_blocks=5)
     served = by_replica(asked, config, MODELS[0], looks=False)
     assert served.hits == [0, 2]

@@ -15,7 +15,7 @@ import msgspec
 from kvtool.accounting.event_writer import event_fields
 from kvtool.config.asked_run import RunOptions
 from kvtool.engine.events import Event
-from kvtool.measure.servers.kv_events.event_reuse import AskedPrompt
+from kvtool.measure.servers.kv_events.event_reuse import AnsweredPrompt
 from kvtool.profiler.opening import open_workload
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
@@ -81,7 +81,7 @@ def write_recorded(path: Path, payloads: Sequence[bytes], *, first: int = 0) -> 
 
 
 @cache
-def recorded_prompts(folder: Path) -> tuple[list[dict[str, Any]], list[AskedPrompt]]:
+def recorded_prompts(folder: Path) -> tuple[list[dict[str, Any]], list[AnsweredPrompt]]:
     """The answered requests of a recording, and their prompts."""
     with gzip.open(folder / "requests.jsonl.gz") as lines:
         rows = [row for row in map(json.loads, lines) if row["status"] == 200]
@@ -94,7 +94,7 @@ def recorded_prompts(folder: Path) -> tuple[list[dict[str, Any]], list[AskedProm
     maker = JobMaker(opened.renderer, seed=0)
     turns = [turn for each in source.conversations() if (turn := each.next_turn(None)) is not None]
     prompts = [
-        AskedPrompt(
+        AnsweredPrompt(
             row["session_id"],
             maker.make(turn).ids.tolist(),
             row["response"]["choices"][0]["token_ids"],

@@ -18,7 +18,7 @@ PAGES = {"/metrics": METRICS, "/version": '{"version":"0.32.0"}', "/v1/models": 
 
 
 @dataclass(frozen=True)
-class Asked:
+class RuleRequest:
     """One request: its path without a query, the key that came with it, how often the path was asked for before."""
 
     path: str
@@ -26,7 +26,7 @@ class Asked:
     number: int
 
 
-Answer = Callable[[Asked], Iterable[bytes] | None]
+Answer = Callable[[RuleRequest], Iterable[bytes] | None]
 """The bytes that are sent, None for the usual page; the connection is closed behind them."""
 
 
@@ -51,7 +51,7 @@ def raw_server(answer: Answer) -> Iterator[str]:
                 size = int(value) if name.lower() == b"content-length" else size
             reader.read(size)
             path = first[1].decode().partition("?")[0]
-            asked = Asked(path, key, counts.get(path, 0))
+            asked = RuleRequest(path, key, counts.get(path, 0))
             counts[path] = asked.number + 1
             parts = answer(asked)
             if parts is None and path in PAGES:

@@ -15,7 +15,7 @@ from kvtool.engine.scheduler import Scheduler
 from kvtool.engine.sequential import account
 from kvtool.measure.servers.kv_events import event_state
 from kvtool.measure.servers.kv_events.event_batches import EventBatch, read_event_file, read_payload
-from kvtool.measure.servers.kv_events.event_reuse import AskedPrompt, EventReuse, reuse_from_events
+from kvtool.measure.servers.kv_events.event_reuse import AnsweredPrompt, EventReuse, reuse_from_events
 from kvtool.measure.servers.kv_events.event_state import RankStates
 from tests.measure.servers.published import (
     CLEARED,
@@ -37,7 +37,7 @@ def batches_of(*payloads: list[object], first: int = 0) -> list[EventBatch]:
 
 def served(
     seed: int, *, blocks: int, sessions: bool, rows: bool
-) -> tuple[list[EventBatch], list[AskedPrompt], list[int]]:
+) -> tuple[list[EventBatch], list[AnsweredPrompt], list[int]]:
     """Random prompts with common beginnings, one at a time through the engine; batches, prompts and what each one reused."""
     rng = random.Random(seed)
     config = EngineConfig(block_size=SIZE, num_blocks=blocks, hash_algo="sha256_cbor")
@@ -45,7 +45,7 @@ def served(
     scheduler = Scheduler(config, cache)
     beginnings = [[rng.randrange(50) for _ in range(rng.randint(1, 20))] for _ in range(4)]
     batches: list[EventBatch] = []
-    prompts: list[AskedPrompt] = []
+    prompts: list[AnsweredPrompt] = []
     reused: list[int] = []
     for number in range(60):
         tokens = rng.choice(beginnings) + [rng.randrange(3) for _ in range(rng.randint(0, 8))]
@@ -59,7 +59,7 @@ def served(
         session = f"r{number}" if sessions else None
         keys = [("a",)] if salt else []
         prompts.append(
-            AskedPrompt(str(number), tokens, outputs, session, keys, sent=10.0 * number, done=10.0 * number + 9)
+            AnsweredPrompt(str(number), tokens, outputs, session, keys, sent=10.0 * number, done=10.0 * number + 9)
         )
         made = of_engine(cache.take_events(), SIZE, session)
         if made:
@@ -100,13 +100,13 @@ def two_prompts(*between: list[object]) -> EventReuse:
     batches = batches_of(
         [CLEARED, stored([1, 2], first, session_id="a")], *between, [stored([3], second[8:12], 2, session_id="b")]
     )
-    prompts = [AskedPrompt("a", first, session_id="a"), AskedPrompt("b", second, session_id="b")]
+    prompts = [AnsweredPrompt("a", first, session_id="a"), AnsweredPrompt("b", second, session_id="b")]
     return reuse_from_events(batches, prompts)
 
 
 def test_a_gap_makes_reuse_unknown_until_the_cache_is_cleared() -> None:
     first, second = [*range(8)], [*range(8), 40, 41, 42, 43, 44]
-    prompts = [AskedPrompt(name, ids, session_id=name) for name, ids in (("a", first), ("b", second), ("c", first))]
+    prompts = [AnsweredPrompt(name, ids, session_id=name) for name, ids in (("a", first), ("b", second), ("c", first))]
     batches = batches_of(
         [CLEARED, stored([1, 2], first, session_id="a")], [], [stored([3], second[8:12], 2, session_id="b")]
     )
@@ -135,7 +135,7 @@ def test_without_a_gap_the_same_is_known() -> None:
 
 def test_a_server_that_began_anew_has_an_empty_cache() -> None:
     first = [*range(8)]
-    prompts = [AskedPrompt(name, first, session_id=name) for name in "ab"]
+    prompts = [AnsweredPrompt(name, first, session_id=name) for name in "ab"]
     before = batches_of([CLEARED, stored([1, 2], first, session_id="a")], first=7)
     after = batches_of([stored([1, 2], first, session_id="b")])
     found = reuse_from_events([*before, *after], prompts)
@@ -144,7 +144,7 @@ def test_a_server_that_began_anew_has_an_empty_cache() -> None:
 
 
 def test_what_was_before_the_first_batch_is_not_known_unless_it_is_number_0() -> None:
-    prompts = [AskedPrompt("a", [*range(8)])]
+    prompts = [AnsweredPrompt("a", [*range(8)])]
     batch = [stored([1, 2], [*range(8)])]
     assert reuse_from_events(batches_of(batch), prompts).requests["a"].how == "events"
     assert reuse_from_events(batches_of(batch, first=3), prompts).requests["a"].how == "unknown"
@@ -169,14 +169,14 @@ def test_each_rank_has_its_own_state() -> None:
     first, second = [*range(8)], [*range(8), 40, 41, 42, 43, 44]
     one = read_payload(payload([stored([1, 2], first, session_id="a")], rank=0), 0)
     other = read_payload(payload([stored([1, 2, 3], second[:12], session_id="b")], rank=1), 0)
-    prompts = [AskedPrompt("a", first, session_id="a"), AskedPrompt("b", second, session_id="b")]
+    prompts = [AnsweredPrompt("a", first, session_id="a"), AnsweredPrompt("b", second, session_id="b")]
     found = reuse_from_events([one, other], prompts)
     assert [(found.requests[each].rank, found.requests[each].reused) for each in "ab"] == [(0, 0), (1, 0)]
 
 
 def test_a_silent_request_hit_all_that_is_full() -> None:
     prompt = [*range(10)]
-    prompts = [AskedPrompt("a", prompt), AskedPrompt("b", prompt)]
+    prompts = [AnsweredPrompt("a", prompt), AnsweredPrompt("b", prompt)]
     found = reuse_from_events(batches_of([stored([1, 2], prompt[:8])]), prompts)
     assert (found.requests["b"].how, found.requests["b"].reused) == ("silent", 8)
     whole = [replace(each, tokens=prompt[:8]) for each in prompts]  # its last block would have been stored again

@@ -24,7 +24,7 @@ from kvtool.cli.app import run
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.key_redaction import REDACTED, redact_keys, redact_keys_in
 from kvtool.measure.servers.server_address import server_address
-from tests.measure.servers.raw_server import Asked, raw_server, whole
+from tests.measure.servers.raw_server import RuleRequest, raw_server, whole
 
 KEY = "sk-Qw8/eR7+tY6uI5oP4aS3dF2gH1"
 LIMIT = 1 << 12
@@ -59,7 +59,7 @@ def test_what_never_ends_ends_at_a_limit(kind: str) -> None:
 def test_silence_is_waited_for_no_longer_than_said(begin: bytes) -> None:
     closing = threading.Event()
 
-    def slow(_: Asked) -> Iterator[bytes]:
+    def slow(_: RuleRequest) -> Iterator[bytes]:
         yield begin
         closing.wait(60)
 
@@ -144,27 +144,27 @@ def test_passwords_of_proxies_are_keys_and_short_words_are_none(monkeypatch: pyt
     assert redact_keys_in({KEY: [1, {"a": KEY}]}) == {REDACTED: [1, {"a": REDACTED}]}
 
 
-def echo_head(asked: Asked) -> list[bytes]:
+def echo_head(asked: RuleRequest) -> list[bytes]:
     return [OKAY + asked.key + b"\r\n\r\n"]
 
 
-def echo_status(asked: Asked) -> list[bytes]:
+def echo_status(asked: RuleRequest) -> list[bytes]:
     return [b"HTTP/1.1 " + asked.key + b"\r\n\r\n"]
 
 
-def echo_folded(asked: Asked) -> list[bytes]:
+def echo_folded(asked: RuleRequest) -> list[bytes]:
     return [b"HTTP/1.1 200 OK\r\nX: a\r\n\t" + asked.key[:20] + b"\r\n" + asked.key[20:] + b"\r\n\r\n"]
 
 
-def echo_redirect(asked: Asked) -> list[bytes]:
+def echo_redirect(asked: RuleRequest) -> list[bytes]:
     return [b"HTTP/1.1 302 F\r\nLocation: http://" + asked.key[7:] + b":x/\r\n\r\n"]
 
 
-def echo_line(asked: Asked) -> list[bytes]:
+def echo_line(asked: RuleRequest) -> list[bytes]:
     return whole(b"vllm:a 1\n" + asked.key[:18] + b"\t" + asked.key[18:] + b" {\n")
 
 
-def echo_names(asked: Asked) -> list[bytes] | None:
+def echo_names(asked: RuleRequest) -> list[bytes] | None:
     """Answers that are as they should be, with the key wherever a name may stand."""
     key = asked.key.decode()
     pages = {
@@ -178,7 +178,7 @@ def echo_names(asked: Asked) -> list[bytes] | None:
     return whole(pages[asked.path].encode()) if asked.path in pages else None
 
 
-def echo_answers(asked: Asked) -> list[bytes] | None:
+def echo_answers(asked: RuleRequest) -> list[bytes] | None:
     """An error in the middle of a stream, where the others fail before one begins."""
     if not asked.path.startswith("/v1/c"):
         return None
@@ -190,7 +190,7 @@ ECHOES = (echo_head, echo_status, echo_folded, echo_redirect, echo_line)
 
 
 @pytest.mark.parametrize("echo", ECHOES[:4])
-def test_an_error_has_no_key_in_it(echo: Callable[[Asked], list[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_has_no_key_in_it(echo: Callable[[RuleRequest], list[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVTOOL_API_KEY", KEY)
     with (
         raw_server(echo) as url,
@@ -201,12 +201,12 @@ def test_an_error_has_no_key_in_it(echo: Callable[[Asked], list[bytes]], monkeyp
     assert not shown("".join(traceback.format_exception(raised.value)))
 
 
-def echo_at_once(asked: Asked) -> Iterable[bytes] | None:
+def echo_at_once(asked: RuleRequest) -> Iterable[bytes] | None:
     """Another way for each page, as the same command asks for several."""
     return ECHOES[sum(asked.path.encode()) % len(ECHOES)](asked)
 
 
-def echo_later(asked: Asked) -> Iterable[bytes] | None:
+def echo_later(asked: RuleRequest) -> Iterable[bytes] | None:
     """Where a page was answered before, and for prompts."""
     if asked.path.startswith("/v1/c") or asked.number:
         return ECHOES[asked.number % len(ECHOES)](asked)
@@ -215,7 +215,7 @@ def echo_later(asked: Asked) -> Iterable[bytes] | None:
 
 @pytest.mark.parametrize("echo", [echo_at_once, echo_later, echo_names, echo_answers])
 def test_no_command_shows_or_writes_the_key(
-    echo: Callable[[Asked], Iterable[bytes] | None],
+    echo: Callable[[RuleRequest], Iterable[bytes] | None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -17,14 +17,14 @@ from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
-from kvtool.profiler.what_if.routing_rows import AskedFleet, RoutingSweep
+from kvtool.profiler.what_if.routing_rows import FleetOptions, RoutingSweep
 from kvtool.report.views.what_if_answers import routing_answer
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.asked_tasks import TaskOptions
 
 MODEL = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
-ALONE = AskedTasks(1)
+ALONE = TaskOptions(1)
 ALL = "round-robin,random,least-loaded,first-block-hash,longest-prefix,sglang,llm-d,dynamo,vllm-stack-kvaware,preble,oracle"
 
 
@@ -43,7 +43,7 @@ def a_request(
 
 
 def rows_of(plan: FleetPlan, routing: str, replicas: int = 3, seed: int = 0) -> tuple[list[SweepRow], list[str]]:
-    sweep = RoutingSweep(plan, AskedFleet.of("routing", Routed(routing=routing, replicas=str(replicas))), seed=seed)
+    sweep = RoutingSweep(plan, FleetOptions.of("routing", Routed(routing=routing, replicas=str(replicas))), seed=seed)
     return sweep.rows(ALONE, Progress(None), repr), sweep.notes
 
 
@@ -113,7 +113,7 @@ def test_a_ring_without_sessions_is_refused() -> None:
     some = [a_request(number, 0, arrival=float(number), session=number % 2 - 1) for number in range(6)]
     _, notes = rows_of(a_plan(some), "session-ring")
     assert any(note.startswith("3 of 6 requests name no session and no tenant") for note in notes)
-    usual = RoutingSweep(a_plan(some), AskedFleet("routing"), seed=0)
+    usual = RoutingSweep(a_plan(some), FleetOptions("routing"), seed=0)
     assert "session-ring" in [row.routing for row in usual.rows(ALONE, Progress(None), repr)]
 
 
@@ -127,7 +127,7 @@ def test_a_seed_decides_all_that_is_random() -> None:
 
 def test_replicas_answer() -> None:
     requests = [a_request(number, number % 5, arrival=0.001 * number) for number in range(60)]
-    sweep = RoutingSweep(a_plan(requests, None), AskedFleet.of("replicas", Routed(replicas="1,2,16,32")), seed=0)
+    sweep = RoutingSweep(a_plan(requests, None), FleetOptions.of("replicas", Routed(replicas="1,2,16,32")), seed=0)
     rows = sweep.rows(ALONE, Progress(None), repr)
     assert [row.replicas for row in rows] == [1, 1, 2, 2, 16, 16, 32, 32]
     said = routing_answer(rows)
@@ -137,7 +137,7 @@ def test_replicas_answer() -> None:
 
 def test_two_processes_find_the_same() -> None:
     requests = [a_request(number, number % 5, arrival=0.004 * number) for number in range(60)]
-    asked = AskedFleet.of("routing", Routed(routing=ALL, replicas="3"))
+    asked = FleetOptions.of("routing", Routed(routing=ALL, replicas="3"))
     alone, both = (RoutingSweep(a_plan(requests), asked, seed=1) for _ in range(2))
-    assert alone.rows(ALONE, Progress(None), repr) == both.rows(AskedTasks(2), Progress(None), repr)
+    assert alone.rows(ALONE, Progress(None), repr) == both.rows(TaskOptions(2), Progress(None), repr)
     assert alone.notes == both.notes

@@ -21,10 +21,10 @@ from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
-from kvtool.profiler.what_if.fleet_sweeps import AskedSplit, split_order, split_rows
+from kvtool.profiler.what_if.fleet_sweeps import SplitOptions, split_order, split_rows
 from kvtool.profiler.what_if.planned_change import PlannedChange
 from kvtool.profiler.what_if.table_clock import TableClock, TableFleet
-from kvtool.profiler.what_if.tier_rows import AskedTiers, counted_tier_rows, one_at_a_time, tier_rows
+from kvtool.profiler.what_if.tier_rows import TierOptions, counted_tier_rows, one_at_a_time, tier_rows
 from kvtool.results.documents.what_if import MissingRow, SweepRow
 from kvtool.workload.block_trace import BlockTrace
 
@@ -57,7 +57,7 @@ def a_plan(trace: BlockTrace, blocks: int | None = 8) -> FleetPlan:
     return FleetPlan(fleet_requests(trace), config, MODEL)
 
 
-def rows(trace: BlockTrace, asked: AskedTiers, blocks: int | None = 8, replicas: int = 1) -> list[SweepRow]:
+def rows(trace: BlockTrace, asked: TierOptions, blocks: int | None = 8, replicas: int = 1) -> list[SweepRow]:
     return tier_rows(a_plan(trace, blocks), asked, 1000.0, ROUTER, replicas, 0)
 
 
@@ -66,7 +66,7 @@ IN_TURN = [[0, 0, 0, 0, 0], [1, 1, 1, 1, 1]] * 5
 
 
 def test_the_first_row_has_no_tier_and_sizes_go_with_the_gpu() -> None:
-    found = rows(a_trace(IN_TURN), AskedTiers(host_bandwidths=(1e6, inf)))
+    found = rows(a_trace(IN_TURN), TierOptions(host_bandwidths=(1e6, inf)))
     assert [row.host_blocks for row in found] == [0, 8, 8, 16, 16, 32, 32]
     assert [row.bandwidth for row in found] == [None, 1e6, None, 1e6, None, 1e6, None]
     assert {row.capacity for row in found} == {8}
@@ -80,11 +80,11 @@ def test_the_first_row_has_no_tier_and_sizes_go_with_the_gpu() -> None:
 
 def test_sizes_of_the_engines_where_nobody_says_them() -> None:
     for name, expected in (("sglang", 16), ("dynamo", 100_000)):
-        assert rows(a_trace(IN_TURN), AskedTiers(rules=TIER_RULES[name]))[1].host_blocks == expected  # type: ignore[index] # names of rules
+        assert rows(a_trace(IN_TURN), TierOptions(rules=TIER_RULES[name]))[1].host_blocks == expected  # type: ignore[index] # names of rules
 
 
 def test_what_is_loaded_and_how_long_requests_wait_for_it() -> None:
-    today, slow, fast = rows(a_trace(IN_TURN), AskedTiers(host_blocks=[16], host_bandwidths=(5000.0, inf)))
+    today, slow, fast = rows(a_trace(IN_TURN), TierOptions(host_blocks=[16], host_bandwidths=(5000.0, inf)))
     assert today.hit_rate < 0.6
     assert slow.loaded_rate == fast.loaded_rate
     assert fast.hit_rate + (fast.loaded_rate or 0.0) == pytest.approx(40 / 50)
@@ -96,13 +96,13 @@ def test_what_is_loaded_and_how_long_requests_wait_for_it() -> None:
 
 def test_an_unlimited_cache_and_one_that_is_off_need_no_tier() -> None:
     with pytest.raises(KvtoolError, match="unlimited"):
-        rows(a_trace(IN_TURN), AskedTiers(), None)
+        rows(a_trace(IN_TURN), TierOptions(), None)
     plan = a_plan(a_trace(IN_TURN))
     off = replace(plan, config=replace(plan.config, enable_prefix_caching=False))
     with pytest.raises(KvtoolError, match="prefix caching is off"):
-        tier_rows(off, AskedTiers(), 1000.0, ROUTER, 1, 0)
+        tier_rows(off, TierOptions(), 1000.0, ROUTER, 1, 0)
     with pytest.raises(KvtoolError, match="oracle is a bound"):
-        tier_rows(plan, AskedTiers(), 1000.0, asked_router("oracle"), 1, 0)
+        tier_rows(plan, TierOptions(), 1000.0, asked_router("oracle"), 1, 0)
 
 
 paths = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=1, max_size=30)
@@ -115,7 +115,7 @@ def test_without_a_clock_the_gpu_hits_what_the_engine_alone_hits_and_all_is_one_
 ) -> None:
     trace = replace(a_trace(asked), arrivals=np.full(len(asked), np.nan))
     config = EngineConfig(block_size=SIZE, num_blocks=gpu + 1)
-    sizes = AskedTiers(host_blocks=[host], rules=TIER_RULES["dynamo"])
+    sizes = TierOptions(host_blocks=[host], rules=TIER_RULES["dynamo"])
     plan = FleetPlan(fleet_requests(one_at_a_time(trace)), config, MODEL)
     today, tiered = counted_tier_rows(plan, sizes, 1000.0)
     assert today.hit_blocks == engine_hits(trace, config).blocks
@@ -128,7 +128,7 @@ def test_without_a_clock_the_gpu_hits_what_the_engine_alone_hits_and_all_is_one_
 
 def test_splits_of_a_fleet() -> None:
     trace = a_trace(IN_TURN, every=0.01, outputs=20)
-    mixed, one, two = split_rows(a_plan(trace, 100), AskedSplit(3, 1e9), 1000.0, ROUTER, 0)
+    mixed, one, two = split_rows(a_plan(trace, 100), SplitOptions(3, 1e9), 1000.0, ROUTER, 0)
     assert (mixed.replicas, mixed.prefill_replicas, mixed.bandwidth) == (3, None, None)
     assert [(row.replicas, row.prefill_replicas, row.decode_replicas) for row in (one, two)] == [(3, 1, 2), (3, 2, 1)]
     for row in (one, two):
@@ -139,7 +139,7 @@ def test_splits_of_a_fleet() -> None:
         assert row.transfer_bytes is not None
         assert row.transfer_bytes <= 10 * (5 * SIZE + 1) * 1000
     with pytest.raises(KvtoolError, match="cannot be split"):
-        list(split_rows(a_plan(trace), AskedSplit(1, 1e9), 1000.0, ROUTER, 0))
+        list(split_rows(a_plan(trace), SplitOptions(1, 1e9), 1000.0, ROUTER, 0))
 
 
 def test_a_split_over_a_link_that_nobody_knows_is_missing_from_the_table() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.tasks import process_pool
-from kvtool.workload.tasks.asked_tasks import AskedTasks
+from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.tasks.process_pool import ProcessPool
-from kvtool.workload.tasks.task_map import MOST_TRIES, OneProcess, Poisoned
+from kvtool.workload.tasks.task_map import MOST_TRIES, Poisoned, SingleProcess
 from tests.workload.tasks.made_work import Squares, squares
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals end processes there in another way")
@@ -36,7 +36,7 @@ def nobody_left() -> Iterator[None]:
 
 def test_the_same_as_one_process(begun: None, tmp_path: Path) -> None:
     work = Squares(str(tmp_path))
-    assert list(ProcessPool(3).map(work, range(20))) == list(OneProcess().map(work, range(20))) == squares(20)
+    assert list(ProcessPool(3).map(work, range(20))) == list(SingleProcess().map(work, range(20))) == squares(20)
     assert list(ProcessPool(3).map(work, [])) == []
 
 
@@ -91,9 +91,9 @@ def test_without_room_for_processes_this_one_does_all(monkeypatch: pytest.Monkey
 
 def test_as_many_processes_as_were_asked_for_or_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvtool.workload.tasks.asked_tasks.cores", lambda: 8)
-    assert isinstance(AskedTasks(1).task_map(pays=True), OneProcess)
-    assert isinstance(AskedTasks().task_map(pays=False), OneProcess)
-    for asked in (AskedTasks(2), AskedTasks()):
+    assert isinstance(TaskOptions(1).task_map(pays=True), SingleProcess)
+    assert isinstance(TaskOptions().task_map(pays=False), SingleProcess)
+    for asked in (TaskOptions(2), TaskOptions()):
         assert isinstance(asked.task_map(pays=True), ProcessPool)
     monkeypatch.setattr("kvtool.workload.tasks.asked_tasks.cores", lambda: 1)
-    assert isinstance(AskedTasks().task_map(pays=True), OneProcess)
+    assert isinstance(TaskOptions().task_map(pays=True), SingleProcess)

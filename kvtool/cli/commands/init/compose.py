@@ -130,7 +130,7 @@ def has_placeholders(workload: str) -> bool:
     return any(f"# {PLACEHOLDER}: " in line or f'"{PLACEHOLDER}: ' in line for line in workload.splitlines())
 
 
-def told_rate(rate: float, *, placeholders: bool) -> str:
+def rate_comment(rate: float, *, placeholders: bool) -> str:
     """Return a hit rate as `init` shows it everywhere."""
     return f"hit rate {percent(rate)}" + (f" {_OF_PLACEHOLDERS}" if placeholders else "")
 
@@ -197,7 +197,7 @@ def compose_config(
             "# Settings of kvtool for this folder. `kvtool config` shows all of them, `kvtool schema config` what each may be.",
             "workloads = [",
             *(
-                f"  {_text(path)},  # {told_rate(rate, placeholders=path in placeholders)}"
+                f"  {_text(path)},  # {rate_comment(rate, placeholders=path in placeholders)}"
                 for path, rate in rates.items()
             ),
             "]",

@@ -42,9 +42,9 @@ class InitCommand(InitOptions, Command):
             engine_settings,
             measured_inputs,
             names_outside,
-            nothing_found,
+            report_nothing_found,
+            report_written,
             target_file,
-            tell_written,
             text_of,
             write_all,
         )
@@ -60,13 +60,13 @@ class InitCommand(InitOptions, Command):
             raise KvtoolError(f"`{folder / WORKLOAD}` is there already", hint="--force overwrites it")
         inputs = [*found.workloads, *files, *found.logs]
         if not inputs:
-            raise nothing_found(self.folder, found)
+            raise report_nothing_found(self.folder, found)
         measured = measured_inputs(self, folder, inputs, files, found.notes)
         if measured.partial:
             print("kvtool: interrupted; nothing was written", file=sys.stderr)
             return 130
         if not measured.rates:
-            raise nothing_found(self.folder, found)
+            raise report_nothing_found(self.folder, found)
         engine = engine_settings(self, folder)
         workloads = {*found.workloads, *files} & set(measured.rates)
         placeholders = {name for name in workloads if has_placeholders(text_of(folder, name, files))}
@@ -82,5 +82,5 @@ class InitCommand(InitOptions, Command):
             write_all(folder, files)
             load_config(str(target))
         outside = names_outside(folder, engine)
-        tell_written(self, found, prompts, measured, files, text, placeholders=placeholders, outside=outside)
+        report_written(self, found, prompts, measured, files, text, placeholders=placeholders, outside=outside)
         return 0

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.cli.commands.init.compose import FoundPrompt, told_rate
+from kvtool.cli.commands.init.compose import FoundPrompt, rate_comment
 from kvtool.cli.commands.init.detect import FoundPrompts
 from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.config.asked_run import RunOptions
@@ -80,7 +80,7 @@ def _line_of_table(project: Path) -> Place | None:
         return place or Place(str(project))
 
 
-def nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
+def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
     hint = "templates (.j2), text in a folder `prompts`, logs (.jsonl) and workload files (.yaml) are found"
     if found.python:
         hint += f"; {_python(found)}"
@@ -174,7 +174,7 @@ def write_all(folder: Path, files: Mapping[str, str]) -> None:
             file.write(text.encode())
 
 
-def tell_written(
+def report_written(
     command: InitOptions,
     found: FoundPrompts,
     prompts: list[FoundPrompt],
@@ -193,7 +193,7 @@ def tell_written(
     parts = [plural(count, noun) for count, noun in counts if count]
     say(console, f"found in {sanitize(folder, ascii_only=plain)}: {', '.join(parts)}", indent=0)
     for name, rate in measured.rates.items():
-        told = told_rate(rate, placeholders=name in placeholders)
+        told = rate_comment(rate, placeholders=name in placeholders)
         say(console, f"{sanitize(name, ascii_only=plain)}: {told} today")
     for note in found.notes:
         say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")

@@ -16,7 +16,7 @@ from kvtool.measure.servers.kv_events.event_state import BlockName, Break, Event
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPrompt:
+class AnsweredPrompt:
     """A request that a server answered, as far as its events can show it.
 
     `session_id` is what the server puts into the events of this request; without one, or where requests share it, they are
@@ -74,7 +74,7 @@ class EventReuse:
     contradictions: int = 0
 
 
-def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AskedPrompt]) -> EventReuse:
+def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AnsweredPrompt]) -> EventReuse:
     """Return the reuse of each request, given in the order of sending, from every batch since the cache was empty or reset."""
     states = RankStates()
     result = EventReuse({prompt.id: ObservedRequest(prompt.id) for prompt in prompts})
@@ -118,7 +118,7 @@ def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AskedProm
 class _Owner:
     """A request whose events are looked for: how far its blocks are stored, None before its first event."""
 
-    def __init__(self, place: int, prompt: AskedPrompt, block_size: int) -> None:
+    def __init__(self, place: int, prompt: AnsweredPrompt, block_size: int) -> None:
         self.place = place
         self.prompt = prompt
         self.names = block_names([*prompt.tokens, *prompt.outputs], block_size, prompt.keys)
@@ -128,7 +128,7 @@ class _Owner:
 class _Owners:
     """Whose an event is: by its session's id where one request has that, else by what it stores."""
 
-    def __init__(self, prompts: Sequence[AskedPrompt], block_size: int) -> None:
+    def __init__(self, prompts: Sequence[AnsweredPrompt], block_size: int) -> None:
         self.block_size = block_size
         self._by_session: dict[str, list[_Owner]] = defaultdict(list)
         self._by_name: dict[BlockName, list[tuple[_Owner, int]]] = defaultdict(list)
@@ -178,7 +178,7 @@ class _Owners:
         self._newest = max(self._newest, owner.place)
         return owner
 
-    def can_be_silent(self, prompt: AskedPrompt) -> bool:
+    def can_be_silent(self, prompt: AnsweredPrompt) -> bool:
         """Return whether a request that stored nothing can have hit all of its full blocks: each of them was stored once, and its
         last token, which is computed in any case, is in none of them."""
         full, rest = divmod(len(prompt.tokens), self.block_size)

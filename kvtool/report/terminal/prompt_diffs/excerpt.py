@@ -43,7 +43,7 @@ def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[
     from rich.text import Text
 
     room = max(width - 9, 8)
-    hidden = _unseen(a, b)
+    hidden = _hidden_lines(a, b)
     lead = a if a.text is not None else b
     first = min(
         (start for side in (a, b) if side.text is not None for start, _ in (*side.spans, side.value)), default=0
@@ -78,7 +78,7 @@ def excerpt(a: Excerpt, b: Excerpt, note: str, width: int, plain: bool) -> list[
     return lines
 
 
-def _unseen(a: Excerpt, b: Excerpt) -> bool:
+def _hidden_lines(a: Excerpt, b: Excerpt) -> bool:
     """Return whether the differing characters look the same: only space, or one text in two Unicode forms or scripts."""
     changed_a, changed_b = (
         "".join((side.text or "")[start : min(stop, start + _LOOKED_AT)] for start, stop in side.spans[:_LOOKED_AT])

@@ -21,7 +21,7 @@ from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.files.file_kinds import FileKind, kind_of
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
 from kvtool.workload.logs.formats.known_formats import SERVER_LINE
-from kvtool.workload.logs.records.mapped_records import asked_format
+from kvtool.workload.logs.records.mapped_records import requested_format
 from kvtool.workload.logs.records.record import RecordError, Where
 from kvtool.workload.logs.records.record_format import RecordFormat
 from kvtool.workload.logs.records.records import opens, read_record
@@ -78,7 +78,7 @@ def find_inputs(names: Sequence[str], *, log_format: str | None = None) -> Input
     Below a folder, text files are prompts where there are no logs. Links are followed, each folder is entered once, hidden files
     are left alone, and a file that several names lead to is read once. KvtoolError for a name without a file or a prompt.
     """
-    format_ = asked_format(log_format)
+    format_ = requested_format(log_format)
     paths: dict[str, None] = {}
     seen: set[str] = set()
     passed_over: list[PassedOver] = []

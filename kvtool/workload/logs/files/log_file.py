@@ -242,7 +242,7 @@ class LogFile:
     def take_record(self, read: ReadRecord, where: Where, told: ReadListener | None) -> Iterator[LogEntry]:
         """Yield the requests of a record that was read."""
         yield from self.calls_of(read)
-        self.tell_left_out(read, where, told)
+        self.report_left_out(read, where, told)
 
     def calls_of(self, read: ReadRecord) -> Iterator[LogEntry]:
         """Return each of its conversations."""
@@ -264,7 +264,7 @@ class LogFile:
             before += len(item.turns)
 
     @staticmethod
-    def tell_left_out(read: ReadRecord, where: Where, told: ReadListener | None) -> None:
+    def report_left_out(read: ReadRecord, where: Where, told: ReadListener | None) -> None:
         """Tell what else is in a record."""
         for item in read.items:
             if isinstance(item, LeftOut) and told is not None:
@@ -289,7 +289,7 @@ class LogFile:
                 made = list(self.entries_of(read))
                 order.keep(number, made)
                 if order.is_new(number, len(made)):
-                    self.tell_left_out(read, where, told)
+                    self.report_left_out(read, where, told)
             if call is not None and call < len(made) and (entry := made[call]) is not None:
                 yield entry
 

@@ -212,7 +212,7 @@ def _cell_value(name: str, cell: Any) -> Any:
         if not cell:
             return None
         parsed = _parsed(cell)
-        return parsed if parsed is not None and _says_messages(parsed) else cell
+        return parsed if parsed is not None and _has_message_fields(parsed) else cell
     if cell.strip() in _NOTHING:
         return None
     if _NUMBERS.search(name) and _NUMBER.fullmatch(cell.strip()):
@@ -230,7 +230,7 @@ def _parsed(cell: str) -> Any:
     return None if long else _plain(literal(cell.strip()))
 
 
-def _says_messages(value: Any) -> bool:
+def _has_message_fields(value: Any) -> bool:
     if isinstance(value, dict):
         return not _BODY.isdisjoint(value)
     first = value[0] if isinstance(value, list) and value else None

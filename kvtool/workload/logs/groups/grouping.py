@@ -78,14 +78,14 @@ class ByFile:
     values: bool = False
 
     def begin(self) -> Division:
-        return _OneGroup() if self.one_each else _FileDivision(self.what)
+        return _SingleGroup() if self.one_each else _FileDivision(self.what)
 
 
 BY_FILE = ByFile()
 
 
 @dataclass(frozen=True, slots=True)
-class _OneGroup:
+class _SingleGroup:
     def group_of(self, entry: LogEntry) -> str:
         del entry
         return PLAIN_GROUP

@@ -24,7 +24,7 @@ _OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "stat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class FieldsAround:
     """Fields around a request; None: not given, and the request's own field counts.
 
     Times are seconds since 1970. `identity` is the id of the call itself, such as that of its span or of its answer.
@@ -56,7 +56,7 @@ class Around:
         if len(found.turns) == 1:
             self._put(found.turns[0], alone=True)
         else:
-            found.turns = _TurnsAround(found.turns, self)
+            found.turns = TurnsWithFields(found.turns, self)
         found.identity = self.identity or found.identity
         found.weak = found.weak and self.identity is None
         found.value = self.value if self.value is not None else found.value
@@ -87,10 +87,10 @@ class Around:
         return replace(call, **said) if said else call
 
 
-class _TurnsAround:
+class TurnsWithFields:
     """Turns with what is said around them, each made when it is asked for."""
 
-    def __init__(self, turns: Turns, around: Around) -> None:
+    def __init__(self, turns: Turns, around: FieldsAround) -> None:
         self._turns = turns
         self._around = around
 
@@ -101,7 +101,7 @@ class _TurnsAround:
         return self._around._put(self._turns[index], alone=False)
 
 
-def request(record: Record, fields: dict[str, Any], around: Around) -> FoundCall:
+def request(record: Record, fields: dict[str, Any], around: FieldsAround) -> FoundCall:
     """Return the one request of what was made of a record: a body of the chat API, perhaps with its answer in `response`."""
     made = Record(fields, record.where, record.pointer, record.around, in_text=True)
     turns = requests_of(made, messages_of(made, made.list_of("messages"), "messages"), single=True)
@@ -110,7 +110,7 @@ def request(record: Record, fields: dict[str, Any], around: Around) -> FoundCall
     return found
 
 
-def prompt(record: Record, text: str, around: Around) -> FoundCall:
+def prompt(record: Record, text: str, around: FieldsAround) -> FoundCall:
     """Return the one request that is a text."""
     made = Record({}, record.where, record.pointer, (), in_text=True)
     found = around.put_on([made.turn(text=made.text(text, part="prompt"))])
@@ -118,7 +118,7 @@ def prompt(record: Record, text: str, around: Around) -> FoundCall:
     return found
 
 
-def body(record: Record, around: Around) -> Reading | None:
+def body(record: Record, around: FieldsAround) -> Reading | None:
     """Return the request of an object that is the body of some API, or holds one; None where it is none."""
     from kvtool.workload.logs.records.records import read_inner
 
@@ -127,7 +127,7 @@ def body(record: Record, around: Around) -> Reading | None:
 
 
 def call_from(
-    record: Record, value: Any, around: Around, *, answer: Any = None, beside: dict[str, Any] | None = None
+    record: Record, value: Any, around: FieldsAround, *, answer: Any = None, beside: dict[str, Any] | None = None
 ) -> FoundCall | None:
     """Return the one request that a value is, in whatever form: a body of an API, messages, JSON of these in a text, or a text.
 
@@ -169,7 +169,7 @@ def _answered(fields: dict[str, Any], answer: Any) -> dict[str, Any]:
 
 
 def found_at(
-    record: Record, prompt: Any, *path: str | int, around: Around, tools: Any = None, answer: str | None = None
+    record: Record, prompt: Any, *path: str | int, around: FieldsAround, tools: Any = None, answer: str | None = None
 ) -> FoundCall:
     """Return the call of a prompt at `path`: a text, or a list of messages, which may be JSON in a text."""
     if isinstance(prompt, str):
@@ -194,7 +194,7 @@ def found_at(
 
 
 def found_call(
-    record: Record, messages: list[Message], *, around: Around, tools: Any = None, answer: str | None = None
+    record: Record, messages: list[Message], *, around: FieldsAround, tools: Any = None, answer: str | None = None
 ) -> FoundCall:
     """Return the call of messages that were read."""
     made = tools_of(replace(record, fields={"tools": tools})) if isinstance(tools, list) and tools else None
@@ -208,11 +208,11 @@ def found_call(
     return _call_around(record.turn(call=call, messages=messages, tools=made, output_text=answer), around)
 
 
-def _prompt_tokens(around: Around) -> int | None:
+def _prompt_tokens(around: FieldsAround) -> int | None:
     return None if around.usage is None else around.usage.prompt
 
 
-def _call_around(turn: Turn, around: Around) -> FoundCall:
+def _call_around(turn: Turn, around: FieldsAround) -> FoundCall:
     if around.usage is not None and around.usage.output is not None:
         turn.output_tokens = around.usage.output
     found = around.put_on(FoundCall([turn]))

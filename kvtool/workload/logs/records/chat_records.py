@@ -24,7 +24,7 @@ from kvtool.workload.logs.records.record import (
 from kvtool.workload.logs.records.record_format import Turns
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
-from kvtool.workload.request_fields import REQUEST_FIELDS, answers_asked, request_fields
+from kvtool.workload.request_fields import REQUEST_FIELDS, request_fields, requested_answers
 from kvtool.workload.turn import Sampled
 
 _BODIES = frozenset(("body", "params", "request", "request_body", "full_request", "payload"))
@@ -57,7 +57,7 @@ def requests_of(
     fields = {} if transcript else request_fields(record.fields)
     last = messages[-1]
     echoed = text_of(last) if last["role"] == "assistant" else ""
-    first, *more = answers_of(record, answers_asked(fields), echoed if fields.get("echo") is True else "")
+    first, *more = answers_of(record, requested_answers(fields), echoed if fields.get("echo") is True else "")
     spoken = transcript or (last["role"] == "assistant" and not _is_unanswered(record))
     if first.text is None and not single and spoken:
         answers = [i for i, message in enumerate(messages) if i and message["role"] == "assistant"]

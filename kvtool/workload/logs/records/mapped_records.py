@@ -10,7 +10,7 @@ from kvtool.errors import KvtoolError
 from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
 from kvtool.workload.logs.formats.known_formats import format_named
 from kvtool.workload.logs.groups.field_paths import FieldPath, parse_fields
-from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import FAILED, decimal_of, has_failed, names_of
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Reading, RecordFormat
@@ -49,7 +49,7 @@ class Way:
         return Way((None, *self.parts[1:])).value(found) if len(self.parts) > 1 else found
 
 
-def asked_format(text: str | None) -> RecordFormat | None:
+def requested_format(text: str | None) -> RecordFormat | None:
     """Return the format that a user asked for, by its name or as a map; None: each record has its own, or files are prompts.
 
     KvtoolError where it is neither.
@@ -100,7 +100,7 @@ def _read(record: Record, ways: Mapping[str, Way]) -> Reading:
     if has_failed(record):
         return FAILED
     usage = _object(at("usage"))
-    around = Around(
+    around = FieldsAround(
         session=names_of([at("session")]),
         time=seconds(at("time"), "s"),
         end=seconds(at("end"), "s"),

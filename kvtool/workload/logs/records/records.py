@@ -96,7 +96,7 @@ class DatedCall:
     identity: str | None
 
 
-Look = tuple[list[DatedCall | None], list[Key], bool]
+PaintOfFate = tuple[list[DatedCall | None], list[Key], bool]
 
 
 def outline(
@@ -105,7 +105,7 @@ def outline(
     format_: RecordFormat | None,
     states: dict[str, FileState],
     around: Fields | None = None,
-) -> Look:
+) -> PaintOfFate:
     """Return the contents of a record, as far as an order needs them (None: no call); the ids that others may ask for it by;
     whether it must be read in the order of its file. Raises RecordError."""
     if not isinstance(value, dict):

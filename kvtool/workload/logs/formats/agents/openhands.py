@@ -14,7 +14,7 @@ from typing import Any
 from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around, found_call
+from kvtool.workload.logs.records.call_context import FieldsAround, found_call
 from kvtool.workload.logs.records.call_fields import PROMPTLESS, names_of
 from kvtool.workload.logs.records.chat_records import content_of, tools_of
 from kvtool.workload.logs.records.record import Record, Where, object_of, seconds, text_of
@@ -213,7 +213,7 @@ class OpenHandsEvents:
     def _call(self, answer: _Answer) -> FoundCall | LeftOut:
         if not answer.prompt:
             return PROMPTLESS
-        around = Around(
+        around = FieldsAround(
             session=self._session,
             time=answer.began,
             end=answer.end,

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvtool.text.files.json_stream import is_message
 from kvtool.text.message import Message
-from kvtool.workload.logs.records.call_context import Around, found_call
+from kvtool.workload.logs.records.call_context import FieldsAround, found_call
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import message_at
 from kvtool.workload.logs.records.record import Record, kind, parsed_text, text_of
@@ -24,7 +24,7 @@ def read(record: Record) -> Reading:
     shared: dict[str, list[Message]] = {}
     found = Several()
     model, tools = _configured(record.fields.get("replay_config"))
-    around = Around(session=record.session, model=model)
+    around = FieldsAround(session=record.session, model=model)
     for at, step in enumerate(record.fields["trajectory"]):
         if not isinstance(step, dict) or not step.get("query"):
             continue  # a step without a call, as where the run was ended

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvtool.workload.call import NO_CALL, Usage
 from kvtool.workload.logs.formats.apis import gemini
-from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_context import FieldsAround, body
 from kvtool.workload.logs.records.call_fields import FAILED, left_out_of, names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of
 from kvtool.workload.logs.records.joined_records import Key
@@ -52,7 +52,7 @@ def read_request(record: Record) -> Reading:
         raise record.error(f"`{name}` must be an object", name)
     found = _partner(record, _ASKED, _ANSWERED)
     try:
-        around = Around() if found is None else _around(found)
+        around = FieldsAround() if found is None else _around(found)
     except RecordError as error:
         assert found is not None
         there = f"{found.where.path}:{found.where.line}"
@@ -111,7 +111,7 @@ def _has_failed(fields: Fields) -> bool:
     return bool(fields.get("error")) or (isinstance(status, int) and status >= 400)
 
 
-def _around(record: Record) -> Around | None:
+def _around(record: Record) -> FieldsAround | None:
     """Return what an answer reports; None where it failed."""
     fields = record.fields
     if _has_failed(fields):
@@ -119,7 +119,7 @@ def _around(record: Record) -> Around | None:
     answer, at = _answer(record)
     usage: Usage | None = usage_in((answer, at))
     text, _ = answer_of(answer)
-    return Around(
+    return FieldsAround(
         identity=names_of([answer.get("id"), answer.get("responseId")]),
         output_text=text if text is not None else gemini.answer_text(answer),
         model=names_of([answer.get("model"), answer.get("modelVersion")]),

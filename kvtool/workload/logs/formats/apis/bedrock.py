@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_context import FieldsAround, body
 from kvtool.workload.logs.records.call_fields import FAILED, TENANTS, names_of
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat
@@ -66,7 +66,7 @@ def read(record: Record) -> Reading:
     asked = Record(_as_prompt(asked.fields), asked.where, asked.pointer, ({"response": answer, **told},), asked.in_text)
     metadata = object_of(fields.get("requestMetadata"))
     identity = object_of(fields.get("identity"))
-    around = Around(
+    around = FieldsAround(
         session=names_of([metadata.get(name) for name in _SESSIONS]),
         tenant=names_of([*(metadata.get(name) for name in TENANTS), identity.get("arn")]),
         time=seconds(fields.get("timestamp"), "s"),

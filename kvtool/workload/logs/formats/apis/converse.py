@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_context import FieldsAround
 from kvtool.workload.logs.records.call_fields import answer_object
 from kvtool.workload.logs.records.chat_records import requests_of
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
@@ -58,7 +58,7 @@ def read(record: Record) -> Reading:
         messages += blocks.messages(role)
     body = record.holding({**record.fields, "system": None, "tools": _tools(record)})
     turns = requests_of(body, messages)
-    return Around(output_text=answer_text(answer_object(record)[0])).put_on(turns)
+    return FieldsAround(output_text=answer_text(answer_object(record)[0])).put_on(turns)
 
 
 def answer_text(answer: Fields) -> str | None:

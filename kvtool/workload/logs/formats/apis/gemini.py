@@ -18,7 +18,7 @@ from typing import Any
 from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import StoredContent
-from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_context import FieldsAround
 from kvtool.workload.logs.records.call_fields import FAILED, answer_object, names_of
 from kvtool.workload.logs.records.chat_records import requests_of
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
@@ -64,7 +64,7 @@ def read(record: Record) -> Reading:
     turns = requests_of(body, messages, uncounted=parts.uncounted, incomplete=KEPT_APART if cached else None)
     labels = object_of(fields.get("labels"))
     model = fields.get("model")
-    return Around(
+    return FieldsAround(
         session=None if record.own_session else names_of([labels.get(name) for name in _SESSIONS]),
         output_text=answer_text(answer),
         model=names_of([answer.get("modelVersion"), answer.get("model_version"), model]),

@@ -14,7 +14,7 @@ from kvtool.workload.logs.records.call_fields import call_of
 from kvtool.workload.logs.records.incomplete_prompts import why_incomplete
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.record_format import Reading, RecordFormat
-from kvtool.workload.request_fields import answers_asked, request_fields
+from kvtool.workload.request_fields import request_fields, requested_answers
 
 PROMPTS = ("prompt", "text_input", "text", "input", "inputs")
 """Fields that hold one."""
@@ -29,7 +29,7 @@ def prompts(record: Record) -> Reading:
     prompts = [((name, at), each) for at, each in enumerate(value)] if several else [((name,), value)]
     contents = [_content(record, each, *path) for path, each in prompts]
     fields = request_fields(record.fields)
-    answers = answers_asked(fields)
+    answers = requested_answers(fields)
     said = chat_records.answers_of(record, answers * len(contents), _echoed(contents[0]) if fields.get("echo") else "")
     calls = _calls(_whole_call(record, contents), len(contents))
     turns = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_context import FieldsAround, body
 from kvtool.workload.logs.records.call_fields import FAILED, has_failed, names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
@@ -27,7 +27,7 @@ def read_raw(record: Record) -> Reading:
         raise record.error("`payload` must be an object", "payload")
     answer = _answer(record.fields.get("responses"))
     at = record.pointer if record.in_text else (*record.pointer, "responses")
-    around = Around(
+    around = FieldsAround(
         session=names_of([told.get("conversation_id"), told.get("x_correlation_id")]),
         time=seconds(told.get("request_start_ns"), "ns", fixed=True),
         end=seconds(told.get("request_end_ns"), "ns", fixed=True),
@@ -47,7 +47,7 @@ def read_inputs(record: Record) -> Reading:
         inner = record.inner("payloads", i)
         if inner is None:
             raise record.error(f"payloads[{i}] must be an object, not {kind(payload)}", "payloads", i)
-        found += collected(body(inner, Around(session=session)) or _OTHER)
+        found += collected(body(inner, FieldsAround(session=session)) or _OTHER)
     return found
 
 

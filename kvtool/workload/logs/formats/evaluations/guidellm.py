@@ -6,7 +6,7 @@ What is inside of `request_args` is the arguments of its HTTP client; of older r
 from __future__ import annotations
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_context import FieldsAround, body
 from kvtool.workload.logs.records.call_fields import FAILED, names_of
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several, collected
@@ -45,7 +45,7 @@ def _request(record: Record) -> Reading:
     )
     output = fields.get("output")
     own_time = fields.get("request_start_time", fields.get("start_time"))
-    around = Around(
+    around = FieldsAround(
         time=seconds(timings.get("request_start", own_time), "s"),
         end=seconds(timings.get("request_end", fields.get("request_end_time", fields.get("end_time"))), "s"),
         first_answer=seconds(timings.get("first_token_iteration", timings.get("first_iteration")), "s"),

@@ -19,7 +19,7 @@ from kvtool.text.files.json_stream import MAX_RECORD, NotJSONError, RawRecord, p
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.files.file_kinds import FileKind
-from kvtool.workload.logs.records.call_context import Around, found_call
+from kvtool.workload.logs.records.call_context import FieldsAround, found_call
 from kvtool.workload.logs.records.call_fields import CACHED, FAILED, names_of
 from kvtool.workload.logs.records.chat_records import message_at, requests_of
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds, text_of
@@ -54,7 +54,7 @@ def read(record: Record) -> Reading:
         return LeftOut("empty sample")
     made = [message for i, each in enumerate(messages) for message in sample.messages(each, "messages", i)]
     turns = requests_of(replace(record, fields={}), made, transcript=True)
-    around = Around(session=sample.session, model=sample.model)
+    around = FieldsAround(session=sample.session, model=sample.model)
     return around.put_on(FoundCall(turns))
 
 
@@ -103,7 +103,7 @@ class _Sample:
         choice = output["choices"][0] if isinstance(output["choices"], list) else None
         said = choice.get("message") if isinstance(choice, dict) else None
         tools = self._resolved(event.get("tools"), 0)
-        around = Around(
+        around = FieldsAround(
             session=self.session,
             time=seconds(event.get("timestamp"), "s"),
             end=seconds(event.get("completed"), "s"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import Around, found_at
+from kvtool.workload.logs.records.call_context import FieldsAround, found_at
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.record_format import FoundCall, Reading, RecordFormat, Several
@@ -46,7 +46,7 @@ def _call(
     prompt, at = values[0], (*above, path[0])
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
         prompt, at = prompt[0], (*at, 0)
-    found = found_at(record, prompt, *at, around=Around(), answer=answer)
+    found = found_at(record, prompt, *at, around=FieldsAround(), answer=answer)
     rest = values[1] if len(values) > 1 else None
     turn = found.turns[0]
     if isinstance(rest, str) and turn.text is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import Around, found_at
+from kvtool.workload.logs.records.call_context import FieldsAround, found_at
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record, Where, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several
@@ -35,7 +35,7 @@ class EvalsRun:
         if kind not in _CALLS or not isinstance(data, dict) or data.get("prompt") is None:
             return Several()
         prompt = data["prompt"]
-        around = Around(
+        around = FieldsAround(
             time=seconds(fields.get("created_at"), "s"),
             model=names_of([data.get("model"), self._model]),
             usage=usage_of(data.get("usage"), (*record.pointer, "data", "usage")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around, found_at
+from kvtool.workload.logs.records.call_context import FieldsAround, found_at
 from kvtool.workload.logs.records.call_fields import CACHED, FAILED, names_of, usage_in
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
@@ -54,7 +54,7 @@ def _call(record: Record, config: dict[str, Any]) -> FoundCall | LeftOut:
     if prompt is None or (isinstance(prompt, dict) and prompt.get("raw") is None):
         raise record.error("`prompt.raw` is missing", *(("prompt",) if prompt is not None else ()))
     output = response.get("output")
-    around = Around(
+    around = FieldsAround(
         identity=names_of([body.get("id")]),
         time=seconds(body.get("created"), "s") or seconds(fields.get("timestamp"), "s"),
         model=names_of([body.get("model"), model.rpartition(":")[2] or None]),

@@ -8,7 +8,7 @@ import re
 
 from kvtool.text.bounded_number import finite_number
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_context import FieldsAround, body
 from kvtool.workload.logs.records.call_fields import FAILED, http_status, left_out_of, names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of
 from kvtool.workload.logs.records.record import Record, kind, object_of, parsed_text, seconds
@@ -72,7 +72,7 @@ def _entry(record: Record, entry: Fields, *steps: str | int) -> Reading:
     usage: Usage | None = usage_in((answer, (*at, "response", "content", "text")))
     began = seconds(entry.get("startedDateTime"), "s")
     named = _MODEL.search(path)
-    around = Around(
+    around = FieldsAround(
         session=inner.own_session or names_of([headers.get(name) for name in _SESSIONS]),
         time=began,
         identity=names_of([answer.get("id"), answer.get("responseId")]),

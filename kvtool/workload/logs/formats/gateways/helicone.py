@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.workload.logs.records.call_context import Around, body
+from kvtool.workload.logs.records.call_context import FieldsAround, body
 from kvtool.workload.logs.records.call_fields import answer_object, left_out_of, names_of, usage_in
 from kvtool.workload.logs.records.record import Record, seconds
 from kvtool.workload.logs.records.record_format import LeftOut, Reading, RecordFormat
@@ -23,7 +23,7 @@ def read(record: Record) -> Reading:
     if inner is None:
         raise record.error("`request_body` must be an object", "request_body")
     usage = usage_in(answer_object(inner)) or usage_of(record.fields, record.pointer)
-    around = Around(
+    around = FieldsAround(
         session=names_of([named.get(name) for name in _SESSIONS]),
         tenant=names_of([record.fields.get("request_user_id"), *(named.get(name) for name in _TENANTS)]),
         time=seconds(record.fields.get("request_created_at"), "s"),

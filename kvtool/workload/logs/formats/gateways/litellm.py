@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, left_out_of, names_of
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat
@@ -34,7 +34,7 @@ def read(record: Record) -> FoundCall | LeftOut:
         or usage_of(answer.get("usage"), record.pointer)
         or usage_of({name: fields[name] for name in _COUNTS if fields.get(name) is not None}, record.pointer)
     )
-    around = Around(
+    around = FieldsAround(
         session=names_of([fields.get("session_id"), fields.get("litellm_session_id")]),
         tenant=names_of(
             [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvtool.text.bounded_number import whole_number
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat
@@ -33,7 +33,7 @@ def read(record: Record) -> FoundCall | LeftOut:
         return LeftOut("failed")
     told = object_of(told)
     metrics = object_of(fields.get("metrics"))
-    around = Around(
+    around = FieldsAround(
         session=names_of([*(told.get(name) for name in _SESSIONS), fields.get("root_span_id")]),
         tenant=names_of([told.get(name) for name in _TENANTS]),
         time=seconds(metrics.get("start"), "s") or seconds(fields.get("created"), "s"),

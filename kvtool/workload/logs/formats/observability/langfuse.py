@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
@@ -60,7 +60,7 @@ def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) 
         return LeftOut("failed")
     parameters = first("modelParameters", "model_parameters")
     cost = first("costDetails", "cost_details")
-    around = Around(
+    around = FieldsAround(
         session=names_of(
             [first("sessionId", "session_id"), trace.get("sessionId"), first("traceId", "trace_id"), trace.get("id")]
         ),

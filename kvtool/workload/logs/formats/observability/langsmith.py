@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat, Several
@@ -43,7 +43,7 @@ def _call(record: Record, run: dict[str, Any]) -> FoundCall | LeftOut:
     extra = object_of(run.get("extra"))
     told, asked = object_of(extra.get("metadata")), object_of(extra.get("invocation_params"))
     answer, usage = _answer(outputs)
-    around = Around(
+    around = FieldsAround(
         session=names_of([*(told.get(name) for name in _SESSIONS), run.get("thread_id"), run.get("trace_id")]),
         tenant=names_of([told.get(name) for name in _TENANTS]),
         time=seconds(run.get("start_time"), "s"),

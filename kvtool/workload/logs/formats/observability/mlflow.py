@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
@@ -51,7 +51,7 @@ def _call(record: Record, span: dict[str, Any], told: dict[str, Any]) -> FoundCa
     usage = usage_of(output.get("usage"), record.pointer) or usage_of(
         _value(attributes.get("mlflow.chat.tokenUsage")), record.pointer
     )
-    around = Around(
+    around = FieldsAround(
         session=names_of([told.get("mlflow.trace.session"), trace]),
         tenant=names_of([told.get("mlflow.trace.user")]),
         time=seconds(_first(span, "start_time_unix_nano", "start_time_ns", "start_time"), "ns"),

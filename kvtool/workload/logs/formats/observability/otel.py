@@ -9,7 +9,7 @@ from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.observability.otel_spans import Attributes, Span, lists_in, printed_span, spans_of
-from kvtool.workload.logs.records.call_context import Around, prompt, request
+from kvtool.workload.logs.records.call_context import FieldsAround, prompt, request
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.message_forms import as_messages, as_tools, system_messages
@@ -148,7 +148,7 @@ def _read(record: Record, span: Span) -> FoundCall | LeftOut | None:
             return LeftOut("span whose call is in an event")
         found = call_of_span(record, span, _events(joins.find(_EVENT, identity), identity))
     if found is None and joins is None:  # it may be joined with its events, and keeps its place until then
-        return prompt(record, "", Around(time=span.start, identity=identity))
+        return prompt(record, "", FieldsAround(time=span.start, identity=identity))
     return found or (LeftOut("failed") if span.failed else _WITHOUT)
 
 
@@ -326,9 +326,9 @@ def _tools(attributes: Attributes) -> list[Any] | None:
     return None
 
 
-def _around(span: Span) -> Around:
+def _around(span: Span) -> FieldsAround:
     attributes = span.attributes
-    return Around(
+    return FieldsAround(
         session=names_of([attributes.get(name) for name in _SESSIONS]) or span.trace or None,
         time=span.start,
         end=span.end,

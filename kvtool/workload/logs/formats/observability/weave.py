@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.records.call_context import Around, call_from
+from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, object_of, seconds
@@ -56,7 +56,7 @@ def read(record: Record) -> FoundCall | LeftOut:
         return LeftOut("failed")
     inputs = {name: value for name, value in fields["inputs"].items() if name != "self"}
     attributes = object_of(fields.get("attributes"))
-    around = Around(
+    around = FieldsAround(
         session=names_of(
             [fields.get("thread_id"), attributes.get("session_id"), attributes.get("thread_id"), fields.get("trace_id")]
         ),

@@ -14,7 +14,7 @@ from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import integers_of, items_at, number_of, string_at, string_of
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, has_line, lines_of
-from kvtool.workload.logs.records.call_context import Around
+from kvtool.workload.logs.records.call_context import FieldsAround
 from kvtool.workload.logs.records.call_fields import FAILED, names_of
 from kvtool.workload.logs.records.incomplete_prompts import CUT
 from kvtool.workload.logs.records.joined_records import Key
@@ -91,7 +91,7 @@ def read(record: Record) -> Reading:
     written = seconds(fields.get("timestamp"), "s")
     lasted = finite_number(told.get("e2e_latency"), least=0, most=1e6) or 0.0
     answer = out.get("text") if isinstance(out, dict) else None
-    around = Around(
+    around = FieldsAround(
         session=names_of([asked.get("session_id"), object_of(asked.get("session_params")).get("id")]),
         time=None if written is None else written - lasted,
         end=written if ended else None,
