@@ -13,8 +13,8 @@ from docs.generators.tables import table
 from kvtool.accounting.caches.providers import PROVIDERS
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.diagnose.codes import TIERS
-from kvtool.engine.fleet.routers.asked_router import settings_of
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
+from kvtool.engine.fleet.routers.named_router import settings_of
 from kvtool.lint.formats.prompt_formats import FORMATS as PROMPT_FORMATS
 from kvtool.report.formats.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS

@@ -66,11 +66,11 @@ class SlotCause:
         "record",
         "requests",
         "slot",
-        "visible_text",
         "structural",
         "value_start",
         "value_stop",
         "values",
+        "visible_text",
         "within",
         "written",
     )  # fmt: skip

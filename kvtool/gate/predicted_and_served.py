@@ -10,7 +10,7 @@ from kvtool.measure.servers.metrics.counters import Scrape
 from kvtool.measure.servers.metrics.watching import LOGGED_REQUESTS, Watching, server_counts
 from kvtool.measure.servers.server_values import number_at, truth_at
 from kvtool.results.check import CheckResult
-from kvtool.results.documents.beside_server import Explained, PredictedSums, Reason, ServerComparison
+from kvtool.results.documents.server_comparison import Explained, PredictedSums, Reason, ServerComparison
 from kvtool.results.documents.watched import LoggedRate, ServerCounts
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import plural

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.advice.advisor import Advice
     from kvtool.profiler.optimize.optimizer import Optimized
-    from kvtool.profiler.reported.beside_events import EventComparison
+    from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.run.run_result import RunResult
     from kvtool.workload.yaml.yaml_source import YamlSource
 
@@ -108,7 +108,7 @@ class Opened:
         from kvtool.measure.engine_extra import need_live
 
         need_live(flag("kv_events"))
-        from kvtool.profiler.reported.beside_events import EventComparison
+        from kvtool.profiler.reported.event_comparison import EventComparison
 
         return EventComparison(path)
 

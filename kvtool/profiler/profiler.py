@@ -25,8 +25,8 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.advice.trials import TrialInterruptedError
-from kvtool.profiler.counted_once import check_counted_once, with_causes
 from kvtool.profiler.document import Measurements, made_report, with_measurements
+from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.left_out import left_out
 from kvtool.profiler.log_part import LogPart, can_be_parted
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.optimizer import Optimized
-    from kvtool.profiler.reported.beside_events import EventComparison
+    from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 
     PlanEdits = Callable[[RunResult, Advice], tuple[Optimized, Advice]]

@@ -69,7 +69,7 @@ SCHEMAS = {
         Schema(
             "beside-server",
             "kvtool compare of a server's counters, --json",
-            "kvtool.results.documents.beside_server",
+            "kvtool.results.documents.server_comparison",
             "BesideServer",
         ),
         Schema("settings", "kvtool config --json", "kvtool.results.documents.setting_list", "SettingsDocument"),

@@ -55,7 +55,7 @@ def open_inputs(
             allow_outside=allow_outside,
         )
     from kvtool.workload.logs.files.input_files import find_inputs
-    from kvtool.workload.logs.groups.found_grouping import FILE, FOLDER
+    from kvtool.workload.logs.groups.detected_grouping import FILE, FOLDER
     from kvtool.workload.logs.groups.grouping import ByFile
 
     files = find_inputs(paths, log_format=options.format)
@@ -70,7 +70,7 @@ def open_inputs(
 def divide(source: LogSource, group_by: str | None, by_file: ByFile | None = None) -> None:
     """Group the requests of logs as was asked for or else as their first ones suggest; `by_file` is for those that nothing else
     divides. KvtoolError for fields that are not there."""
-    from kvtool.workload.logs.groups.found_grouping import GroupSample
+    from kvtool.workload.logs.groups.detected_grouping import GroupSample
     from kvtool.workload.logs.groups.grouping import BY_FILE
 
     sample = GroupSample(group_by)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import donors
 from kvtool.accounting.ledger.alignment import DonorAlignment, EarlierPrompt
-from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ReceivedComparisons
 from kvtool.accounting.ledger.comparer import Comparer
+from kvtool.accounting.ledger.received_comparisons import ComparedHere, ReceivedComparisons
 from kvtool.accounting.prefix_tree import Ids, RadixTree
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced

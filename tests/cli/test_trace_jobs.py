@@ -16,8 +16,8 @@ from kvtool.cli.app import run
 from kvtool.profiler.tracing import trace_folder
 from kvtool.profiler.tracing.trace_file import LogToTrace, TracedFile
 from kvtool.workload.tasks import process_pool
-from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.tasks.ray_pool import ClusterGoneError
+from kvtool.workload.tasks.task_options import TaskOptions
 
 pytest.importorskip("pyarrow", reason="block traces are Parquet files")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")

@@ -108,7 +108,7 @@ def test_a_row_that_ends_its_processes_is_named_and_the_others_stand(
 def test_ray_that_is_not_installed_says_how_to_get_it(
     trace: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kvtool.workload.tasks.asked_tasks.find_spec", lambda _: None)
+    monkeypatch.setattr("kvtool.workload.tasks.task_options.find_spec", lambda _: None)
     assert run(["what-if", trace, "--engine", "ray"]) == 4
     told = capsys.readouterr().err
     assert "--engine ray needs ray, which is not installed" in told

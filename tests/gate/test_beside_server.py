@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.results.documents.beside_server import ServerComparison
+from kvtool.results.documents.server_comparison import ServerComparison
 from tests.files import write
 from tests.made_results import group, report
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kvtool.api import profile
-from kvtool.profiler import cause_sample as looks
 from kvtool.profiler import passes, profiler
+from kvtool.profiler.run import cause_sample
 from kvtool.workload.ahead import child
 from kvtool.workload.jobs import TokensTurn
 from kvtool.workload.turn import Turn
@@ -81,7 +81,7 @@ def test_two_processes_tell_what_one_does(
 
     monkeypatch.setattr(passes.Pass, "begin", watched)
     monkeypatch.setattr(child, "can_fork", lambda: True)
-    monkeypatch.setattr(looks, "_TOGETHER", 4)
+    monkeypatch.setattr(cause_sample, "_TOGETHER", 4)
     monkeypatch.setattr(profiler, "one_in", lambda groups: {group.name: 3 for group in groups})
     one = profile(path, jobs=1)
     assert not any(told)

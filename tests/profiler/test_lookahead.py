@@ -14,10 +14,10 @@ import pytest
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.api import profile
-from kvtool.profiler import cause_sample as looks
 from kvtool.profiler import log_part as part
 from kvtool.profiler import profiler
 from kvtool.profiler.log_part import LogPart
+from kvtool.profiler.run import cause_sample
 from kvtool.profiler.run.workload_runs import WorkloadRuns
 from kvtool.text.traced import Traced
 from kvtool.workload.kept_requests import KeptRequests
@@ -76,7 +76,7 @@ def runs(
         return account(self, stage, *args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(looks, "_TOGETHER", 4)
+        patched.setattr(cause_sample, "_TOGETHER", 4)
         patched.setattr(part, "MOST_IN_PART", 16)
         patched.setattr(WorkloadRuns, "run", counted)
         if not ahead:

@@ -14,8 +14,8 @@ import pytest
 from kvtool.errors import KvtoolError
 from kvtool.workload.inputs import open_inputs
 from kvtool.workload.logs.groups import grouping as grouping_module
+from kvtool.workload.logs.groups.detected_grouping import SAMPLE
 from kvtool.workload.logs.groups.field_paths import FieldPath, fields_of, parse_fields
-from kvtool.workload.logs.groups.found_grouping import SAMPLE
 from kvtool.workload.logs.groups.grouping import MOST_GROUPS, OTHER, ByFields, name_of_value
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.logs.records.prompt_forms import WHOLE, PromptForms

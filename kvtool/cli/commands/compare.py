@@ -100,7 +100,7 @@ class CompareCommand(Command):
             raise KvtoolError("--before and --window both say where the counting begins", hint="give one of them")
         from kvtool.gate.predicted_and_served import beside_server
         from kvtool.measure.servers.metrics.counters import looking
-        from kvtool.report.terminal.server_views.beside_server import print_server_comparison
+        from kvtool.report.terminal.server_views.compared_server import print_server_comparison
         from kvtool.results.files import load_result
         from kvtool.text.terminal.streams import printing
 

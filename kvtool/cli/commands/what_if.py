@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.what_if.table_clock import TableFleet
     from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
     from kvtool.workload.block_trace import BlockTrace
-    from kvtool.workload.tasks.asked_tasks import TaskOptions
+    from kvtool.workload.tasks.task_options import TaskOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from kvtool.errors import KvtoolError
 from kvtool.results.choices import TaskEngine
 
 if TYPE_CHECKING:
-    from kvtool.workload.tasks.asked_tasks import TaskOptions
+    from kvtool.workload.tasks.task_options import TaskOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +31,12 @@ class Spreading:
 
     def tasks(self, jobs: int | None) -> TaskOptions:
         """Return the choice. Raises KvtoolError for options that exclude each other, NotAvailableError for ray without ray."""
-        from kvtool.workload.tasks.asked_tasks import TaskOptions
+        from kvtool.workload.tasks.task_options import TaskOptions
 
         if self.ray_address is not None and self.engine != "ray":
             raise KvtoolError("--ray-address says where a Ray cluster is", hint="add --engine ray")
         if self.engine == "ray":
-            from kvtool.workload.tasks.asked_tasks import need_ray
+            from kvtool.workload.tasks.task_options import need_ray
 
             need_ray("--engine ray")
         return TaskOptions(jobs, self.engine, self.ray_address)

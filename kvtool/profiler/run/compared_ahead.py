@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kvtool.accounting.ledger.compared_elsewhere import ComparedHere, ReceivedComparisons, SentComparison
 from kvtool.accounting.ledger.ledger import Ledger
+from kvtool.accounting.ledger.received_comparisons import ComparedHere, ReceivedComparisons, SentComparison
 from kvtool.workload.jobs import Prepared, PreparedTurn
 from kvtool.workload.turn import Turn
 

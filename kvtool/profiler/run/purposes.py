@@ -34,7 +34,7 @@ from kvtool.workload.turn import Turn
 if TYPE_CHECKING:
     from kvtool.accounting.event_writer import EventWriter
     from kvtool.accounting.prices.money_book import MoneyBook
-    from kvtool.profiler.reported.beside_events import EventComparison
+    from kvtool.profiler.reported.event_comparison import EventComparison
 
 
 def explained_run(

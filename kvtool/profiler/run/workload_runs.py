@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.log_part import LogPart
-    from kvtool.profiler.reported.beside_events import EventComparison
+    from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 Purpose = Callable[[RunSetup], RunLoop]

@@ -21,9 +21,9 @@ from kvtool.workload.ahead.ahead import WORTH_IT
 from kvtool.workload.block_files.block_file import SUFFIX, NotWrittenError
 from kvtool.workload.logs.files.input_files import find_inputs, is_folder
 from kvtool.workload.logs.groups.session_names import session_names
-from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.tasks.ray_pool import ClusterGoneError
 from kvtool.workload.tasks.task_map import Poisoned
+from kvtool.workload.tasks.task_options import TaskOptions
 
 _RESUME = "what is there is whole; the same command goes on from it"
 _WORKLOADS = (".yaml", ".yml")

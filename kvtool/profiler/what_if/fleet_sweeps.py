@@ -16,7 +16,7 @@ from kvtool.engine.fleet.decode_replica import DecodeReplica
 from kvtool.engine.fleet.fleet_figures import FleetFigures, Slo, known_quantile
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_router import RouterView
-from kvtool.engine.fleet.routers.asked_router import NamedRouter
+from kvtool.engine.fleet.routers.named_router import NamedRouter
 from kvtool.engine.fleet.shared_link import SharedLink
 from kvtool.engine.fleet.split import SplitRun, serve_split
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES

@@ -25,7 +25,7 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
 from kvtool.workload.jobs import Job
-from kvtool.workload.tasks.asked_tasks import TaskOptions
+from kvtool.workload.tasks.task_options import TaskOptions
 from kvtool.workload.turn import Turn
 
 WORTH_IT = 3_000_000

@@ -13,8 +13,8 @@ from kvtool.config.options.routing_options import Routed
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch
-from kvtool.engine.fleet.routers.asked_router import NamedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
+from kvtool.engine.fleet.routers.named_router import NamedRouter
 from kvtool.engine.fleet.routers.router_kind import RuleRouter
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, made_router, named_router
@@ -25,7 +25,7 @@ from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.tasks.asked_tasks import TaskOptions
+from kvtool.workload.tasks.task_options import TaskOptions
 
 _REPLICAS = 4
 _COUNTS = (1, 2, 4, 8)

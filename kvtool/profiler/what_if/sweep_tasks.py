@@ -11,8 +11,8 @@ from kvtool.profiler.what_if.sweeps import SweepOptions, parts, sweep
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
-from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.tasks.task_map import Poisoned, TaskMap
+from kvtool.workload.tasks.task_options import TaskOptions
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

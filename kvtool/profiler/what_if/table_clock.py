@@ -13,8 +13,8 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import FleetSearch
-from kvtool.engine.fleet.routers.asked_router import NamedRouter
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
+from kvtool.engine.fleet.routers.named_router import NamedRouter
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests, named_router

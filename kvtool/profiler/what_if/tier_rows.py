@@ -12,7 +12,7 @@ import numpy as np
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.break_even import break_even_tokens, load_seconds, recompute_seconds
 from kvtool.engine.fleet.fleet_run import FleetRun
-from kvtool.engine.fleet.routers.asked_router import NamedRouter, asked_router
+from kvtool.engine.fleet.routers.named_router import NamedRouter, asked_router
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES, TierRules, TierTakes
 from kvtool.engine.prediction.latency import PrefillTimes

@@ -21,7 +21,7 @@ from kvtool.profiler.what_if.routing_rows import FleetOptions, RoutingSweep
 from kvtool.report.views.what_if_answers import routing_answer
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.tasks.asked_tasks import TaskOptions
+from kvtool.workload.tasks.task_options import TaskOptions
 
 MODEL = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
 ALONE = TaskOptions(1)

@@ -15,7 +15,7 @@ from kvtool.accounting.curves.engine_hits import engine_hits
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.fleet_figures import fleet_figures
-from kvtool.engine.fleet.routers.asked_router import asked_router
+from kvtool.engine.fleet.routers.named_router import asked_router
 from kvtool.engine.fleet.tier_rules import TIER_RULES
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator

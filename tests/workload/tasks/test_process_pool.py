@@ -11,9 +11,9 @@ import pytest
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.tasks import process_pool
-from kvtool.workload.tasks.asked_tasks import TaskOptions
 from kvtool.workload.tasks.process_pool import ProcessPool
 from kvtool.workload.tasks.task_map import MOST_TRIES, Poisoned, SingleProcess
+from kvtool.workload.tasks.task_options import TaskOptions
 from tests.workload.tasks.made_work import Squares, squares
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals end processes there in another way")
@@ -90,10 +90,10 @@ def test_without_room_for_processes_this_one_does_all(monkeypatch: pytest.Monkey
 
 
 def test_as_many_processes_as_were_asked_for_or_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvtool.workload.tasks.asked_tasks.cores", lambda: 8)
+    monkeypatch.setattr("kvtool.workload.tasks.task_options.cores", lambda: 8)
     assert isinstance(TaskOptions(1).task_map(pays=True), SingleProcess)
     assert isinstance(TaskOptions().task_map(pays=False), SingleProcess)
     for asked in (TaskOptions(2), TaskOptions()):
         assert isinstance(asked.task_map(pays=True), ProcessPool)
-    monkeypatch.setattr("kvtool.workload.tasks.asked_tasks.cores", lambda: 1)
+    monkeypatch.setattr("kvtool.workload.tasks.task_options.cores", lambda: 1)
     assert isinstance(TaskOptions().task_map(pays=True), SingleProcess)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import FleetRouter
-from kvtool.engine.fleet.routers.asked_router import asked_router, settings_of
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
+from kvtool.engine.fleet.routers.named_router import asked_router, settings_of
 from kvtool.engine.fleet.routers.sglang_gateway import SglangSettings
 from tests.engine.fleet.routers.made_replica import MadeReplica, chosen, made_request, toy_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvtool.engine.fleet.fleet_request import FleetRequest
-from kvtool.engine.fleet.routers.asked_router import asked_router
+from kvtool.engine.fleet.routers.named_router import asked_router
 from tests.engine.fleet.routers.made_replica import toy_run
 
 TRACE = Path(__file__).resolve().parents[5] / "shared" / "data" / "mooncake" / "conversation_trace.jsonl"

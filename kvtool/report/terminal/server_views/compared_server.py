@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.lines import put_head
-from kvtool.results.documents.beside_server import ServerComparison
+from kvtool.results.documents.server_comparison import ServerComparison
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table

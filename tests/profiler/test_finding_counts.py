@@ -15,7 +15,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
-from kvtool.profiler.counted_once import check_counted_once
+from kvtool.profiler.finding_counts import check_counted_once
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import CauseBook
-from kvtool.profiler import counted_once
+from kvtool.profiler import finding_counts
 from kvtool.profiler import unexplained_losses as nothing_hidden
 from kvtool.profiler.unexplained_losses import add_rest_findings, check_losses_explained, tokens_after_differences
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
 from kvtool.workload.render import Renderer
-from tests.profiler.test_counted_once import profiled
+from tests.profiler.test_finding_counts import profiled
 
 WORDS = ["order", "refund", "ticket", "parcel", "policy", "agent", "window", "letter", "branch", "engine"]
 EDITS = ("number", "word", "drop", "case", "crlf", "role", "swap", "cut", "insert", "tools", "part", "accent")
@@ -138,13 +138,13 @@ def test_the_check_raises_where_much_is_hidden() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "check"), [(nothing_hidden, "check_losses_explained"), (counted_once, "check_counted_once")]
+    ("module", "check"), [(nothing_hidden, "check_losses_explained"), (finding_counts, "check_counted_once")]
 )
 def test_no_flag_of_python_takes_the_check_away(module: ModuleType, check: str) -> None:
     source = Path(module.__file__ or "").read_text(encoding="utf-8")
     built: dict[str, Any] = {"__name__": module.__name__}
     exec(compile(source, module.__name__, "exec", optimize=2), built)
-    findings = [Finding.of("KV201", "info", "g", "p", 1, 1, "m", 91, "")] if module is counted_once else []
+    findings = [Finding.of("KV201", "info", "g", "p", 1, 1, "m", 91, "")] if module is finding_counts else []
     with pytest.raises(AssertionError):
         built[check](findings, [group_of(66)])
 
