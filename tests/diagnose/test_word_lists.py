@@ -14,7 +14,7 @@ from kvtool.diagnose.word_lists import read_words
 KVTOOL = Path(__file__).resolve().parents[2] / "kvtool"
 FILES = sorted(
     path
-    for room in ("diagnose", "fixes")
+    for room in ("diagnose", "fixes", "lint")
     for path in (KVTOOL / room).rglob("*.toml")
     if path.with_suffix(".py").is_file()
 )
@@ -27,11 +27,17 @@ def test_a_module_uses_each_key_and_each_pattern_compiles(path: Path) -> None:
         assert f'"{key}"' in code, key
         if f'_pattern("{key}")' in code:
             re.compile("".join(value))
+    for key in re.findall(r'word_set\(__file__, "(\w+)"\)', code):
+        words = read_words(str(path.with_suffix(".py")))[key].split()
+        assert len(words) == len(set(words)), key
 
 
 def test_words_are_read_when_they_are_needed() -> None:
+    """Those of lint when it is imported: nothing else imports it."""
     modules = ", ".join(
-        str(path.with_suffix("").relative_to(KVTOOL.parent)).replace("/", ".").replace("\\", ".") for path in FILES
+        ".".join(path.with_suffix("").relative_to(KVTOOL.parent).parts)
+        for path in FILES
+        if not path.is_relative_to(KVTOOL / "lint")
     )
     program = (
         f"import {modules}; from kvtool.diagnose.word_lists import read_words; print(read_words.cache_info().misses)"

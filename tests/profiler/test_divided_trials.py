@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kvtool.api import profile
-from kvtool.profiler import passes, profiler
-from kvtool.profiler.run import cause_sample
+from kvtool.profiler import profiler
+from kvtool.profiler.run import cause_sample, run_loop
 from kvtool.workload.ahead import child
 from kvtool.workload.jobs import TokensTurn
 from kvtool.workload.turn import Turn
@@ -73,13 +73,13 @@ def test_two_processes_tell_what_one_does(
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(record(number, rng)) + "\n" for number in range(160)))
     told: list[bool] = []
-    begin = passes.Pass.begin
+    begin = run_loop.RunLoop.begin
 
-    def watched(self: passes.Pass, turn: Turn) -> Any:
+    def watched(self: run_loop.RunLoop, turn: Turn) -> Any:
         told.append(isinstance(turn, TokensTurn))
         return begin(self, turn)
 
-    monkeypatch.setattr(passes.Pass, "begin", watched)
+    monkeypatch.setattr(run_loop.RunLoop, "begin", watched)
     monkeypatch.setattr(child, "can_fork", lambda: True)
     monkeypatch.setattr(cause_sample, "_TOGETHER", 4)
     monkeypatch.setattr(profiler, "one_in", lambda groups: {group.name: 3 for group in groups})
