@@ -443,8 +443,8 @@ def test_a_file_that_cannot_be_read_is_named(folder: Path, capsys: Capture) -> N
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl"])
-def test_a_line_of_50_megabytes(suffix: str, folder: Path) -> None:
-    words = ("the quick brown fox jumps over a lazy dog while the others look " * 800_000)[:50_000_000]
+def test_a_line_of_20_megabytes(suffix: str, folder: Path) -> None:
+    words = ("the quick brown fox jumps over a lazy dog while the others look " * 320_000)[:20_000_000]
     path = folder / f"big{suffix}"
     path.write_text(json.dumps({"prompt": words}) + "\n" if suffix == ".jsonl" else words, encoding="ascii")
     process = subprocess.Popen(
@@ -463,9 +463,9 @@ def test_a_line_of_50_megabytes(suffix: str, folder: Path) -> None:
     process.stderr.close()
     path.unlink()
     assert (process.returncode, err) == (0, b"")
-    assert json.loads(out)["totals"]["prompt_tokens"] > 5_000_000
-    assert usage.ru_maxrss < 2_000_000 * (1024 if sys.platform == "darwin" else 1)
-    assert usage.ru_utime + usage.ru_stime < 100  # of its own: far too much work, not a speed; see benchmarks/
+    assert json.loads(out)["totals"]["prompt_tokens"] > 2_000_000
+    assert usage.ru_maxrss < 900_000 * (1024 if sys.platform == "darwin" else 1)
+    assert usage.ru_utime + usage.ru_stime < 40  # of its own: far too much work, not a speed; see benchmarks/
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl"])

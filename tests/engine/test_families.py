@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +144,8 @@ class Pair:
     folder: Path
     hf: PreTrainedModel
     model: Decoder
+    logits: dict[tuple[int, ...], torch.Tensor] = field(default_factory=dict)
+    """What transformers said, by the tokens."""
 
 
 def randomized(config: PreTrainedConfig) -> PreTrainedModel:
@@ -222,13 +224,14 @@ def generate(model: Decoder, config: EngineConfig, *, one_at_a_time: bool = Fals
     return Run(requests, {name: torch.stack(rows) for name, rows in seen.items()})
 
 
-def hf_logits(hf: PreTrainedModel, request: Request) -> torch.Tensor:
+def hf_logits(pair: Pair, request: Request) -> torch.Tensor:
     """What transformers says about each token that the request generated: [outputs, vocab], from one pass over all tokens."""
     assert request.prompt_ids is not None
-    tokens = [*request.prompt_ids.tolist(), *request.outputs]
-    with torch.inference_mode():
-        found: torch.Tensor = hf(torch.tensor([tokens])).logits[0, request.num_prompt_tokens - 1 : -1]
-    return found
+    tokens = (*request.prompt_ids.tolist(), *request.outputs)
+    if tokens not in pair.logits:
+        with torch.inference_mode():
+            pair.logits[tokens] = pair.hf(torch.tensor([tokens])).logits[0, request.num_prompt_tokens - 1 : -1]
+    return pair.logits[tokens]
 
 
 WAYS: dict[str, EngineConfig] = {
@@ -240,13 +243,16 @@ WAYS: dict[str, EngineConfig] = {
 }
 
 
-@pytest.mark.parametrize("one_at_a_time", [True, False], ids=["one at a time", "batched"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "one_at_a_time"),
+    [*((way, False) for way in WAYS), ("prefix hits", True), ("chunked prefill", True)],
+    ids=[*WAYS, "one at a time", "chunks, one at a time"],
+)
 def test_logits_and_greedy_tokens(way: str, one_at_a_time: bool, pair: Pair) -> None:
     """Greedy generation is the same by induction: after the same tokens, transformers' likeliest next one is ours."""
     run = generate(pair.model, WAYS[way], one_at_a_time=one_at_a_time)
     for request in run.requests:
-        expected = hf_logits(pair.hf, request)
+        expected = hf_logits(pair, request)
         assert expected.std() > 0.3  # logits that the tolerance can tell apart
         torch.testing.assert_close(run.logits[request.id], expected, rtol=0, atol=1e-4)
         assert request.outputs == expected.argmax(-1).tolist()
@@ -274,7 +280,7 @@ def test_half_precision(dtype: str, tolerance: float, pair: Pair) -> None:
     run = generate(model, WAYS["prefix hits"])
     errors = []
     for request in run.requests:
-        expected = hf_logits(pair.hf, request)
+        expected = hf_logits(pair, request)
         errors.append(float((run.logits[request.id] - expected).abs().mean() / expected.abs().mean()))
     assert 0.0 < sum(errors) / len(errors) < tolerance
 
@@ -287,6 +293,6 @@ def test_kept_in_another_type(kv_cache_dtype: str, tolerance: float, pair: Pair)
     run = generate(pair.model, WAYS["prefix hits"], kv_cache_dtype=kv_cache_dtype)
     errors = []
     for request in run.requests:
-        expected = hf_logits(pair.hf, request)
+        expected = hf_logits(pair, request)
         errors.append(float((run.logits[request.id] - expected).abs().mean() / expected.abs().mean()))
     assert 0.0 < sum(errors) / len(errors) < tolerance
