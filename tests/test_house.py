@@ -31,22 +31,6 @@ VIEWS = ("kvtool/report/", "kvtool/cli/")
 """A view is named for what it shows."""
 TOPS = ("kvtool", "engine", "kernels", "workloads", "tests", "docs", "benchmarks", ".ci")
 CIRCLES = {
-    "workload": {
-        "logs.records.call_context",
-        "logs.records.joined_records",
-        "logs.records.known_formats",
-        "logs.records.mapped_records",
-        "logs.records.record",
-        "logs.records.records",
-    },
-    "profiler": {
-        "advice.trial_findings",
-        "opening",
-        "optimize.optimizer",
-        "passes",
-        "profiler",
-        "trace_run",
-    },
     "engine": {
         "blocks.extra_keys",
         "blocks.hashing",

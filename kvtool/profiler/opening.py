@@ -31,7 +31,7 @@ from kvtool.workload.yaml.schema import EngineOptions
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.profiler.advice.advisor import Advice
-    from kvtool.profiler.optimize.optimizer import Optimized
+    from kvtool.profiler.optimize.edited_files import Optimized
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.run.run_result import RunResult
     from kvtool.workload.yaml.yaml_source import YamlSource

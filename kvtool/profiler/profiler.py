@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.advisor import Advice
     from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.trial_findings import Teller
-    from kvtool.profiler.optimize.optimizer import Optimized
+    from kvtool.profiler.optimize.edited_files import Optimized
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 

@@ -35,7 +35,7 @@ from kvtool.results.finding import Finding, Rerun, as_severe
 from kvtool.text.terminal.numbers import percent
 
 if TYPE_CHECKING:
-    from kvtool.profiler.optimize.optimizer import Optimized
+    from kvtool.profiler.optimize.edited_files import Optimized
 
 _GOES_ALONG = "it goes with the text that the fix above moves"
 _MENDED_TOO = "the fix above mends it, too"

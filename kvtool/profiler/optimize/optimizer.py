@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os.path import realpath
 from pathlib import Path
+from typing import Protocol
 
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
@@ -13,9 +14,9 @@ from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.advisor import Advice, KeptFix
-from kvtool.profiler.advice.trials import steady_first, total_rate
-from kvtool.profiler.opening import Opened
-from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.advice.trials import steady_first
+from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.text.files.text_files import read_source
 from kvtool.text.terminal.numbers import percent
@@ -45,52 +46,23 @@ _TOO_LITTLE = "too little is won for a change of what prompts say"
 _NOTHING_LEFT = "with the steps before it there is nothing left to change"
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A step and what came of it in the files: `reason` says why they were not edited; empty where they were.
-
-    `before` and `rate` are hit rates of the step's group, without it and with it: measured on the edited files or, where those
-    were not edited, on changed prompts.
-    """
-
-    step: KeptFix
-    reason: str
-    before: float
-    rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A file's text before and after; `path` is as the user knows it."""
-
-    path: str
-    before: str
-    after: str
-
-
-@dataclass(slots=True)
-class Optimized:
-    """The edits and their proof: the runs of the files as they are and as they would be, and the source of the latter."""
-
-    before: RunResult
-    after: RunResult
-    source: YamlSource | LogSource
-    done: list[Done] = field(default_factory=list)
-    files: list[Changed] = field(default_factory=list)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """By the keys of fixes that no round made, why."""
-    tried: frozenset[Tier] = frozenset()
-    """The tiers of all fixes that were tried on the way."""
+class EditableWorkload(Protocol):
+    """An opened workload that can be read and run again with other texts of its files."""
 
     @property
-    def rates(self) -> tuple[float, float]:
-        """Return hit rates of all groups together, before and after."""
-        return total_rate(self.before), total_rate(self.after)
+    def source(self) -> YamlSource | LogSource:
+        """The requests."""
+        ...
 
-    @property
-    def edited(self) -> list[Done]:
-        """Return the steps that were carried out in files."""
-        return [each for each in self.done if not each.reason]
+    def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
+        """Return the workload with the text of some files, by their real paths, replaced."""
+        ...
+
+    def profiler(
+        self, wanted: ReportOptions, progress: Progress, *, source: YamlSource | LogSource | None = None
+    ) -> Profiler:
+        """Return the profiler of the workload, or of another source with its settings."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +217,7 @@ def _rate(result: RunResult, step: KeptFix) -> float:
 
 
 def optimize(
-    opened: Opened,
+    opened: EditableWorkload,
     tiers: Collection[Tier],
     progress: Progress,
     *,
@@ -280,7 +252,9 @@ def optimize(
     return replace(found, tried=frozenset(tried))
 
 
-def plan_edits(opened: Opened, progress: Progress, result: RunResult, advice: Advice) -> tuple[Optimized, Advice]:
+def plan_edits(
+    opened: EditableWorkload, progress: Progress, result: RunResult, advice: Advice
+) -> tuple[Optimized, Advice]:
     """Return what `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
 
     The advice that it followed comes with it: another one where a fix that is not made was tried on the way. Raises
@@ -296,7 +270,7 @@ def plan_edits(opened: Opened, progress: Progress, result: RunResult, advice: Ad
 
 
 def needing_consent(
-    opened: Opened, tiers: Collection[Tier], progress: Progress, optimized: Optimized
+    opened: EditableWorkload, tiers: Collection[Tier], progress: Progress, optimized: Optimized
 ) -> tuple[list[KeptFix], list[Done]]:
     """Return what would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
 
