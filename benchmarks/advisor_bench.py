@@ -8,7 +8,7 @@ from pathlib import Path
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.profiler import Profiler, ReportOptions

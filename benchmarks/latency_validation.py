@@ -24,7 +24,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.engine.clock import StepTimes, VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
@@ -32,7 +33,8 @@ from kvtool.engine.fleet.fleet import serve
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.replica import Replica
 from kvtool.engine.fleet.routers.blind_routers import RoundRobinRouter
-from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.accelerators import Accelerator, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.blocks.extra_keys import ExtraKeys
-from kvtool.engine.blocks.hashing import BlockHash, Lora
+from kvtool.engine.blocks.block_keys import BlockHash, ExtraKeys, Lora
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from kvtool.engine.blocks.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import block_hasher, extend_hashes
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.planner import plan_cache

@@ -9,8 +9,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from kvtool.engine.blocks.extra_keys import Image
-from kvtool.engine.blocks.hashing import BlockHash, Lora
+from kvtool.engine.blocks.block_keys import BlockHash, Image, Lora
 from kvtool.engine.groups.group_table import GroupTable
 
 Ids = npt.NDArray[np.int32]

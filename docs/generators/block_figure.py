@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
 
 BLOCK = 4

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.chain_numbers import ChainNumbers
-from kvtool.engine.blocks.hashing import BlockHash, BlockHasher, extend_hashes
+from kvtool.engine.blocks.hashing import BlockHasher, extend_hashes
 from kvtool.engine.request import Request
 
 _AHEAD = 1 << 12

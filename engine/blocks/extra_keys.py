@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kvtool.engine.blocks.block_keys import ExtraKey, ExtraKeys
+
 if TYPE_CHECKING:
     from kvtool.engine.request import Request
-
-ExtraKey = tuple[str, str, str] | tuple[str, str, int] | tuple[str, str] | tuple[str, bytes]
-"""("lora", name, path), ("mm", id, offset in the block), ("cache_salt", salt), or ("prompt_embeds", SHA-256 of the rows)."""
-ExtraKeys = tuple[ExtraKey, ...]
-
-
-class Image(NamedTuple):
-    """An image, or another item that is no text: its id and its tokens in the prompt."""
-
-    id: str
-    offset: int
-    length: int
 
 
 def content_keys(request: Request, start: int, stop: int) -> tuple[ExtraKeys, ExtraKeys]:

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NewType, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from kvtool.engine.blocks.extra_keys import ExtraKeys, content_keys
+from kvtool.engine.blocks.block_keys import BlockHash, ExtraKeys, Lora
+from kvtool.engine.blocks.extra_keys import content_keys
 
 if TYPE_CHECKING:
     from kvtool.engine.config import HashAlgorithm
     from kvtool.engine.request import Request
 
-BlockHash = NewType("BlockHash", bytes)
-"""The native one: 128 bits of xxh3 over the parent's hash and the block's tokens (int32, little endian)."""
-
 _ROOT = b"kvtool"
 _ID_BYTES = 16
 """Bytes of an id in a hash; larger ids take more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lora:
-    """The adapter of a request; its keys and values are not shared with others. `id` is only reported, never hashed."""
-
-    name: str
-    path: str
-    id: int = 1
 
 
 class BlockHasher(Protocol):

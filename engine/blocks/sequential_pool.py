@@ -6,8 +6,9 @@ from array import array
 
 import numpy as np
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.chain_numbers import ChainNumbers
-from kvtool.engine.blocks.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.blocks.hashing import block_hasher, extend_hashes
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.request import Request, Status
 from kvtool.engine.stats import PrefixCacheStats

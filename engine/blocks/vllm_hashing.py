@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from kvtool.engine.blocks.extra_keys import ExtraKeys
-from kvtool.engine.blocks.hashing import BlockHash, Lora
+from kvtool.engine.blocks.block_keys import BlockHash, ExtraKeys, Lora
 from kvtool.engine.config import HashAlgorithm
 from kvtool.engine.engine_error import EngineError
 

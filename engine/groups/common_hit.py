@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvtool.engine.blocks.hashing import BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.groups.lookups import Lookup, SameGroups
 

@@ -11,7 +11,7 @@ from kvtool.engine.groups.reachable import reachable_blocks
 from kvtool.engine.request import Request
 
 if TYPE_CHECKING:
-    from kvtool.engine.groups.grouped_manager import GroupedManager
+    from kvtool.engine.groups.group_pool import GroupPool
 
 
 class GroupRules:
@@ -20,7 +20,7 @@ class GroupRules:
     `drops`: its hits are looked up one block further, which is dropped again. `align`: hits end at its multiples.
     """
 
-    def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
+    def __init__(self, pool: GroupPool, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
         self.pool = pool
         self.index = index
         self.group = group
@@ -174,7 +174,7 @@ class GroupRules:
 class WindowGroup(GroupRules):
     """Layers that see a window."""
 
-    def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
+    def __init__(self, pool: GroupPool, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
         super().__init__(pool, index, group, tag, drops=drops)
         assert group.window is not None
         self._window = group.window - 1 + group.extra_retained
@@ -195,7 +195,7 @@ class WindowGroup(GroupRules):
 class ChunkGroup(GroupRules):
     """Layers that see the chunk that a token is in."""
 
-    def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
+    def __init__(self, pool: GroupPool, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
         super().__init__(pool, index, group, tag, drops=drops)
         assert group.chunk is not None
         self._chunk = group.chunk

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.block_pool import BlockPool
 from kvtool.engine.blocks.extra_keys import extra_keys
 from kvtool.engine.blocks.free_queue import NULL_BLOCK, FreeQueue
-from kvtool.engine.blocks.hashing import BlockHash, block_hasher, extend_hashes
+from kvtool.engine.blocks.hashing import block_hasher, extend_hashes
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import BlockRemoved, BlockStored
 from kvtool.engine.groups.common_hit import CommonHit, CommonHits, draft_groups
+from kvtool.engine.groups.group_pool import GroupOfPool
 from kvtool.engine.groups.group_rules import ChunkGroup, GroupRules, RunningStateGroup, WindowGroup
 from kvtool.engine.groups.group_table import GroupTable
 from kvtool.engine.groups.keyed_blocks import KeyedBlocks, group_tag, split_key
@@ -299,7 +301,7 @@ class GroupedManager(BlockPool):
         """Return whether a block has several users."""
         return block in self.sharers
 
-    def copy_later(self, group: GroupRules, source: int, target: int) -> None:
+    def copy_later(self, group: GroupOfPool, source: int, target: int) -> None:
         """Copy a block of a group before the step runs."""
         self._copies[group.index].append((source, target))
 
@@ -316,7 +318,7 @@ class GroupedManager(BlockPool):
         return BlockRemoved(*self.split(content))
 
     def store_full(
-        self, request: Request, group: GroupRules, table: GroupTable, first: int, stop: int, kept: list[int] | None
+        self, request: Request, group: GroupOfPool, table: GroupTable, first: int, stop: int, kept: list[int] | None
     ) -> None:
         """Register the full blocks at the places [first, stop) of a table, or only the `kept` ones."""
         keys, blocks, scale, size = self.keys, table.blocks, group.scale, group.size
@@ -347,7 +349,7 @@ class GroupedManager(BlockPool):
         if self.events is not None:
             self._report_full(request, group, first, stop, stored)
 
-    def _report_full(self, request: Request, group: GroupRules, first: int, stop: int, stored: list[int]) -> None:
+    def _report_full(self, request: Request, group: GroupOfPool, first: int, stop: int, stored: list[int]) -> None:
         """Note that of the blocks at the places [first, stop) these were stored."""
         hashes, scale, size = request.block_hashes, group.scale, group.size
         parent = hashes[first * scale - 1] if first else None
@@ -357,7 +359,7 @@ class GroupedManager(BlockPool):
         self._report_stored(request, group, new, parent, ids, starts, size)
 
     def store_part(
-        self, request: Request, group: GroupRules, block: int, tokens: int, *, anew: bool = False
+        self, request: Request, group: GroupOfPool, block: int, tokens: int, *, anew: bool = False
     ) -> BlockHash | None:
         """Register a block under its first `tokens` tokens of the request; return the key.
 
@@ -388,7 +390,7 @@ class GroupedManager(BlockPool):
     def _report_stored(
         self,
         request: Request,
-        group: GroupRules,
+        group: GroupOfPool,
         hashes: tuple[BlockHash, ...],
         parent: BlockHash | None,
         ids: Ids | None,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.cached_blocks import HashedBlocks
-from kvtool.engine.blocks.hashing import BlockHash, BlockHasher
+from kvtool.engine.blocks.hashing import BlockHasher
 
 _HASH_BYTES = 16
 """Unit of the length of hashes, in bytes; the tag of a group is one more byte."""

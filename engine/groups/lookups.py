@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.free_queue import NULL_BLOCK
-from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.kv_group import KVGroup
 

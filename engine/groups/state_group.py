@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.free_queue import NULL_BLOCK
-from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.common_hit import draft_groups
 from kvtool.engine.groups.group_rules import GroupRules
@@ -16,7 +16,7 @@ from kvtool.engine.groups.state_boundaries import can_export, state_boundary
 from kvtool.engine.request import Request
 
 if TYPE_CHECKING:
-    from kvtool.engine.groups.grouped_manager import GroupedManager
+    from kvtool.engine.groups.group_pool import GroupPool
 
 NEVER = 1 << 62
 """More blocks than any pool has."""
@@ -33,7 +33,7 @@ class StateGroup(GroupRules):
     registered in a step cannot be hit in it, because it is not computed yet: `_fresh` contains their keys.
     """
 
-    def __init__(self, pool: GroupedManager, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
+    def __init__(self, pool: GroupPool, index: int, group: KVGroup, tag: bytes, *, drops: bool) -> None:
         super().__init__(pool, index, group, tag, drops=drops)
         plan, config = pool.plan, pool.config
         self._spare = group.spec_blocks

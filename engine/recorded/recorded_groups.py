@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kvtool.engine.blocks.extra_keys import Image
-from kvtool.engine.blocks.hashing import Lora
+from kvtool.engine.blocks.block_keys import Image, Lora
 from kvtool.engine.groups.kv_group import CachePlan, KVGroup
 from kvtool.engine.request import Request
 

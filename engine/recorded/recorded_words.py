@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.block_pool import BlockPool
 from kvtool.engine.blocks.extra_keys import untagged
-from kvtool.engine.blocks.hashing import BlockHash
 from kvtool.engine.blocks.make_cache import is_plain, make_cache
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event

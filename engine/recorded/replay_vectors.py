@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kvtool.engine.blocks.hashing import Lora, extend_hashes
+from kvtool.engine.blocks.block_keys import Lora
+from kvtool.engine.blocks.hashing import extend_hashes
 from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.capacity import PlannedPool

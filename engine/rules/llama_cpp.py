@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvtool.engine.blocks.hashing import Lora
+from kvtool.engine.blocks.block_keys import Lora
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.rules.llama_cpp_memory import KVMemory, ServerSlot
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions

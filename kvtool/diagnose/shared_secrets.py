@@ -12,7 +12,8 @@ from itertools import islice
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.text.sensitive import find_sensitive, may_be_sensitive
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.jobs import Job

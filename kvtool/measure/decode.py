@@ -11,7 +11,8 @@ from statistics import median
 
 import numpy as np
 
-from kvtool.engine.blocks.hashing import BlockHash, extend_hashes
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import extend_hashes
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import DecodeMode, EngineConfig
 from kvtool.engine.engine import Engine

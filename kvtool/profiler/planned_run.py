@@ -23,8 +23,9 @@ from kvtool.engine.config import (
 )
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.model.configs.find_runnable import is_runnable
-from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.presets import model_path
 from kvtool.engine.prediction.accelerators import BATCH_LIMITS_SOURCE, BatchLimits, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.chain_numbers import TraceNumbers
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 
 if TYPE_CHECKING:
     from kvtool.errors import Place

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.chain_numbers import Chain, TraceNumbers
-from kvtool.engine.blocks.hashing import BlockHash, hash_ids
+from kvtool.engine.blocks.hashing import hash_ids
 from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
 from kvtool.text.tokens.prompt import Prompt

@@ -10,7 +10,7 @@ import numpy as np
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.run.purposes import explained_run
 from kvtool.profiler.run.run_result import RunResult

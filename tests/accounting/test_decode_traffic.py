@@ -18,7 +18,7 @@ from kvtool.engine.blocks.hashing import hash_ids
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner

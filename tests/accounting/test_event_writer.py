@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.event_writer import EventWriter, event_fields
+from kvtool.engine.blocks.block_keys import BlockHash, Lora
 from kvtool.engine.blocks.cache import BlockManager
-from kvtool.engine.blocks.hashing import BlockHash, Lora, hash_ids
+from kvtool.engine.blocks.hashing import hash_ids
 from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.config import EngineConfig, HashAlgorithm
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored

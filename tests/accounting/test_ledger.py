@@ -15,7 +15,7 @@ from kvtool.accounting.ledger.fates import FATES
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.run.purposes import counted_run, explained_run
 from kvtool.profiler.run.run_books import HitBook, Hits, RowBook, TimeBook

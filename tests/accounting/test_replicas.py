@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.caches.replicas import Router, TimedLru
 from kvtool.config.options.cache_options import RuleOptions, cache_rules
-from kvtool.engine.blocks.hashing import BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.errors import KvtoolError
 from kvtool.profiler.run.run_books import RowBook
 from kvtool.results.choices import Routing

@@ -13,7 +13,8 @@ from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.views.distance_counts import DistanceCounts
 from kvtool.accounting.views.fenwick import Fenwick
 from kvtool.accounting.views.stack_distances import StackDistances
-from kvtool.engine.blocks.hashing import BlockHash, hash_ids
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import hash_ids
 
 chains = st.lists(st.integers(0, 2), max_size=7)
 asked = st.integers(0, 7)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.run.purposes import explained_run
 from kvtool.profiler.run.run_result import RunResult

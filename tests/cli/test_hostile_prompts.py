@@ -23,7 +23,7 @@ from kvtool.diagnose.values.ascii_digits import plain_signs
 from kvtool.diagnose.values.classify import classify_in, value_span
 from kvtool.diagnose.values.detectors import DETECTORS
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.report import Report

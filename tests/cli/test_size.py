@@ -13,7 +13,7 @@ import pytest
 from kvtool.cli.commands.size import SizeCommand
 from kvtool.config.option import made
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import ACCELERATORS
 from kvtool.engine.prediction.sizing import size_cache
 from kvtool.errors import KvtoolError

@@ -24,7 +24,7 @@ from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.findings import is_candidate, is_declared_stable
 from kvtool.diagnose.slots import MOST_SLOT_SETS, Slot, SlotSets
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.profiler import Profiler, ReportOptions

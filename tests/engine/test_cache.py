@@ -9,8 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.cache import BlockManager
-from kvtool.engine.blocks.hashing import BlockHash, extend_hashes, hash_ids
+from kvtool.engine.blocks.hashing import extend_hashes, hash_ids
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored

@@ -8,8 +8,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.chain_numbers import ChainNumbers, TraceNumbers, number_runs, run_length
-from kvtool.engine.blocks.hashing import BlockHash, hash_ids
+from kvtool.engine.blocks.hashing import hash_ids
 
 HUGE = (1 << 126, -(1 << 126), 1 << 62, (1 << 62) - 1, -(1 << 62), -(1 << 62) - 1, (1 << 63) - 1, -(1 << 63))
 

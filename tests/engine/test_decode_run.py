@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.accelerators import ACCELERATORS
 from kvtool.engine.prediction.decode_run import DecodeRun
 from kvtool.engine.prediction.latency import LatencyModel

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.accelerators import ACCELERATORS, find_accelerator
 from kvtool.engine.prediction.flash_attention import FlashAttention2
 from kvtool.engine.prediction.latency import LatencyModel

@@ -11,8 +11,9 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.engine.blocks.block_keys import BlockHash, Lora
 from kvtool.engine.blocks.cache import BlockManager
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash, BlockHasher, Lora, block_hasher, extend_hashes, hash_ids
+from kvtool.engine.blocks.hashing import NATIVE, BlockHasher, block_hasher, extend_hashes, hash_ids
 from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash, none_hash
 from kvtool.engine.config import EngineConfig, HashAlgorithm
 from kvtool.engine.engine_error import EngineError

@@ -15,7 +15,8 @@ from benchmarks.latency_validation import RUNS, WORKLOAD, DataSheet, Recorded, p
 from kvtool.engine.clock import VirtualClock, WallClock
 from kvtool.engine.config import DEFAULT_ACCELERATOR
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.accelerators import ACCELERATORS, Accelerator, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel, PrefillTimes
 from kvtool.engine.request import Request

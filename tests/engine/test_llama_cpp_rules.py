@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.engine.blocks.hashing import Lora
+from kvtool.engine.blocks.block_keys import Lora
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.rules.llama_cpp import LlamaCppCache, LlamaCppRequest
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions

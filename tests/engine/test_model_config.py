@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from transformers import AutoConfig
 
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.json_object import JsonObject
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.configs.presets import PRESETS, find_model

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from kvtool.engine.blocks.block_keys import Image
 from kvtool.engine.blocks.cache import BlockManager
-from kvtool.engine.blocks.extra_keys import Image
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared

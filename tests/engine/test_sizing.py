@@ -14,8 +14,9 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.model_plan import ServeOptions, plan_model
 from kvtool.engine.kv_dtype import KV_DTYPES, find_kv_dtype
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.model.configs.find_served import find_served
-from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.sizing import (
     Pool,
     available_memory,

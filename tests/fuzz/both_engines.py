@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.cache import BlockManager
-from kvtool.engine.blocks.hashing import BlockHash, extend_hashes
+from kvtool.engine.blocks.hashing import extend_hashes
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored

@@ -20,7 +20,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from kvtool.cli.app import run
-from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.measure.bench import session, timing

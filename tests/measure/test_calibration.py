@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from kvtool.cli.app import run
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.model.configs.geometry import Geometry, find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
+from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError

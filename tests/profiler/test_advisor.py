@@ -17,7 +17,7 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.turn_texts import map_texts

@@ -11,7 +11,7 @@ import pytest
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.run.cause_sample import MOST_LOOKED_AT, CauseSample, one_in
 from kvtool.profiler.run.purposes import cause_run, explained_run

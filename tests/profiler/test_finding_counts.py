@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.finding_counts import check_counted_once
 from kvtool.profiler.profiler import Profiler, ReportOptions

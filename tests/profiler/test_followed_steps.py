@@ -14,7 +14,7 @@ from kvtool.accounting.event_writer import event_fields
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import DEFAULT_ACCELERATOR, DEFAULT_MODEL, EngineConfig
 from kvtool.engine.engine import Engine
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner

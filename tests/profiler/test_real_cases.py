@@ -17,7 +17,7 @@ import pytest
 
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.finding import Finding

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtool.engine.model.configs.model_config import ModelConfig
-from kvtool.engine.model.configs.presets import config_file, plain_preset
 
 if TYPE_CHECKING:
     from kvtool.engine.model.configs.weight_count import WeightCount
@@ -77,12 +76,3 @@ class Geometry:
     def kv_bytes_per_token(self, dtype_bytes: int = 2) -> int:
         """Return keys and values of one token in all layers."""
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * dtype_bytes
-
-
-def find_geometry(name: str) -> Geometry:
-    """Return the geometry of a preset, folder or config.json, named as for `find_served`."""
-    if config_file(name) is None and (plain := plain_preset(name)) is not None:
-        return Geometry.of(plain)
-    from kvtool.engine.model.configs.find_served import find_served  # it imports this module, and takes long to
-
-    return find_served(name).geometry

@@ -10,7 +10,8 @@ import xxhash
 
 from kvtool.accounting.caches.block_lru import BlockLru
 from kvtool.accounting.caches.cache_rules import CacheRules, Outcome
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.results.choices import Routing
 from kvtool.workload.jobs import Job
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from kvtool.accounting.prefix_tree import with_answer
 from kvtool.accounting.views.distance_counts import DistanceCounts
 from kvtool.accounting.views.stack_distances import StackDistances
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.results.views import CapacityPoint, Reuse, ReuseBin
 from kvtool.workload.jobs import Job
 

@@ -17,7 +17,7 @@ from itertools import groupby
 
 from kvtool.accounting.views.distance_counts import DistanceCounts
 from kvtool.accounting.views.fenwick import Fenwick
-from kvtool.engine.blocks.hashing import BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
 
 MOST_BLOCKS = 65_536
 """Distinct blocks that are followed, a bound on memory; with fewer in all, distances are exact."""

@@ -121,7 +121,7 @@ class BenchCommand(Command):
         """Time a server, print, and leave the calibration file; 0."""
         from contextlib import ExitStack
 
-        from kvtool.engine.model.configs.geometry import find_geometry
+        from kvtool.engine.model.configs.find_geometry import find_geometry
         from kvtool.measure.engine_extra import need_live
         from kvtool.measure.servers.server_timing import ServerBenchRun, WantedCalibration
         from kvtool.report.terminal.server_views.bench import print_server_bench

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from kvtool.engine.blocks.hashing import BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event

@@ -17,7 +17,8 @@ from math import inf
 
 import numpy as np
 
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine

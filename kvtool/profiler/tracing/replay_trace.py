@@ -10,7 +10,8 @@ import orjson
 import xxhash
 
 from kvtool.config.asked_run import RunOptions
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.what_if.planning_pass import BlockReading

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.replica import Replica
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 
 MODEL = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))

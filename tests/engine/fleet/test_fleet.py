@@ -18,7 +18,7 @@ from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.replica import Replica
 from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from kvtool.engine.fleet.routers.router_kind import RouterKind
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 
 MODEL = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))

@@ -13,7 +13,7 @@ from kvtool.engine.fleet.fleet_figures import Slo, fleet_figures
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.gpu_search import attainable, smallest_fleet
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 
 RUN = FleetRun(

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.engine.blocks.hashing import NATIVE, BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
+from kvtool.engine.blocks.hashing import NATIVE
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.replica import Replica
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvtool.engine.blocks.extra_keys import Image
+from kvtool.engine.blocks.block_keys import Image
 from kvtool.engine.blocks.make_cache import make_cache
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError

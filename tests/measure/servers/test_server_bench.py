@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.measure.bench.calibration_file import load_calibration
 from kvtool.measure.servers.http_exchange import ServerError
 from kvtool.measure.servers.server_address import server_address

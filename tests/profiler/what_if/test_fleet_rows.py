@@ -13,7 +13,7 @@ from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import FleetRouter
 from kvtool.engine.fleet.gpu_search import smallest_fleet
 from kvtool.engine.fleet.routers.blind_routers import RoundRobinRouter
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests

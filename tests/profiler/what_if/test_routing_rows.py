@@ -13,7 +13,7 @@ from kvtool.accounting.policies.optimum import optimal_hits
 from kvtool.config.options.routing_options import Routed
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.fleet_request import FleetRequest
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan

@@ -17,7 +17,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.fleet_figures import fleet_figures
 from kvtool.engine.fleet.routers.named_router import asked_router
 from kvtool.engine.fleet.tier_rules import TIER_RULES
-from kvtool.engine.model.configs.geometry import find_geometry
+from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests

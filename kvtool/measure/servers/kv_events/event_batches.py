@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from kvtool.engine.blocks.hashing import BlockHash
+from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.vllm_hashing import event_hash
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.bounded_number import whole_number
