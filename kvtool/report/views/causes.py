@@ -32,11 +32,14 @@ _ALONE, _SO_FAR = 6, 7
 
 
 def view(report: Report) -> Section | None:
-    """Return a table for each group, the largest loss first; a single cause is for pages only, as its finding says all of it."""
+    """Return a table for each group, the largest loss first.
+
+    A single cause is for pages only, as its finding says all of it, and so are causes that all block little.
+    """
     by_group: dict[str, list[Cause]] = {}
     for cause in report.causes:
         by_group.setdefault(cause.group, []).append(cause)
-    groups = [group for group in report.groups if costliest_causes(group, by_group.get(group.name, []))]
+    groups = [group for group in report.groups if group.name in by_group]
     groups.sort(key=lambda group: -_lost(group, by_group[group.name]))
     # Those of several causes are first: all of the terminal's tables are among the first ones.
     groups.sort(key=lambda group: len(costliest_causes(group, by_group[group.name])) < 2)
@@ -67,7 +70,8 @@ def _has_rates(table: Table) -> bool:
 
 
 def _table(group: Group, causes: list[Cause]) -> Table:
-    rows, lost = costliest_causes(group, causes), _lost(group, causes)
+    costly, lost = costliest_causes(group, causes), _lost(group, causes)
+    rows = costly or causes[:_MOST_ROWS]
     fixed = [row.unlock for row in rows if row.unlock is not None]
     cells = [_cells(row) for row in rows]
     if group.causes_left_out.causes + len(causes) > len(rows):
@@ -79,7 +83,7 @@ def _table(group: Group, causes: list[Cause]) -> Table:
         f"Causes of {lost:,} lost tokens in {group.name}{rate}",
         tuple(_COLUMNS[place] for place in kept),
         [tuple(row[place] for place in kept) for row in cells],
-        only="all" if len(rows) > 1 else "pages",
+        only="all" if len(costly) > 1 else "pages",
         titled=True,
     )
 
