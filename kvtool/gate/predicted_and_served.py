@@ -10,7 +10,7 @@ from kvtool.measure.servers.metrics.counters import Scrape
 from kvtool.measure.servers.metrics.watching import LOGGED_REQUESTS, Watching, server_counts
 from kvtool.measure.servers.server_values import number_at, truth_at
 from kvtool.results.check import CheckResult
-from kvtool.results.documents.server_comparison import Explained, PredictedSums, Reason, ServerComparison
+from kvtool.results.documents.server_comparison import BesideServer, Explained, PredictedSums, Reason
 from kvtool.results.documents.watched import LoggedRate, ServerCounts
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import plural
@@ -18,7 +18,7 @@ from kvtool.text.terminal.numbers import plural
 
 def beside_server(
     result: CheckResult, before: Scrape | None, after: Scrape, *, source: str, report: str
-) -> ServerComparison:
+) -> BesideServer:
     """Predicted and served, from one scrape to another, or with no scrape `before` since the server's start.
 
     KvtoolError where the scrapes are of several servers, whose counters cannot be subtracted, or the report has no requests.
@@ -38,7 +38,7 @@ def beside_server(
     explained = list(_explained(result.reports, predicted, served, counted, after))
     agree = _equal(predicted, served)
     rate = served.hit_rate
-    return ServerComparison(
+    return BesideServer(
         schema="kvtool.beside-server/1",
         source=source,
         report=report,

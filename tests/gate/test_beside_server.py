@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.results.documents.server_comparison import ServerComparison
+from kvtool.results.documents.server_comparison import BesideServer
 from tests.files import write
 from tests.made_results import group, report
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
@@ -29,10 +29,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write("before.prom", vllm_metrics(prompt=5000, cached=700, requests=40))
 
 
-def _beside(capsys: pytest.CaptureFixture[str], *flags: str, code: int = 0, **after: Any) -> ServerComparison:
+def _beside(capsys: pytest.CaptureFixture[str], *flags: str, code: int = 0, **after: Any) -> BesideServer:
     write("after.prom", vllm_metrics(**{"prompt": 6000, "cached": 1100, "requests": 50, **after}))
     assert run(["compare", "after.prom", "report.json", "--before", "before.prom", "--json", *flags]) == code
-    return ServerComparison.model_validate_json(capsys.readouterr().out)
+    return BesideServer.model_validate_json(capsys.readouterr().out)
 
 
 def test_as_many_tokens_and_hits_agree(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +102,7 @@ def test_a_running_server_is_asked_twice_for_a_window(capsys: pytest.CaptureFixt
     with serving(answer) as server:
         assert run(["compare", f"{server.url}/metrics", "report.json", "--window", "100ms", "--json"]) == 0
         assert server.asked == ["/metrics", "/metrics"]
-    assert ServerComparison.model_validate_json(capsys.readouterr().out).agree
+    assert BesideServer.model_validate_json(capsys.readouterr().out).agree
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -39,7 +39,7 @@ class Explained(Model):
     text: str
 
 
-class ServerComparison(Document):
+class BesideServer(Document):
     """Predicted beside served. `difference` is the server's hit rate less the predicted one; null where it looked nothing up."""
 
     schema_: Literal["kvtool.beside-server/1"] = Field(alias="schema")

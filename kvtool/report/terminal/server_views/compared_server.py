@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.lines import put_head
-from kvtool.results.documents.server_comparison import ServerComparison
+from kvtool.results.documents.server_comparison import BesideServer
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NONE = "-"
 
 
-def print_server_comparison(console: Console, beside: ServerComparison) -> None:
+def print_server_comparison(console: Console, beside: BesideServer) -> None:
     """Print both rates with their tokens, the rate of the server's log, and causes of the difference."""
     plain = ascii_only(console)
     names = [sanitize(name, ascii_only=plain) for name in (beside.report, beside.source)]
@@ -36,7 +36,7 @@ def print_server_comparison(console: Console, beside: ServerComparison) -> None:
         say(console, text, hang=2, style=style)
 
 
-def _lines(beside: ServerComparison) -> list[tuple[str, str | None]]:
+def _lines(beside: BesideServer) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     if beside.agree:
         found.append(("agree: as many tokens, and as many of them hit", "green"))
