@@ -80,7 +80,7 @@ def test_sharegpt_under_block_lru_at_every_capacity(run: Run, expected: dict[str
     assert hits == want
     unlimited = run(SHAREGPT, "block-lru")
     assert unlimited.ledger.fates()["hit"] == 19_520
-    assert unlimited.filled_blocks == expected["llmservingsim_sharegpt300"]["block16"]["unique_blocks"]
+    assert unlimited.counts.filled_blocks == expected["llmservingsim_sharegpt300"]["block16"]["unique_blocks"]
 
 
 def test_mooncake_under_block_lru(run: Run, expected: dict[str, Any]) -> None:
@@ -92,5 +92,5 @@ def test_mooncake_under_block_lru(run: Run, expected: dict[str, Any]) -> None:
     small = run(MOONCAKE, "block-lru", block_size=512, num_blocks=10_001)
     (group,) = small.ledger.totals()
     assert round(group.hit_rate, 6) == expected["mooncake_conversation"]["policies"]["LRU"]["10000"]["token_hit_rate"]
-    assert small.filled_blocks == 10_000
+    assert small.counts.filled_blocks == 10_000
     assert round(group.reachable_rate, 6) == reference["token_hit_rate"]

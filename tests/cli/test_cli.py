@@ -560,7 +560,7 @@ def test_an_interrupted_measurement_ends_the_report(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Profiler, "_measured", interrupted)
+    monkeypatch.setattr("kvtool.profiler.profiler.measure", interrupted)
     assert run(["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]) == 130
     out = capsys.readouterr().out
     assert out.index("Hit rate") < out.index("PARTIAL: interrupted")

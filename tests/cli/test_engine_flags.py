@@ -26,6 +26,7 @@ from kvtool.engine.model.weights import DTYPES
 from kvtool.engine.step import EngineStep
 from kvtool.measure.measure_options import MODEL_DTYPES
 from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.run.workload_runs import WorkloadRuns
 from kvtool.text.terminal.console import cell_width
 from kvtool.text.terminal.progress import Progress
 
@@ -530,7 +531,7 @@ def test_bad_checkpoints(
     spoil: Callable[[Path], None], said: str, checkpoint: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Told before the accounting, which may take long."""
-    monkeypatch.setattr(Profiler, "_account", lambda *_, **__: pytest.fail("work was begun"))
+    monkeypatch.setattr(WorkloadRuns, "run", lambda *_, **__: pytest.fail("work was begun"))
     spoil(checkpoint / SINGLE_FILE)
     assert said in refused(["profile", "w.yaml", *MEASURED, "--events", "e"], capsys)
     assert not (checkpoint.parent / "e").exists()

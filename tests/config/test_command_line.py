@@ -14,7 +14,6 @@ from kvtool.config.option import made
 from kvtool.config.options.run_options import Reading, Serving
 
 FLAG = re.compile(r"--[a-z][a-z-]*( \S+)?")
-PROSE = {"planned_run.py", "passes.py"}
 """They name flags in their errors only."""
 
 

@@ -88,7 +88,7 @@ class World:
         for turn in self.samples:
             samples.add(turn)
         ledger = SimpleNamespace(totals=lambda: totals)
-        return SimpleNamespace(ledger=ledger, causes=book, samples=samples, partial=partial)
+        return SimpleNamespace(ledger=ledger, causes=book, book=lambda _: samples, partial=partial)
 
     def _open(self, group: str, keys: frozenset[str]) -> list[SlotCause]:
         found: list[SlotCause] = []

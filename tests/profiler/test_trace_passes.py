@@ -239,7 +239,7 @@ def test_a_trace_is_read_once_whatever_is_tried(tmp_path: Path, monkeypatch: pyt
     assert passes == [False, True, True]
     assert any(finding.tried is not None for finding in kept.findings)
     passes.clear()
-    monkeypatch.setattr("kvtool.workload.kept_requests.MOST_BYTES", 100)
+    monkeypatch.setattr("kvtool.workload.kept_requests.MOST_TRACE_BYTES", 100)
     assert profile(str(path), capacity="8") == kept
     assert passes == [False, False, False], "too large to be kept: read again"
     passes.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,10 +18,12 @@ from kvtool.engine.request import Request
 from kvtool.engine.step import EngineStep, Scheduled
 from kvtool.kernels.kv_quantization import MAXIMA, Scale
 from kvtool.kernels.protocol import Kernels
-from kvtool.measure.bench.bench_result import StepTime
 from kvtool.measure.bench.cases import Mode, StepCase
 from kvtool.measure.bench.this_machine import Ceilings
 from kvtool.measure.bench.timing import Timing, host_seconds, layers_to_rotate, measure, release
+
+if TYPE_CHECKING:
+    from kvtool.measure.bench.bench_result import StepTime  # pydantic, which machines for kernels alone need not have
 
 SHORT = {
     torch.float32: "fp32",
@@ -189,7 +192,9 @@ class Timed:
     times: list[float] = field(default_factory=list)
 
     def result(self) -> StepTime:
-        """Return the lower quartile is the step's time: whatever else the machine does only ever adds to it."""
+        """Return the lower quartile as the step's time: whatever else the machine does only ever adds to it."""
+        from kvtool.measure.bench.bench_result import StepTime
+
         times = sorted(self.times)
         return StepTime(self.case, times[len(times) // 4], statistics.median(times), len(times))
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
-from kvtool.fixes.chat.chat_probe import Checked
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.finding import Finding, Rerun
 from kvtool.results.report import lost_tokens
 from kvtool.text.terminal.numbers import percent
+
+if TYPE_CHECKING:
+    from kvtool.fixes.chat.chat_probe import Checked
 
 _OF_MODELS = "KV32"
 """Codes of what the KV cache groups of a model lose."""

@@ -9,6 +9,7 @@ from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.servers.server import ServedRequest, Server
+from kvtool.config.command_line import flags
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.run.ledger_writers import LedgerWriter
@@ -118,7 +119,7 @@ class RunLoop:
         if job.unit not in (1, self.plan.engine.block_size):
             raise KvtoolError(
                 f"a trace with blocks of {job.unit} tokens in a run with blocks of {self.plan.engine.block_size}",
-                hint=f"--block-size {job.unit}",
+                hint=" ".join(flags(block_size=job.unit)),
                 place=turn.place,
             )
         if not self.server.predicts(job):
