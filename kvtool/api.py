@@ -14,7 +14,7 @@ from kvtool.results.check import CheckResult
 from kvtool.results.notebook import notebook_html
 from kvtool.results.report import Report
 from kvtool.results.wrap import check_of
-from kvtool.workload.memory import AnyPath, Prompt, optional_path, path_of, sorted_inputs
+from kvtool.workload.prompts_in_memory import AnyPath, Prompt, optional_path, path_of, sorted_inputs
 
 if TYPE_CHECKING:
     from kvtool.config.asked_run import RunOptions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.profiler import ReportOptions
     from kvtool.results.choices import By, Rules
     from kvtool.results.show_text import ShowText
-    from kvtool.workload.memory import MemorySource
+    from kvtool.workload.prompts_in_memory import MemorySource
 
 
 def profile(
@@ -291,7 +291,7 @@ def diff_prompts(
     from kvtool.text.templates.chat import ChatTemplate
     from kvtool.text.tokens.tokenizer import load_tokenizer
     from kvtool.workload.logs.logs import LogOptions
-    from kvtool.workload.memory import MemorySource
+    from kvtool.workload.prompts_in_memory import MemorySource
     from kvtool.workload.render import Renderer
 
     def side(name: str, prompt: Prompt | os.PathLike[str]) -> InputSide:

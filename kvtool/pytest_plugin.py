@@ -180,7 +180,7 @@ def _problems(report: Report, limit: _Limit) -> list[str]:
     from kvtool.gate.evaluate import exact, rate
     from kvtool.text.terminal.console import sanitize
     from kvtool.text.terminal.numbers import percent, plural
-    from kvtool.workload.memory import MEMORY
+    from kvtool.workload.prompts_in_memory import MEMORY
 
     about: Totals | Group = report.totals
     if limit.group is not None:
@@ -209,7 +209,7 @@ def _problems(report: Report, limit: _Limit) -> list[str]:
 def _told(finding: Finding) -> list[str]:
     from kvtool.text.terminal.console import sanitize
     from kvtool.text.terminal.numbers import percent
-    from kvtool.workload.memory import MEMORY
+    from kvtool.workload.prompts_in_memory import MEMORY
 
     place = sanitize(finding.path)
     if finding.path == MEMORY:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kvtool.engine.blocks.block_keys import BlockHash
 from kvtool.engine.blocks.cached_blocks import Copies, HashedBlocks, NumberedBlocks
 from kvtool.engine.blocks.free_queue import NULL_BLOCK, FreeQueue
-from kvtool.engine.blocks.free_set import FreeSet
+from kvtool.engine.blocks.unlimited_free_set import FreeSet
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, Event
 from kvtool.engine.request import Request

@@ -9,8 +9,8 @@ from kvtool.engine.blocks.cached_blocks import HashedBlocks, NumberedBlocks
 from kvtool.engine.blocks.chain_numbers import ChainNumbers
 from kvtool.engine.blocks.extra_keys import extra_keys
 from kvtool.engine.blocks.free_queue import FreeQueue
-from kvtool.engine.blocks.free_set import FreeSet
 from kvtool.engine.blocks.hashing import block_hasher
+from kvtool.engine.blocks.unlimited_free_set import FreeSet
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import BlockStored
 from kvtool.engine.request import Request

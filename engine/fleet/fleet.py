@@ -10,7 +10,7 @@ from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.fleet_router import REFUSED, FleetRouter, ReplicaView, RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
-from kvtool.engine.fleet.replica_event import Happening
+from kvtool.engine.fleet.request_event import Happening
 from kvtool.engine.fleet.routed_view import RoutedView
 
 

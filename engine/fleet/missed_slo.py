@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvtool.engine.fleet.fleet_figures import Slo
-from kvtool.engine.fleet.replica_event import Happening
+from kvtool.engine.fleet.request_event import Happening
 
 
 class MissedSlo:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
-from kvtool.engine.fleet.decoders import Decoders
+from kvtool.engine.fleet.decoding_requests import Decoders
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.live_request import LiveRequest
-from kvtool.engine.fleet.replica_event import Happening
-from kvtool.engine.fleet.replica_pool import ReplicaPool
+from kvtool.engine.fleet.replica_blocks import ReplicaPool
+from kvtool.engine.fleet.request_event import Happening
 from kvtool.engine.fleet.waiting_prompts import WaitingPrompts
 from kvtool.engine.prediction.decode_run import DecodeRun
 from kvtool.engine.prediction.latency import LatencyModel, PrefillTimes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.engine.fleet.replica_pool import Name, ReplicaPool
+from kvtool.engine.fleet.replica_blocks import Name, ReplicaPool
 from kvtool.engine.fleet.tier import TierStack
 
 

@@ -10,7 +10,7 @@ from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.live_request import LiveRequest
 from kvtool.engine.fleet.replica import Replica
-from kvtool.engine.fleet.replica_pool import Name
+from kvtool.engine.fleet.replica_blocks import Name
 from kvtool.engine.fleet.shared_link import SharedLink
 from kvtool.engine.fleet.tier import TierLevel, TierRun
 from kvtool.engine.fleet.tier_plan import TierPlan

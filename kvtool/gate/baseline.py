@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.results.model import Count, Document, Model, Ratio
+from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.text.files.json_file import place_in, unreadable_at
 from kvtool.text.files.json_position import nearest_start
 from kvtool.text.files.text_files import read_text

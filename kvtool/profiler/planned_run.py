@@ -33,7 +33,7 @@ from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.engines.left_out_layers import left_out_of
-from kvtool.profiler.group_notes import described_groups, group_notes, plain_note, single_group_notes
+from kvtool.profiler.layer_group_notes import described_groups, group_notes, plain_note, single_group_notes
 from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size

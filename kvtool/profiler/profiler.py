@@ -332,7 +332,7 @@ class Profiler:
             tenants=0 if salts is None else len(salts.salts),
         )
         if plan.served is not None:
-            from kvtool.diagnose.group_findings import group_findings
+            from kvtool.diagnose.layer_group_findings import group_findings
 
             found += group_findings(groups, plan.served, plan.engine, path=path)
         shared = sensitive_findings(result.book(SensitiveBook).shared(), path=path, locate=self.locate)

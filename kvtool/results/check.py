@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.results.document_base import Count, Document
 from kvtool.results.finding import Finding
-from kvtool.results.model import Count, Document
 from kvtool.results.report import Report
 from kvtool.results.verdict import Verdict
 

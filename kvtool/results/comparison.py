@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.choices import Severity
-from kvtool.results.model import Count, Document, Model, Ratio, Seconds
+from kvtool.results.document_base import Count, Document, Model, Ratio, Seconds
 
 SCHEMA: Literal["kvtool.compare/1"] = "kvtool.compare/1"
 ConfigValue = str | int | float | bool | None

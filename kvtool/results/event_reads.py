@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kvtool.results.document_base import Count, Model, Seconds
 from kvtool.results.documents.watched import LosingSession
-from kvtool.results.model import Count, Model, Seconds
 
 
 class EventRead(Model):

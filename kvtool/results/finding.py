@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvtool.results.choices import Severity
-from kvtool.results.model import Count, Model, Ratio
+from kvtool.results.document_base import Count, Model, Ratio
 
 _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.results.model import Count, Model, Seconds
+from kvtool.results.document_base import Count, Model, Seconds
 from kvtool.results.money import Amount
 
 

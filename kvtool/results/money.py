@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kvtool.results.model import Count, Model, Ratio
+from kvtool.results.document_base import Count, Model, Ratio
 
 MORE_PREDICTED = {
     "below_minimum": "about as short as the provider caches at least",

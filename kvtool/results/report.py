@@ -11,10 +11,10 @@ from typing import Literal, Protocol
 from pydantic import Field
 
 from kvtool.results.choices import By
+from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.results.event_reads import EventReads
 from kvtool.results.finding import Finding
 from kvtool.results.isolation import Isolation
-from kvtool.results.model import Count, Document, Model, Ratio
 from kvtool.results.money import Money, Predicted, Reported
 from kvtool.results.run_times import Decode, Quantiles, Ttft
 from kvtool.results.verdict import Check

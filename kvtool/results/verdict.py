@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kvtool.results.model import Count, Model
+from kvtool.results.document_base import Count, Model
 
 Level = Literal["warn", "error"]
 Kind = Literal[

@@ -5,7 +5,7 @@ All of it is bounded whatever the number of requests, and none of it quotes a pr
 
 from __future__ import annotations
 
-from kvtool.results.model import Count, Model, Ratio
+from kvtool.results.document_base import Count, Model, Ratio
 
 
 class TimeBin(Model):

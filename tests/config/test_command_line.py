@@ -14,7 +14,8 @@ from kvtool.config.option import made
 from kvtool.config.options.run_options import Reading, Serving
 
 FLAG = re.compile(r"--[a-z][a-z-]*( \S+)?")
-"""They name flags in their errors only."""
+PROSE = {"planned_run.py"}
+"""It names flags in its errors only."""
 
 
 def line(words: str) -> CommandLine:

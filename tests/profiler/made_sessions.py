@@ -23,7 +23,7 @@ from kvtool.profiler.opening import open_workload
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions
-from kvtool.workload.memory import MemorySource
+from kvtool.workload.prompts_in_memory import MemorySource
 
 BLOCK = 16
 BLOCKS = 200

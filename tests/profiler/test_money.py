@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.caches.providers import find_provider
-from kvtool.accounting.prices.difference import difference_of
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_table import price_table
+from kvtool.accounting.prices.read_difference import difference_of
 from kvtool.cli.app import run
 from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
 from kvtool.workload.call import Call, CallSettings, Usage

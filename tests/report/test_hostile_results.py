@@ -22,9 +22,9 @@ from kvtool.cli.app import run
 from kvtool.errors import KvtoolError, Place
 from kvtool.report.formats.json_document import dump
 from kvtool.report.registry import FORMATS
+from kvtool.report.terminal.any_result import print_result
 from kvtool.report.terminal.errors import print_error
 from kvtool.report.terminal.marked_line import put_marked_line
-from kvtool.report.terminal.result import print_result
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.files import load_result

@@ -16,8 +16,8 @@ from kvtool.report.markdown import comment
 from kvtool.report.registry import FORMATS
 from kvtool.report.terminal import profile
 from kvtool.report.terminal.render import print_section, print_table
-from kvtool.report.views import order
-from kvtool.report.views.order import ReportBlock
+from kvtool.report.views import report_blocks as order
+from kvtool.report.views.report_blocks import ReportBlock
 from kvtool.report.views.section import Missing, Section, Table, TableColumn
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.report import Report

@@ -7,10 +7,10 @@ from importlib import import_module
 
 from pydantic import BaseModel, RootModel
 
+from kvtool.results.document_base import dump
 from kvtool.results.documents.bench import BenchDocument
 from kvtool.results.documents.doctor import DoctorDocument
 from kvtool.results.documents.schema_list import SchemaList
-from kvtool.results.model import dump
 from kvtool.results.schemas import SCHEMAS
 
 DOCUMENTS: dict[str, type[BaseModel]] = {

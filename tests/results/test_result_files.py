@@ -17,14 +17,14 @@ import pytest
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.report.registry import FORMATS
+from kvtool.report.terminal.any_result import check_report
 from kvtool.report.terminal.profile import print_profile
-from kvtool.report.terminal.result import check_report
 from kvtool.report.write_options import WriteOptions
 from kvtool.results import files
+from kvtool.results.document_base import dump
 from kvtool.results.files import load_result
 from kvtool.results.finding import ExamplePair, Finding, Snippet
 from kvtool.results.limit_text import limit_text, text_in
-from kvtool.results.model import dump
 from kvtool.results.wrap import check_of
 from kvtool.text.terminal.console import make_console
 from tests.conftest import Command

@@ -10,9 +10,9 @@ from decimal import Decimal
 
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.prices.bill import Bill, Charged, bill_of
-from kvtool.accounting.prices.difference import difference_of
 from kvtool.accounting.prices.price_row import MILLION, PriceRow, Rates
 from kvtool.accounting.prices.price_table import PriceTable
+from kvtool.accounting.prices.read_difference import difference_of
 from kvtool.accounting.prices.storage_book import StorageBook
 from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
 from kvtool.results.report import RequestRead

@@ -136,7 +136,7 @@ class CheckCommand(Command):
         )
         write_outputs(shared, outputs, options, quiet=self.showing.quiet)
         if self.showing.json:
-            from kvtool.results.model import dump
+            from kvtool.results.document_base import dump
 
             sys.stdout.write(dump(shared))
         elif not any(output.to_stdout for output in outputs):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kvtool.diff.sides import Rendered
-    from kvtool.results.model import Document
+    from kvtool.results.document_base import Document
     from kvtool.text.tokens.tokenizer import Tokenizer
     from kvtool.workload.render import Renderer
 

@@ -87,7 +87,7 @@ class ReportCommand(Command):
 
             sys.stdout.write(write(result, WriteOptions()))
             return
-        from kvtool.report.terminal.result import print_result
+        from kvtool.report.terminal.any_result import print_result
 
         print_result(
             self.showing.console(),

@@ -26,8 +26,8 @@ class SchemaCommand(Command):
         """Print a schema, or which there are; KvtoolError for a name that there is not."""
         from json import dumps
 
+        from kvtool.results.document_base import dump
         from kvtool.results.documents.schema_list import SchemaList
-        from kvtool.results.model import dump
         from kvtool.results.schemas import SCHEMAS, find_schema
         from kvtool.text.terminal.console import put, say
         from kvtool.text.terminal.table import Column, put_table

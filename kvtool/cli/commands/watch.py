@@ -112,7 +112,7 @@ class WatchCommand(Command):
     def _view(self, *, alone: bool) -> Iterator[Callable[[WatchDocument], None]]:
         """Shows one look after the other: on a page of the terminal's, or in lines; one `alone` is what the sums are."""
         from kvtool.report.terminal.server_views.watch import print_watched, watched_line
-        from kvtool.results.model import dump_line
+        from kvtool.results.document_base import dump_line
         from kvtool.text.terminal.console import put
         from kvtool.text.terminal.screen import Screen
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.formats.framework_prompts import (
+from kvtool.lint.formats.framework_files import (
     read_agent_templates,
     read_baml,
     read_crewai,

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,11 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.prediction.accelerators import Accelerator
 from kvtool.engine.prediction.latency import LatencyModel
-from kvtool.results.documents.calibrated import Residuals
+
+if TYPE_CHECKING:
+    from kvtool.results.documents.calibrated import (
+        Residuals,  # pydantic, which machines for kernels alone need not have
+    )
 
 Floats = npt.NDArray[np.float64]
 Work = tuple[tuple[int, int], ...]
@@ -104,6 +109,8 @@ class Fitted:
 
 def misses(predicted: Sequence[float], points: Sequence[Point]) -> Residuals:
     """Return how far predictions of the points are off."""
+    from kvtool.results.documents.calibrated import Residuals
+
     errors = [abs(guess / point.seconds - 1) for guess, point in zip(predicted, points, strict=True)]
     if not errors:
         return Residuals(points=0, median=0.0, worst=0.0)

@@ -14,7 +14,7 @@ from kvtool.profiler.reconcile.twin import Ask
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions
-from kvtool.workload.memory import MemorySource
+from kvtool.workload.prompts_in_memory import MemorySource
 from kvtool.workload.render import Renderer
 from kvtool.workload.request_fields import engine_requests
 

@@ -22,7 +22,7 @@ from kvtool.report.views.comparison import (
 )
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.comparison import CauseMove, Comparison, WorkloadMove
-from kvtool.results.model import dump
+from kvtool.results.document_base import dump
 
 if TYPE_CHECKING:
     from rich.console import Console

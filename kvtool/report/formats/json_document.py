@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
-from kvtool.results.model import dump
+from kvtool.results.document_base import dump
 
 
 def write(result: CheckResult, _options: WriteOptions) -> str:

@@ -10,7 +10,7 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.result import print_result
+from kvtool.report.terminal.any_result import print_result
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.text.terminal.console import cell_width, make_console, sanitize

@@ -25,8 +25,8 @@ from kvtool.report.html.render import page_sections
 from kvtool.report.html.template_environment import template_environment
 from kvtool.report.views.checks import checks_table
 from kvtool.report.views.facts import cautions
-from kvtool.report.views.order import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS
 from kvtool.report.views.page_commands import missing_views
+from kvtool.report.views.report_blocks import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS
 from kvtool.report.views.section import Missing, Section, StatusWord
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult

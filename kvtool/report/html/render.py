@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kvtool.report.views.order import ReportBlock, sections
+from kvtool.report.views.report_blocks import ReportBlock, sections
 from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.report import Report
 

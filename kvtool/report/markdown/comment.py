@@ -15,7 +15,7 @@ from kvtool.report.views.checks import STATUS
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.report.views.findings import changed_lines, gain_of, measured_cost, name_of
 from kvtool.report.views.groups import groups_table
-from kvtool.report.views.order import COST, TOKENS, sections
+from kvtool.report.views.report_blocks import COST, TOKENS, sections
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding, Snippet

@@ -19,7 +19,7 @@ from kvtool.report.views.checks import worst_status
 from kvtool.report.views.facts import cautions, rules_fact
 from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
 from kvtool.report.views.groups import groups_table
-from kvtool.report.views.order import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS, sections
+from kvtool.report.views.report_blocks import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS, sections
 from kvtool.report.views.times import measured_on, medians, not_measured, predicted_for, shortfalls
 from kvtool.results.report import Report
 from kvtool.results.run_times import OnOff

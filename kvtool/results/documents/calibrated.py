@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kvtool.results.model import Count, Model, Seconds
+from kvtool.results.document_base import Count, Model, Seconds
 
 Rate = float
 """Of bytes or FLOPs, each second."""

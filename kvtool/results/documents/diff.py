@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, RootModel
 
+from kvtool.results.document_base import Count, Document, Model
 from kvtool.results.documents.parts import Blocks, Kind
-from kvtool.results.model import Count, Document, Model
 
 
 class Side(Model):

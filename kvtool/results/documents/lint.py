@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.choices import Severity
+from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.results.documents.parts import Kind
 from kvtool.results.finding import ExamplePair, LoggedPlace
-from kvtool.results.model import Count, Document, Model, Ratio
 
 
 class LintRerun(Model):

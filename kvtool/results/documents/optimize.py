@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.results.documents.parts import BeforeAfter
-from kvtool.results.model import Count, Document, Model, Ratio
 
 Tier = Literal["P0", "P1", "P2", "P3"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.results.model import Count, Model, Ratio
+from kvtool.results.document_base import Count, Model, Ratio
 
 
 class Kind(Model):

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.results.document_base import Count, Document, Model, Seconds
 from kvtool.results.documents.bench import Misses
-from kvtool.results.model import Count, Document, Model, Seconds
 
 
 class TimedPrompt(Model):

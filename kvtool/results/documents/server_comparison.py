@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.results.documents.watched import LoggedRate, ServerCounts
-from kvtool.results.model import Count, Document, Model, Ratio
 
 Reason = Literal[
     "configuration",

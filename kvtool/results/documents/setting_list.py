@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kvtool.results.model import Count, Document, Model
+from kvtool.results.document_base import Count, Document, Model
 
 
 class SettingRow(Model):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.results.choices import Axis, ChangeKind, Policy, Sure
-from kvtool.results.model import Amount, Count, Document, Model, Ratio
+from kvtool.results.document_base import Amount, Count, Document, Model, Ratio
 
 SCHEMA: Literal["kvtool.what-if/1"] = "kvtool.what-if/1"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtool.engine.fleet.replica_pool import ReplicaPool
+from kvtool.engine.fleet.replica_blocks import ReplicaPool
 
 
 def filled(pool: ReplicaPool, names: list[int], more: int = 0) -> list[int]:

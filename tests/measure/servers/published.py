@@ -20,7 +20,7 @@ from kvtool.profiler.opening import open_workload
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions
-from kvtool.workload.memory import MemorySource
+from kvtool.workload.prompts_in_memory import MemorySource
 
 RECORDINGS = Path(__file__).resolve().parents[4] / "shared" / "data" / "live-vllm-0.32"
 """Recorded sessions, which hold other people's prompts: they stay outside."""

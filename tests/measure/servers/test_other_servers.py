@@ -16,7 +16,7 @@ from kvtool.cli.app import run
 from kvtool.measure.servers.request_body import SentAs, to_send
 from kvtool.workload.call import Call
 from kvtool.workload.logs.logs import LogOptions
-from kvtool.workload.memory import MemorySource
+from kvtool.workload.prompts_in_memory import MemorySource
 from kvtool.workload.turn import Turn
 from tests.measure.servers.fake_vllm import MODELS, FakeHandler, fake_vllm
 from tests.profiler.made_sessions import SECRET, MadeSession, made_session

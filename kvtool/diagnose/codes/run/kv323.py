@@ -1,6 +1,6 @@
 """KV323: no state where the prefix ends.
 
-Found by `kvtool.diagnose.group_findings.group_findings`, from the fate of the tokens.
+Found by `kvtool.diagnose.layer_group_findings.group_findings`, from the fate of the tokens.
 """
 
 from __future__ import annotations

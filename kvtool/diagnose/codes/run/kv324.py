@@ -1,6 +1,6 @@
 """KV324: previous answer is not reused.
 
-Found by `kvtool.diagnose.group_findings.group_findings`, from the fate of the tokens.
+Found by `kvtool.diagnose.layer_group_findings.group_findings`, from the fate of the tokens.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """KV326: prefix caching is off for this model.
 
-Found by `kvtool.diagnose.group_findings.group_findings`, from the model's configuration.
+Found by `kvtool.diagnose.layer_group_findings.group_findings`, from the model's configuration.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """KV327: capacity is far below blocks times their size.
 
-Found by `kvtool.diagnose.group_findings.group_findings`, from the plan of the model's cache.
+Found by `kvtool.diagnose.layer_group_findings.group_findings`, from the plan of the model's cache.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvtool.engine.blocks.block_pool import UNLIMITED
 from kvtool.engine.blocks.cached_blocks import Copies
 from kvtool.engine.blocks.free_queue import NULL_BLOCK, FreeQueue
-from kvtool.engine.blocks.free_set import FreeSet
+from kvtool.engine.blocks.unlimited_free_set import FreeSet
 
 Name = int
 """Name of a block's content; negative if only one request can ask for it again."""
