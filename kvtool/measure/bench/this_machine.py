@@ -9,12 +9,15 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from kvtool.engine.model.device import choose_kernels, device_name
 from kvtool.measure.bench.timing import free_memory, measure, release
-from kvtool.results.documents.calibrated import Machine
+
+if TYPE_CHECKING:
+    from kvtool.results.documents.calibrated import Machine  # pydantic, which machines for kernels alone need not have
 
 _COPIED = 2 << 30  # bytes: far larger than a GPU's L2 cache
 _SIDE = 8192  # of square matrices: large enough to reach a GPU's best rate
@@ -58,6 +61,8 @@ def measure_ceilings(device: torch.device, *, small: bool = False, seconds: floa
 
 def describe_machine(device: torch.device) -> Machine:
     """Return names and versions, as a calibration keeps them."""
+    from kvtool.results.documents.calibrated import Machine
+
     choice = choose_kernels(device)
     on_gpu = device.type == "cuda"
     threads = torch.get_num_threads()
