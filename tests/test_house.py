@@ -189,7 +189,7 @@ ASKS_FOR_RULES = (
     "kvtool/profiler/planned_run.py",
 )
 """Where a name of rules may be compared: everywhere else a server, its traits or a property of the plan say what differs."""
-OF_DOCUMENTS = ("kvtool/report/views/what_if.py", "kvtool/profiler/engines/side_by_side.py")
+OF_DOCUMENTS = ("kvtool/report/views/plans/what_if.py", "kvtool/profiler/engines/side_by_side.py")
 """A saved document has only the name of its rules; a comparison of engines goes through all names."""
 
 

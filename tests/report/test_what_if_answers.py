@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from kvtool.report.views.what_if import answer
-from kvtool.report.views.what_if_answers import block_size_answer, routing_answer, split_answer, tier_answer, ttl_answer
+from kvtool.report.views.plans.what_if import answer
+from kvtool.report.views.plans.what_if_answers import (
+    block_size_answer,
+    routing_answer,
+    split_answer,
+    tier_answer,
+    ttl_answer,
+)
 from kvtool.results.documents.what_if import SweepRow
 from tests.report import what_if_documents as made
 

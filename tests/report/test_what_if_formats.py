@@ -12,7 +12,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.report.formats.what_if_formats import FORMATTERS
-from kvtool.report.views.what_if_rows import moment
+from kvtool.report.views.plans.what_if_rows import moment
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import per_second

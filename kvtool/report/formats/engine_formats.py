@@ -9,8 +9,8 @@ from kvtool.report.formats.text_format import text_of
 from kvtool.report.markdown.render import section_lines
 from kvtool.report.markdown.text import code, prose
 from kvtool.report.terminal.plan_views.engine_table import print_engine_table
-from kvtool.report.views.engines import NEXT, PARTIAL, facts, sections
 from kvtool.report.views.page_commands import shown_command
+from kvtool.report.views.plans.engines import NEXT, PARTIAL, facts, sections
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.documents.engine_table import EngineTable
 

@@ -13,8 +13,8 @@ from kvtool.report.markdown.render import section_lines, table_lines
 from kvtool.report.markdown.text import code, prose
 from kvtool.report.outputs import OutputFile, write_texts
 from kvtool.report.terminal.plan_views.what_if import print_what_if
-from kvtool.report.views.what_if import answer, changes, heading, legend
-from kvtool.report.views.what_if_rows import rows_table
+from kvtool.report.views.plans.what_if import answer, changes, heading, legend
+from kvtool.report.views.plans.what_if_rows import rows_table
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 

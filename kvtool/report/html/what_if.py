@@ -12,9 +12,9 @@ from kvtool.report.html.charts.split_map import split_section
 from kvtool.report.html.charts.sweep_lines import block_size_section, capacity_section, policy_section, ttl_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile
 from kvtool.report.html.sections_page import sections_page
+from kvtool.report.views.plans.what_if import answer, changes, enough_row, heading, legend
+from kvtool.report.views.plans.what_if_rows import row_commands
 from kvtool.report.views.section import Section
-from kvtool.report.views.what_if import answer, changes, enough_row, heading, legend
-from kvtool.report.views.what_if_rows import row_commands
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 

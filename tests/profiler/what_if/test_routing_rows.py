@@ -18,7 +18,7 @@ from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.fleet_rows import FleetPlan
 from kvtool.profiler.what_if.routing_rows import FleetOptions, RoutingSweep
-from kvtool.report.views.what_if_answers import routing_answer
+from kvtool.report.views.plans.what_if_answers import routing_answer
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.tasks.task_options import TaskOptions

@@ -17,8 +17,8 @@ from kvtool.report.html.charts.scales import (
     whole_count,
 )
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.plans.what_if_rows import level_moment, rows_table
 from kvtool.report.views.section import Section
-from kvtool.report.views.what_if_rows import level_moment, rows_table
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import per_second, percent, plural

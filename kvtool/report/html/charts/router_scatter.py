@@ -12,8 +12,8 @@ from kvtool.report.html.charts.line_chart import form, level_texts, y_levels
 from kvtool.report.html.charts.scales import AxisScale, Tick, amount_scale, rate_scale, tick_anchor, ticks_with_room
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.plans.what_if_rows import level_moment, moment, rows_table
 from kvtool.report.views.section import Section
-from kvtool.report.views.what_if_rows import level_moment, moment, rows_table
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import percent, plural

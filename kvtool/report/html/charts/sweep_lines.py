@@ -18,9 +18,9 @@ from kvtool.report.html.charts.scales import (
     whole_count,
 )
 from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.plans.what_if import enough_row
+from kvtool.report.views.plans.what_if_rows import POLICIES, how_sure, rows_table
 from kvtool.report.views.section import Section
-from kvtool.report.views.what_if import enough_row
-from kvtool.report.views.what_if_rows import POLICIES, how_sure, rows_table
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural, size
 

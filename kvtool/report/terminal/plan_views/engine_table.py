@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.lines import put_command, put_head
 from kvtool.report.terminal.render import print_table
-from kvtool.report.views.engines import NEXT, PARTIAL, facts, sections, short_name
+from kvtool.report.views.plans.engines import NEXT, PARTIAL, facts, sections, short_name
 from kvtool.report.views.section import Cell, Table
 from kvtool.results.documents.engine_table import EngineTable
 from kvtool.text.terminal.console import ascii_only, is_plain, put, sanitize, say

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kvtool.report.terminal.lines import put_command, put_head
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.render import cells_of
-from kvtool.report.views.what_if import answer, changes, heading, legend
-from kvtool.report.views.what_if_rows import rows_table, settings
+from kvtool.report.views.plans.what_if import answer, changes, heading, legend
+from kvtool.report.views.plans.what_if_rows import rows_table, settings
 from kvtool.report.words.what_if_commands import words_of
 from kvtool.results.documents.what_if import WhatIfDocument
 from kvtool.text.terminal.console import ascii_only, bar, cell_width, draws_bars, is_plain, put, sanitize, say

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kvtool.accounting.caches.cache_rules import lifetime
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
-from kvtool.report.views.what_if_rows import moment
+from kvtool.report.views.plans.what_if_rows import moment
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import per_second, percent, plural
 

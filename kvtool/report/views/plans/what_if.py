@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.report.views.what_if_answers import (
+from kvtool.report.views.plans.what_if_answers import (
     ENOUGH,
     block_size_answer,
     routing_answer,
@@ -13,7 +12,8 @@ from kvtool.report.views.what_if_answers import (
     tier_answer,
     ttl_answer,
 )
-from kvtool.report.views.what_if_rows import POLICIES, changes_table
+from kvtool.report.views.plans.what_if_rows import POLICIES, changes_table
+from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
