@@ -464,7 +464,7 @@ def test_a_line_of_20_megabytes(suffix: str, folder: Path) -> None:
     path.unlink()
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out)["totals"]["prompt_tokens"] > 2_000_000
-    assert usage.ru_maxrss < 900_000 * (1024 if sys.platform == "darwin" else 1)
+    assert usage.ru_maxrss < 2_000_000 * (1024 if sys.platform == "darwin" else 1)
     assert usage.ru_utime + usage.ru_stime < 40  # of its own: far too much work, not a speed; see benchmarks/
 
 

@@ -26,14 +26,17 @@ _CAN_COUNT = _TASKS.exists() and len(os.sched_getaffinity(0)) > 1
 @pytest.mark.skipif(not _CAN_COUNT, reason="threads are counted in /proc, on two cores")
 class TestThreads:
     def test_numpy_starts_with_one(self) -> None:
-        assert _threads(f"from kvtool.engine.blas_threads import start_with_one; start_with_one(); {_NUMPY}") == 1
+        assert (
+            _threads(f"from kvtool.engine.blas_threads import start_with_one_thread; start_with_one_thread(); {_NUMPY}")
+            == 1
+        )
 
     def test_what_the_user_says_goes_before_it(self) -> None:
-        one = "from kvtool.engine.blas_threads import start_with_one; start_with_one()"
+        one = "from kvtool.engine.blas_threads import start_with_one_thread; start_with_one_thread()"
         assert _threads(f"{one}; {_NUMPY}", OPENBLAS_NUM_THREADS="2") == 2
 
     def test_the_engine_takes_it_back_before_torch(self) -> None:
-        taken = "from kvtool.engine.blas_threads import start_with_one; start_with_one(); import kvtool.engine.model"
+        taken = "from kvtool.engine.blas_threads import start_with_one_thread; start_with_one_thread(); import kvtool.engine.model"
         assert _threads(f"{taken}; {_NUMPY}") > 1
 
 
