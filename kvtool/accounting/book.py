@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.servers.server import ServedRequest
@@ -41,3 +42,8 @@ class Book:
 
     def close(self) -> None:
         """Enter facts that are known only at the end of the run."""
+
+
+def overrides(books: Sequence[Book], method: str) -> list[Callable[..., None]]:
+    """Return a method of each book that does something in it, in the order of the books."""
+    return [getattr(book, method) for book in books if getattr(type(book), method) is not getattr(Book, method)]

@@ -116,6 +116,11 @@ class Call:
     responses: bool = False
     """Whether the record is a request of OpenAI's Responses API, which goes to a page of its own."""
 
+    @property
+    def has_failed(self) -> bool:
+        """Return whether its server refused or failed it: an HTTP status of an error (4xx, 5xx)."""
+        return self.status is not None and self.status >= 400
+
 
 NO_CALL = Call()
 """What a source that is no log knows of a call."""

@@ -51,8 +51,6 @@ _CAUSES = {
 _MOVED = "shifted"
 """What the others lack where an engine moves text."""
 _REFUSED = "refused"
-_FAILED = 400
-"""The first status that says that a request failed."""
 
 
 class EngineComparison:
@@ -93,7 +91,7 @@ class EngineComparison:
         return self._table(partial=partial)
 
     def _begin(self, turn: Turn) -> Job | None:
-        if turn.call.status is not None and turn.call.status >= _FAILED:
+        if turn.call.has_failed:
             return None
         try:
             job = self._maker.make(turn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kvtool.accounting.book import Book
+from kvtool.accounting.book import Book, overrides
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.servers.server import ServedRequest, Server
@@ -15,7 +15,7 @@ from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.run.ledger_writers import LedgerWriter
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.run_setup import RunSetup
-from kvtool.profiler.run.source_readers import FAILED, Read
+from kvtool.profiler.run.source_readers import Read
 from kvtool.profiler.run.trace_run import TraceRun, trace_run
 from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.numbers import percent
@@ -39,9 +39,8 @@ class RunLoop:
         self.result = RunResult(ledger.ledger, ledger.causes, books)
         self._read = read
         self.ledger = ledger
-        self._begin = [book.begin for book in books if type(book).begin is not Book.begin]
-        self._end = [book.end for book in books if type(book).end is not Book.end]
-        self._leave_out = [book.leave_out for book in books if type(book).leave_out is not Book.leave_out]
+        self._begin, self._end = overrides(books, "begin"), overrides(books, "end")
+        self._leave_out = overrides(books, "leave_out")
         self._entries: dict[int, LedgerEntry] = {}
         self._shield = Shield()
         self._trace = trace_run(self.plan, self.maker.numbers, server, ledger, books)
@@ -106,7 +105,7 @@ class RunLoop:
         """Make a request of a turn and enter it in the books; None where it is left out."""
         left_out = self.result.left_out
         status = turn.call.status
-        if status is not None and status >= FAILED:
+        if status is not None and turn.call.has_failed:
             left_out.failed[status] = left_out.failed.get(status, 0) + 1
             return None
         try:

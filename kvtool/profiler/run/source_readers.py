@@ -20,9 +20,6 @@ from kvtool.workload.jobs import Job, Prepared
 from kvtool.workload.kept_requests import KeptRequests
 from kvtool.workload.turn import Conversation, Source, Turn
 
-FAILED = 400
-"""The first HTTP status of an error (4xx, 5xx)."""
-
 Read = Callable[[Source], AbstractContextManager[Iterator[Conversation]]]
 """Reader of a source's conversations."""
 
@@ -43,7 +40,7 @@ def read_by_two(setup: RunSetup, server: Server, ledger: CauseWriter, *, compare
 
 def _is_entered(server: Server, turn: Turn, made: Prepared) -> bool:
     """Return whether a run will enter a request in the ledger."""
-    if turn.call.status is not None and turn.call.status >= FAILED:
+    if turn.call.has_failed:
         return False
     prompt = made.prompt
     request = Request("", len(prompt), prompt_ids=prompt.ids, output_ids=made.output, cache_salt=turn.salt)

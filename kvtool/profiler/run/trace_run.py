@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.accounting.book import Book
+from kvtool.accounting.book import Book, overrides
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.server import ByNumber, Server
@@ -22,7 +22,7 @@ _MOST_GROUPS = 64
 
 
 class TraceRun:
-    """Do the work of `Run.begin` and `Run.end`, with the same results; the books have the requests after `flush`."""
+    """Do the work of `RunLoop.begin` and `RunLoop.end`, with the same results; the books have the requests after `flush`."""
 
     def __init__(
         self,
@@ -40,9 +40,8 @@ class TraceRun:
         self.hit_queries = 0
         self._numbers = numbers
         self._serve_chain = by_number.serve_chain
-        self._add_numbered = [book.add_numbered for book in books if type(book).add_numbered is not Book.add_numbered]
-        add_batch = [book.add_batch for book in books if type(book).add_batch is not Book.add_batch]
-        self._add_batch = [ledger.add_batch, *add_batch]
+        self._add_numbered = overrides(books, "add_numbered")
+        self._add_batch = [ledger.add_batch, *overrides(books, "add_batch")]
         engine = plan.engine
         self._size = engine.block_size
         self._longest = engine.max_model_len

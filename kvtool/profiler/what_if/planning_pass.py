@@ -105,8 +105,7 @@ class BlockReading:
 
     def take(self, turn: Turn) -> Output:
         """Pass a request on; return its answer."""
-        status = turn.call.status
-        if status is not None and status >= 400:
+        if turn.call.has_failed:
             self._failed += 1
             self.collector.leave_out(turn)
             return NO_ANSWER

@@ -9,7 +9,6 @@ from hashlib import sha256
 from markupsafe import Markup
 
 from kvtool.report.html.headline import AnswerLine, HeadlineTile
-from kvtool.report.html.render import page_section
 from kvtool.report.html.template_environment import template_environment
 from kvtool.report.views.section import Section
 from kvtool.text.terminal.runner_commands import blunt_xml
@@ -47,7 +46,7 @@ def sections_page(
             caution=caution,
             answer=answer,
             tiles=tiles,
-            sections=[page_section(section) for section in sections],
+            sections=[section.on_pages() for section in sections],
             note=note,
             footer=footer,
         )

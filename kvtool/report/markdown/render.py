@@ -12,22 +12,21 @@ def section_lines(section: Section, of: str = "") -> list[str]:
     """Return a section as lines: what it is `of` with its title, the lead, settings, tables and notes."""
     lines = [f"\n**{of and f'{of}: '}{prose(section.title)}**"]
     lines += _list([*map(prose, section.lead), *(f"**{label}:** {prose(text)}" for label, text in section.settings)])
-    for table in section.tables:
-        if table.only != "terminal":
-            lines += ["", *table_lines(table)]
+    for table in section.on_pages().tables:
+        lines += ["", *table_lines(table)]
     missing = [section.missing.text] if section.missing is not None else []
     return lines + _list(map(prose, (*missing, *section.notes)))
 
 
 def table_lines(table: Table) -> list[str]:
     """Return head, rule and rows of a table, then how many are left out, and its notes."""
-    places = [place for place, column in enumerate(table.columns) if column.only != "terminal"]
-    columns = [table.columns[place] for place in places]
+    table = table.on_pages()
+    columns = table.columns
     rule = "".join("--:|" if column.kind == "number" else "---|" for column in columns)
     return [
         _row(column.head for column in columns),
         f"|{rule}",
-        *(_row(_cell(row[place], table.columns[place]) for place in places) for row in table.rows),
+        *(_row(map(_cell, row, columns)) for row in table.rows),
         *(["", table.left_out] if table.left_out else []),
         *_list(map(prose, table.notes)),
     ]

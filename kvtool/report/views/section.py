@@ -7,8 +7,8 @@ demands (`terminal/render.py`, `html/render.py`, `markdown/render.py`). A new bl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 from kvtool.text.terminal.numbers import plural
 
@@ -75,6 +75,14 @@ class Table:
     titled: bool = False
     """Whether a terminal shows its caption, too."""
 
+    def on_pages(self) -> Table:
+        """Return the table with the columns that HTML and Markdown show."""
+        kept = [place for place, column in enumerate(self.columns) if column.only != "terminal"]
+        if len(kept) == len(self.columns):
+            return self
+        columns = tuple(self.columns[place] for place in kept)
+        return replace(self, columns=columns, rows=[tuple(row[place] for place in kept) for row in self.rows])
+
     @property
     def left_out(self) -> str:
         """Say how many rows are left out; empty for none."""
@@ -103,3 +111,7 @@ class Section:
     """What each repeats, and the command."""
     notes: tuple[str, ...] = ()
     missing: Missing | None = None
+
+    def on_pages(self) -> Self:
+        """Return the section with the tables and columns that HTML and Markdown show."""
+        return replace(self, tables=[table.on_pages() for table in self.tables if table.only != "terminal"])
