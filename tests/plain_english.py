@@ -27,7 +27,9 @@ PLAINER = {
     r"stands?|stood|standing": "is, comes",
     r"told|tells?|telling": "reported, shows, says",
     r"in the way of": "blocks",
-    r"(?:out |most |all |part |much |some |none |each |half |rest |more |one )?of (?:it|them|that|those|these|which|whom|what)": "name the thing",
+    r"(?:out |most |all |part |much |some |none |each |half |rest |one )?of (?:it|them|that|those|these|which|what)": (
+        "name the thing"
+    ),
     r"whose|wherein|thereof|therefor": "name the thing",
     r"the fate|fates?": "token breakdown, row of the breakdown",
     r"where (?:the|every|each) (?:prompt )?tokens? (?:went|go)": "token breakdown",
@@ -46,7 +48,7 @@ PLAINER = {
 }
 """Words that a reader stumbles over, and what to write."""
 ALLOWED_BEFORE = re.compile(r"(?:because|instead|outside|inside|top|end|start|front|ahead|out|both|kind) $")
-WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
+WORD = re.compile(r"[A-Za-z][A-Za-z'\u2019-]*")
 QUOTED = re.compile(
     r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<![A-Za-z])'[^']*'(?![A-Za-z])|\[[^\]]*\]\([^)]*\)|<[^>]*>|https?://\S+"
 )
@@ -97,8 +99,7 @@ def program_sentences(path: Path) -> Iterator[Sentence]:
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue
-        text = text_of(node)
-        if text is not None and is_phrase(text):
+        if isinstance(node, ast.expr) and is_phrase(text := text_of(node)):
             yield from split(path, node.lineno, text)
 
 
@@ -114,24 +115,30 @@ def not_read(node: ast.AST) -> Iterator[ast.AST]:
         yield from ast.walk(node.msg)
 
 
-def text_of(node: ast.AST) -> str | None:
+def text_of(node: ast.expr) -> str:
+    """Return the text of a string, with "N" for each value in it; "" for other expressions."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        return "".join(part.value if isinstance(part, ast.Constant) else "N" for part in node.values)
-    return None
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "N" for part in node.values)
+    return ""
 
 
 def is_phrase(text: str) -> bool:
     """Whether text is words for people: three or more with spaces between them, and no code, markup or pattern."""
     if re.search(r"[\\{}]{2}|\(\?|[=;{]\n|^\s*<|</|=>|\bSELECT\b|^\s*[.#@]?[\w-]+\s*\{", text):
         return False
-    return len(re.findall(r"(?:^|\s)[(“]?[A-Za-z][a-z'’-]*(?=[\s.,:;)”]|$)", text)) >= 3
+    return len(re.findall(r"(?:^|\s)[(“]?[A-Za-z][a-z'\u2019-]*(?=[\s.,:;)”]|$)", text)) >= 3
 
 
 def page_sentences(path: Path) -> Iterator[Sentence]:
     """Yield the prose of a page: no fenced code."""
-    text = re.sub(r"^```.*?^```", lambda found: "\n" * found[0].count("\n"), path.read_text("utf-8"), flags=re.M | re.S)
+    text = re.sub(
+        r"^```.*?^```",
+        lambda found: "\n" * found[0].count("\n"),
+        path.read_text("utf-8"),
+        flags=re.MULTILINE | re.DOTALL,
+    )
     for found in re.finditer(r"(?:[^\n]+\n?)+", text):
         yield from split(path, text.count("\n", 0, found.start()) + 1, found[0])
 
