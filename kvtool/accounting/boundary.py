@@ -17,6 +17,7 @@ from kvtool.accounting.counts import Counts
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.results.report import Boundary, Edit, LeftOver, SizeHits
+from kvtool.text.terminal.numbers import plural
 from kvtool.workload.jobs import Job
 
 SIZES = (16, 32, 64, 128, 256, 528, 784, 1600)
@@ -88,10 +89,9 @@ class GroupBoundary:
 
 def padding_sentence(edit: Edit, requests: int) -> str:
     """Return a sentence: the padding of a group of so many requests, and how many of them gain a block."""
-    text = "1 token more of shared text in front gives" if edit.add_tokens == 1 else ""
-    text = text or f"{edit.add_tokens:,} tokens more of shared text in front give"
-    of = "1 request" if requests == 1 else f"{requests:,} requests"
-    return f"{text} another block for {edit.requests_gained:,} of {of}: {edit.tokens_saved:,} fewer tokens to compute"
+    gained = f"{edit.requests_gained:,} of {plural(requests, 'request')}"
+    added = plural(edit.add_tokens, "token")
+    return f"add {added} of shared text at the front: {gained} then hit one more block ({edit.tokens_saved:,} tokens)"
 
 
 class BoundaryBook(Book):

@@ -32,7 +32,7 @@ _MOST_POINTS = 4
 """Code points of one text that are listed."""
 _WRITTEN_AROUND = 0.2
 """Part of a group's tokens that are shared and are after text of a user."""
-CLAIM = "stands before shared text"
+CLAIM = "stops reuse of the text after it"
 
 
 def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
@@ -55,9 +55,7 @@ def is_worth_finding(tokens: int, group: GroupTotals) -> bool:
 
 
 def needs_finding(cause: SlotCause, group: GroupTotals) -> bool:
-    """Return whether a cause that no fix removed is told: a large one, and what an application does to its sessions from a warning
-    on.
-    """
+    """Return whether a cause without a fix gets a finding: a large one, or a change within sessions that is worth a warning."""
     in_sessions = cause.structural and cause.kind.code in _IN_SESSIONS
     worth = in_sessions and cause.blocked >= THRESHOLDS.warning_share * group.prompt_tokens
     return worth or is_worth_finding(cause.blocked, group)
@@ -87,20 +85,21 @@ def fixed_finding(
     fix: str,
     number: int = 0,
     together: int = 1,
+    subject: str = "",
 ) -> Finding | None:
     """Return the finding of a cause whose fix was tried in a rerun; None where that won nothing. A declared one is always an error.
 
-    It was fix `number` (from 0) of `together` in that rerun, in the order of what each adds.
+    It was fix `number` (from 0) of `together` in that rerun, in the order of what each adds. `subject` replaces the cause's name.
     """
     gain = rerun.group_after - rerun.group_before
     declared = is_declared_stable(cause)
     if gain <= 0 and not declared:
         return None
-    claim = "stands in a segment declared stable" if declared else CLAIM
-    if number:
-        claim += " next, with the fix above" if number == 1 else " next, with the fixes above"
+    claim = "changes in a segment declared stable" if declared else CLAIM
+    if number and not declared:
+        claim = f"is the next blocker after the {'fix' if number == 1 else 'fixes'} above"
     together_text = f" ({together} fixes together)" if together > 1 else ""
-    return described(cause, claim, place=place, block_size=block_size).model_copy(
+    return described(cause, claim, place=place, block_size=block_size, subject=subject).model_copy(
         update={
             "code": KV103.code if declared else cause.kind.code,
             "severity": "error" if declared else severity,
@@ -128,15 +127,18 @@ def no_gain_finding(
     )
 
 
-def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int) -> Finding:
+def described(
+    cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int, subject: str = ""
+) -> Finding:
     """Return what and where a cause is, as information."""
-    what = cause.kind.name if cause.kind is not OTHER else "text that varies"
+    what = cause.kind.name if cause.kind is not OTHER else "changing text"
     if cause.visible_text is not None:
         what = f"{what} ({' / '.join(map(_quoted, cause.visible_text))})"
-    subject = f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what
-    blamed = f"in the way of {plural(cause.requests, 'request')}"
-    to_blame = blamed if cause.requests else f"changed in {plural(cause.seen, 'request')}"
-    values = f"{plural(cause.distinct, 'value')}, {to_blame}"
+    if cause.slot.variable:
+        what = f"variable `{cause.slot.variable}` ({what.replace(' (', ', ').replace(')', '')})"
+    subject = subject or what
+    blocked = f"{plural(cause.requests, 'request')} blocked"
+    requests = blocked if cause.requests else f"changed in {plural(cause.seen, 'request')}"
     where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
     path, line, column = place
     return Finding.of(
@@ -146,7 +148,7 @@ def described(cause: SlotCause, claim: str, *, place: tuple[str, int, int], bloc
         path=path,
         line=line,
         column=column,
-        message=f"{subject} {claim}: {values}, first at {where}",
+        message=f"{subject} {claim}: {plural(cause.distinct, 'value')}, {requests}, first at {where}",
         tokens_lost=cause.blocked,
         fix="",
         snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),

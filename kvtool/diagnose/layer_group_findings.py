@@ -17,6 +17,7 @@ from kvtool.diagnose.codes.run.kv327 import KV327
 from kvtool.diagnose.findings import fate_finding
 from kvtool.engine.config import EngineConfig
 from kvtool.results.finding import Finding
+from kvtool.text.terminal.numbers import plural
 
 _FAR_BELOW = 0.8
 """Of blocks times their size, a capacity in tokens that is worth telling."""
@@ -53,26 +54,26 @@ def _long_block(group: GroupTotals, served: ServedCache, engine: EngineConfig) -
     block, shared = served.planned.plan.hit_alignment, group.common_prefix()
     why = ""
     if served.planned.state_bytes:
-        why = ": one state of its linear attention takes the room of so many tokens of attention"
+        why = " (the size of one linear-attention state)"
     over, missing = shared % block, -shared % block
     if (
         sum(group.fates[fate] for fate in KV321.wins) > over * group.requests
     ):  # what some share weighs more than what all share
-        message = f"prefixes that requests share end inside blocks of {served.model.name}, {block:,} tokens{why}"
-        return message, "make the blocks shorter, or let hits end inside of them"
+        message = f"shared prefixes end inside blocks of {block:,} tokens{why}"
+        return message, "make blocks shorter, or let hits end inside a block"
     if shared < block:
-        message = f"the shared prefix of {shared:,} tokens is shorter than a block of {served.model.name}, {block:,}"
+        message = f"the shared prefix of {shared:,} tokens is shorter than a block of {block:,}{why}"
     else:
-        message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {served.model.name}, {block:,}"
-    fix = f"put {missing:,} more tokens that requests share at the front: {shared + missing:,} fill whole blocks"
-    return f"{message} ({missing:,} more would fill it){why}", fix
+        message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {block:,}{why}"
+    fix = f"move {plural(missing, 'more token')} of shared text to the front to fill the block"
+    return message, fix
 
 
 def _not_kept(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
     del group
     message = (
-        f"{served.model.name} keeps no boundary where prompts part (prefix_cache_retention_interval "
-        f"{engine.prefix_cache_retention_interval}): the second request of a prefix finds it, the third is the first to hit"
+        f"{served.model.name} keeps no boundary where prompts diverge, so only the third request hits "
+        f"(prefix_cache_retention_interval {engine.prefix_cache_retention_interval})"
     )
     return message, "keep more boundaries, or send two requests of each prefix before the others"
 
@@ -80,11 +81,10 @@ def _not_kept(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> 
 def _no_state(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
     del group, engine
     if not served.model.attention:  # nothing then tells where prompts part
-        message = f"{served.model.name} has a state at the end of a prompt alone, and none where prompts part"
-        return message, "send prompts that continue one that was sent: turns of a chat hit"
+        message = f"{served.model.name} keeps a state only at the end of a prompt, not where prompts diverge"
+        return message, "send prompts that continue an earlier prompt, like chat turns"
     message = (
-        f"linear attention of {served.model.name} has no state where prompts part: one is kept at the end of a prompt, and "
-        "where the second request of a prefix parted; the third is the first to hit"
+        f"linear attention of {served.model.name} has no state where prompts diverge, so only the third request hits"
     )
     return message, "send two requests of each prefix before the others"
 
@@ -92,8 +92,8 @@ def _no_state(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> 
 def _answers(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
     del group
     message = (
-        f"turns hit up to their session's last prompt and compute its answer again: {served.model.name} keeps no boundary in "
-        f"answers (prefix_cache_retention_interval {engine.prefix_cache_retention_interval})"
+        f"each turn computes the last answer again, because {served.model.name} keeps no boundary in answers "
+        f"(prefix_cache_retention_interval {engine.prefix_cache_retention_interval})"
     )
     return message, "keep more boundaries"
 
@@ -101,12 +101,11 @@ def _answers(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> t
 def _drafts(group: GroupTotals, served: ServedCache, engine: EngineConfig) -> tuple[str, str]:
     del group, engine
     plan = served.planned.plan
-    how = (
-        "its hash covers the token behind it"
-        if plan.num_hash_lookahead
-        else "it is dropped, as drafts need the next one"
+    how = "its hash covers the next token" if plan.num_hash_lookahead else "vLLM drops it for the draft layers"
+    return (
+        f"the last block of a prefix misses: {how} (speculative_config)",
+        "no setting fixes this and keeps the drafts",
     )
-    return f"the last block of a prefix does not hit: {how} (speculative_config)", "none that keeps the drafts"
 
 
 _TOLD: tuple[tuple[CodeEntry, Callable[[GroupTotals, ServedCache, EngineConfig], tuple[str, str]]], ...] = (
@@ -124,7 +123,7 @@ def _caching_off(groups: list[GroupTotals], served: ServedCache, path: str) -> l
     if why is None or not groups:
         return []
     message = f"vLLM caches no prefixes of {served.model.name}: {why}"
-    fix = "choose another model, or switch it on at your own risk where vLLM allows it: --enable-prefix-caching"
+    fix = "choose another model, or turn it on at your own risk where vLLM allows it: --enable-prefix-caching"
     found = []
     for group in groups:
         lost = group.fates["caching_off"]
@@ -143,8 +142,8 @@ def _capacity(groups: list[GroupTotals], served: ServedCache, engine: EngineConf
         return []
     count = len(served.planned.plan.groups)
     message = (
-        f"{engine.num_blocks:,} blocks of {size:,} tokens are no {expected:,} tokens: a request of {served.model.name} takes "
-        f"blocks in {count} groups, so they hold about {holds:,} tokens of long requests"
+        f"{engine.num_blocks:,} blocks of {size:,} tokens keep about {holds:,} tokens of long requests, not {expected:,}: "
+        f"each request of {served.model.name} takes blocks in {count} groups"
     )
-    fix = f"plan with what kvtool size {served.model.name} tells"
+    fix = f"plan with the tokens that kvtool size {served.model.name} prints"
     return [Finding.of(KV327.code, "info", groups[0].name, path, 0, 0, message, 0, fix)]

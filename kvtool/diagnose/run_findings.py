@@ -31,14 +31,15 @@ from kvtool.diagnose.shared_secrets import Sensitive
 from kvtool.engine.rules.rule_set import RuleChoice
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding
+from kvtool.text.terminal.numbers import plural
 
 _MESSAGES = {
-    "evicted": "evicted before reuse: {engine} had no room for it",
-    "slot_lost": "its slot took another prompt, and nothing that was saved could stand in for it",
-    "host_list_full": "saved in host memory, and thrown away for what was saved later",
-    "window": "layers with a sliding window no longer had what the prefix needs",
-    "taken_over": "another prompt took over the last block in which it stood",
-    "partial_block": "shared prefixes end inside of pages of {unit:,} tokens",
+    "evicted": "{engine} evicted the prefix before its reuse",
+    "slot_lost": "the server slot of the prefix took another prompt, and no saved prompt could replace it",
+    "host_list_full": "newer prompts replaced the saved prefix in host memory",
+    "window": "sliding-window layers had dropped tokens that the prefix needs",
+    "taken_over": "another prompt took over the last block of the prefix",
+    "partial_block": "shared prefixes end inside pages of {unit:,} tokens",
 }
 _CODES: dict[str, CodeEntry] = {fate: code for code in (KV301, KV303, KV331, KV332, KV333, KV334) for fate in code.wins}
 _OF_FATES = (KV301, KV302, KV303, KV304, KV305, KV203)
@@ -92,8 +93,8 @@ def _off_prefix(group: GroupTotals, path: str) -> list[Finding]:
     tokens = group.fates["displaced"]
     if tokens < max(_OFF_PREFIX * group.prompt_tokens, 1):
         return []
-    message = "text that earlier prompts have as well, at another place: nothing equal stands before it"
-    fix = "put what requests share first, in one order, and what is theirs alone behind it"
+    message = "earlier prompts contain this text too, but after a different beginning"
+    fix = "put shared text first, in one order, and the text of a single request last"
     points = tokens / group.prompt_tokens
     severity = _severity(tokens, group)
     return [
@@ -108,49 +109,48 @@ def _severity(tokens: int, group: GroupTotals) -> Severity:
 def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
     """Return what a fate is told as: message and fix."""
     provider = rules.provider if rules is not None else None
-    minimum = f"{provider.minimum:,} tokens that {provider.name} caches from" if provider is not None else "minimum"
-    ttl = lifetime(rules.ttl) if rules is not None and rules.ttl is not None else "the time to live"
-    in_flight = ("requests of one prefix start together, before it is computed", "send one request first")
+    minimum = f"{provider.name}'s minimum of {provider.minimum:,} tokens" if provider is not None else "the minimum"
+    ttl = f" (time to live: {lifetime(rules.ttl)})" if rules is not None and rules.ttl is not None else ""
+    in_flight = ("requests with one prefix start together, before the first has computed it", "send one request first")
     if rules is not None and rules.engine is not None:
         return {
             "in_flight": in_flight,
             "isolated": (
-                "a cache salt keeps tenants from sharing this prefix",
-                "a decision about security, not about speed",
+                "a cache salt stops tenants from sharing this prefix",
+                "decide this for security, not for speed",
             ),
         }
-    routing = rules.routing if rules is not None else "router"
-    replicas = f"{rules.replicas:,} replicas" if rules is not None else "replicas"
+    router = f"{rules.routing} router" if rules is not None else "router"
     return {
         "evicted": (
-            "evicted before reuse",
-            "raise --capacity; the reachable rate is that of an unlimited cache",
+            "the cache evicted the prefix before its reuse",
+            "raise --capacity",
         ),
         "isolated": (
-            "another model, account, region, key or salt keeps a cache of its own for this prefix",
-            "send what shares a prefix to one model, with one key",
+            "another model, account, region, key or salt has its own cache of this prefix",
+            "send requests that share a prefix to one model, with one key",
         )
         if rules is not None and rules.hosted
         else (
-            "a cache salt keeps tenants from sharing this prefix",
-            "a decision about security, not about speed",
+            "a cache salt stops tenants from sharing this prefix",
+            "decide this for security, not for speed",
         ),
         "in_flight": in_flight,
         "scattered": (
-            f"{replicas} behind a {routing} router: the prefix was computed, on another one",
-            "send what shares a prefix to one replica: --routing sticky or prefix-aware",
+            f"the {router} sent requests with one prefix to different replicas",
+            "send requests that share a prefix to one replica: --routing sticky or prefix-aware",
         ),
         "expired": (
-            f"not used again within {ttl}, so no longer there",
-            "ask for a longer time to live, or send something in between that keeps the prefix warm",
+            f"the prefix expired before its reuse{ttl}",
+            "set a longer time to live, or send a request in between to keep the prefix warm",
         ),
         "below_minimum": (
-            f"the shared prefix is shorter than the {minimum}",
-            "merge the stable parts at the front until they are long enough",
+            f"the shared prefix is shorter than {minimum}",
+            "move more constant text to the front until it is long enough",
         ),
         "unmarked": (
-            "the shared prefix ends at no breakpoint, so nothing is stored there",
-            "mark the last block of the shared text as a breakpoint",
+            "no cache breakpoint marks the end of the shared prefix, so the provider does not store it",
+            "set `cache_control` on the last block of the shared text",
         ),
     }
 
@@ -163,7 +163,7 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
     if block_size <= 4 * shared < 4 * block_size and not group.hit_tokens:
         message = f"the shared prefix of {shared:,} tokens is shorter than a block of {block_size:,}"
         lost = min(shared * (group.requests - 1), group.in_part_blocks)
-        fix = "merge the stable parts at the front" + _smaller_block(shape)
+        fix = "move more constant text to the front" + _smaller_block(shape)
         points = min(lost / group.prompt_tokens, 1.0)
         severity = _severity(lost, group)
         return [Finding.of(KV203.code, severity, group.name, path, 0, 0, message, lost, fix, points=points)]
@@ -194,7 +194,7 @@ def _smaller_block(shape: GroupBoundary | None) -> str:
     if not sizes:
         return ""
     size = max(sizes, key=lambda size: (shape.sizes[size].hit_tokens, size))
-    return f"; blocks of {size:,} would hit {shape.sizes[size].hit_tokens:,} tokens"
+    return f"; blocks of {size:,} hit {shape.sizes[size].hit_tokens:,} tokens"
 
 
 def observable_findings(observed: Sequence[ObservedTokens], *, path: str, group: str) -> list[Finding]:
@@ -206,12 +206,12 @@ def observable_findings(observed: Sequence[ObservedTokens], *, path: str, group:
         return []
     tokens = sum(pairs.values())
     (owner, reader), most = pairs.most_common(1)[0]
-    among = f" and {len(pairs) - 1:,} more pairs" if len(pairs) > 1 else ""
+    among = f", and {plural(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
     message = (
-        f"{tokens:,} tokens that only other tenants had sent were hit: {most:,} of {owner} by {reader}{among}; "
-        "who guesses such text can tell that it was sent"
+        f"tenants hit {plural(tokens, 'token')} that only other tenants had sent: {reader} hit {most:,} of {owner}{among}; "
+        "a tenant who guesses such text sees that it was sent"
     )
-    fix = "give tenants salts or cache keys of their own where they must not know of each other"
+    fix = "give each tenant a salt or cache key if tenants must not learn about each other"
     return [Finding.of(KV307.code, "info", group, path, 0, 0, message, 0, fix)]
 
 
@@ -225,9 +225,9 @@ def sensitive_findings(places: Iterable[Sensitive], *, path: str, locate: Locate
         groups = len({group for group, _ in place.parties})
         noun = "tenants" if all(not group for group, _ in place.parties) else "sessions"
         who = f"{groups:,} groups" if groups > 1 else f"{len(place.parties):,} {noun}"
-        message = f"what looks like {place.kind} stands in a prefix that {who} without a salt of their own share"
+        message = f"{who} without a salt share a prefix that contains what looks like {place.kind}"
         severity: Severity = "warning" if place.kind in _SERIOUS else "info"
-        fix = "look whether all of them may know it; if not, move it behind the shared text or give each tenant a salt"
+        fix = "check who may know it; else move it after the shared text, or give each tenant a salt"
         logged = None
         if place.record is not None and place.record.record and place.origin is not None:
             logged = logged_place(place.record, place.origin, place.offset, place.origin.part)
@@ -268,14 +268,14 @@ def engine_findings(groups: Iterable[GroupTotals], choice: RuleChoice, *, path: 
             if code is None:
                 continue
             text = message.format(engine=choice.rules.engine, unit=choice.unit)
-            fix = next((each.what for each in settings if each.fate == fate), "no setting of the engine changes that")
+            fix = next((each.what for each in settings if each.fate == fate), "no engine setting changes this")
             finding = fate_finding(code, group.fates[fate], group, (text, fix), path=path)
             found += [finding] if finding is not None else []
     if tenants > 1 and not choice.rules.scopes:
         text = (
-            f"{tenants:,} tenants share one cache: {choice.rules.engine} knows no salts; "
-            "who guesses a prompt can tell that it was sent"
+            f"{tenants:,} tenants share one cache, because {choice.rules.engine} has no salts; "
+            "a tenant who guesses a prompt sees that it was sent"
         )
-        fix = "run a server for each tenant, or an engine that knows salts"
+        fix = "run one server per tenant, or an engine that supports salts"
         found.append(Finding.of(KV335.code, "warning", name, path, 0, 0, text, 0, fix))
     return found

@@ -35,32 +35,32 @@ def severity_in_run(lost: int, requests: int, prompt_tokens: int) -> Severity:
     return severity_of(lost / max(requests - 1, 1), prompt_tokens / max(requests, 1))
 
 
-_LOSS = "a request loses {:.0f} % of its prompt tokens or more, and {} tokens or more"
+_LOSS = "a request loses at least {:.0f} % of its prompt tokens and at least {} tokens"
 RULE: dict[Severity, str] = {
     "error": _LOSS.format(100 * THRESHOLDS.error_share, THRESHOLDS.error_tokens),
     "warning": _LOSS.format(100 * THRESHOLDS.warning_share, THRESHOLDS.warning_tokens),
-    "info": "a request loses less, or nothing that could be counted",
+    "info": "a request loses less, or nothing countable",
 }
 """The rule in words; the first that applies counts."""
-_BY_COST = "By what it costs: " + "; ".join(f"{severity} where {when}" for severity, when in RULE.items()) + "."
-_CHAT = "A warning or information, whatever it costs: what a chat template does is told before a run shows a loss."
+_BY_COST = "By its cost. " + " ".join(f"{severity.capitalize()}: {when}." for severity, when in RULE.items())
+_CHAT = "A warning or information, whatever it costs: no run has shown a loss yet."
 EXCEPTIONS: dict[str, str] = {
     KV001.code: "A warning: the comment does nothing.",
-    KV002.code: "An error: the comment does nothing, and somebody relies on it.",
-    KV103.code: "An error, whatever it costs: the author said that the text is stable, and it varies.",
-    KV105.code: f"{_BY_COST} The number of a loop in a template is information: it changes only where items are added.",
-    KV112.code: f"{_BY_COST} A call that does not sort keys is information: they change only where code does.",
+    KV002.code: "An error: the comment does nothing, and someone relies on it.",
+    KV103.code: "An error, whatever it costs: the text is declared stable, and it changes.",
+    KV105.code: f"{_BY_COST} In a template, a loop number is information: it changes only when items are added.",
+    KV112.code: f"{_BY_COST} A call that does not sort keys is information: the order changes only with the code.",
     KV123.code: _CHAT,
-    KV131.code: f"{_BY_COST} Where only the chat template is read it is a warning: it may write no more than the date.",
+    KV131.code: f"{_BY_COST} Without a run it is a warning: the template may write only the date.",
     KV132.code: _CHAT,
     KV133.code: _CHAT,
-    KV107.code: f"{_BY_COST} In a template it is information, unless the name is that of a flag.",
+    KV107.code: f"{_BY_COST} In a template it is information, unless its name is the name of a flag.",
     KV201.code: (
-        f"{_BY_COST} In a template it is a warning at most, and information where neither name nor use of a placeholder "
-        "tells that it varies, or where fewer than 8 blocks of text surely follow."
+        f"{_BY_COST} In a template it is at most a warning. It is information if nothing shows that the "
+        "placeholder changes, or if fewer than 8 blocks of text follow for certain."
     ),
-    KV302.code: "Information, whatever it costs: nobody should trade security for speed.",
-    KV306.code: "A warning for keys, cards and account numbers, else information: it costs no tokens.",
+    KV302.code: "Information, whatever it costs: do not trade security for speed.",
+    KV306.code: "A warning for keys, cards and account numbers, else information. It costs no tokens.",
 }
 """Where something else than tokens decides, too; in sentences."""
 

@@ -21,7 +21,7 @@ from kvtool.workload.turn import Turn
 
 NEW_VERSION = "new-version"
 """How the key of the advice for it begins, up to a colon."""
-COSTS_ONCE = "leave it: it changed once and stays, as in a new version of the prompt, and what that costs is paid once"
+COSTS_ONCE = "no fix needed: the text changed once, like a new version of the prompt"
 
 _UNNAMED = (OPTIONAL, OTHER, NUMBER, VERSION, MODEL)
 """Kinds that say no more than that text differs, or that say that it is a version: a date that changed once changes again."""

@@ -62,19 +62,16 @@ _LOOKED_AT = 8
 """Samples that a fix changes and that are looked through for what it breaks."""
 _NOT_GENERATED = INSTRUCTIONS | {"user", "tool"}
 _ORDER_MATTERS = "the order of examples can change answers: evaluate before and after"
-_RANK_MATTERS = "documents may stand in the order of their rank, which is lost: evaluate before and after"
-_MIDNIGHT = "prompts tell the full hour or midnight instead of the time"
-_PUT_BACK = "prompts get longer than the application makes them, by up to half of the history that it keeps"
-_ROLE_COUNTS = "a role says how much its text counts: evaluate before and after"
+_RANK_MATTERS = "documents may be in the order of their rank, which is lost: evaluate before and after"
+_MIDNIGHT = "prompts contain the full hour or midnight instead of the time"
+_PUT_BACK = "prompts get longer, by up to half of the history that the application keeps"
+_ROLE_COUNTS = "the role sets the priority of a text: evaluate before and after"
 _PICTURE_FIRST = "some models answer better with images first: evaluate before and after"
-_AN_APPLICATION = "it stands in a user message: only what an application writes there can move"
-_NUMBERS = "an item bears another number than before: answers that cite items by number mean another one"
+_AN_APPLICATION = "it is in a user message: move only text that the application writes"
+_NUMBERS = "items get other numbers: answers that cite an item by number then cite another one"
 
-ONE_LINE = "write JSON in one way: on one line, with one blank behind each comma and colon, outside of code"
-ONE_LAYOUT = (
-    "write the same JSON in the same layout, with one serializer and the same options: on one line, in code blocks as most"
-    " requests do"
-)
+ONE_LINE = "write JSON on one line, with one space after each comma and colon, outside of code"
+ONE_LAYOUT = "write JSON with one serializer and the same options: on one line, and in code blocks like most requests"
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
 
@@ -96,7 +93,7 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> li
     if is_declared_stable(cause):
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
     if block_size > 1 and cause.kind.code == KV122.code:
-        fixes = [replace(fix, what=f"{fix.what} (a block holds {block_size} tokens)") for fix in fixes]
+        fixes = [replace(fix, what=f"{fix.what} (block size: {block_size} tokens)") for fix in fixes]
     checked = [each for fix in fixes if (each := _checked(fix, samples)) is not None]
     return sorted(checked, key=lambda fix: (not fix.can_be_tried, _TIERS.index(fix.tier)))
 
@@ -153,7 +150,7 @@ def _key(cause: SlotCause, name: str, shared: str | None) -> str:
 def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """Return a value that varies: after the shared text of its own message, which changes no role, or else of the last one."""
     if cause.kind.key == PART:
-        what = "put the text of its message before the image or file, where the wording allows"
+        what = "move the text of the message before the image or file, if the wording allows"
         return [_fix(cause, PARTS_LAST, "P2", what, lambda: parts_last, _PICTURE_FIRST, shared="parts")]
     target = target_of(cause, samples)
     if is_question(cause, target, samples):
@@ -161,7 +158,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if (delimiter := SingleDelimiter.learn(cause, target, samples)) is not None:
         return [_fix(cause, DELIMITER, "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
     noun, refusal = moved_noun(target, samples)
-    what = f"move its {noun} behind the shared text, to "
+    what = f"move this {noun} to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     looks = (_AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
     fixes = [
@@ -185,20 +182,20 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
     """Return advice in words for a value whose unit cannot move, with what it wins: a trial cuts the value."""
-    what = f"name the value once, at {end}, and refer to it where it stands now"
+    what = f"write the value once, at {end}, and refer to it from here"
     if reason == AMONG_RULES and are_other_rules(cause.values.examples):
-        what = "put the rules that some requests have behind those that all have, so that these keep their numbers and places"
-    what += f": {reason}, so no move was tried"
+        what = "move rules that only some requests have after the rules that all requests have"
+    what += f" (kvtool tried no move: {reason})"
     return _fix(cause, NAMED_ONCE, "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    """Return all blocks of the text that holds the slot in their best order: one move gains little where slots alternate."""
+    """Return all blocks of the text that contains the slot in their best order: one move gains little where slots alternate."""
     role = role_of_part(cause.slot.part)
     order = BlockOrder.learn(samples, role) if role in INSTRUCTIONS else None
     if order is None:
         return []
-    what = f"put the blocks of the {role or 'prompt'}{' message' if role else ''} in order, the steady ones first"
+    what = f"order the blocks of the {role or 'prompt'}{' message' if role else ''}: constant blocks first"
     return [_fix(cause, "layout", "P2", what, lambda: order, shared=role or "prompt")]
 
 
@@ -209,7 +206,7 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if cause.kind.key == AGE_KEY:
         told = _fix(cause, "tell-when", "P3", TELL_WHEN, lambda: with_fixed_ages, shared="ages")
         return [*_value(cause, samples), told] if role_of_part(cause.slot.part) in INSTRUCTIONS else [told]
-    what = "coarsen the time in its own format: a date with a time to the day, a time alone to the hour"
+    what = "round the time in its own format: to the day if it has a date, else to the hour"
     coarsen = _fix(cause, "coarsen", "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
     return [*_value(cause, samples), coarsen]
 
@@ -221,10 +218,10 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     marked = bool(fixes) and fixes[0].kind == DELIMITER
     if marked or role_of_part(cause.slot.part) == "user" or is_question(cause, target, samples):
         return fixes
-    what = "leave the value out of the prompt (metadata of the request can carry it)"
+    what = "remove the value from the prompt (send it in the metadata of the request)"
     looks: tuple[str, ...] = ()
     if _is_elsewhere(target, samples):
-        what = "use one value for all requests: it stands in other messages, too, as the mark of a delimiter does"
+        what = "use one value for all requests: other messages contain it too, as a delimiter"
         looks = (TRIED_WITHOUT,)
     return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target), *looks)]
 
@@ -253,8 +250,8 @@ def _tools_reordered(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
-    what = "keep the tools of a session in the order in which they first appeared, new ones at the end of the list"
-    defer = "declare all tools of a session from its first turn on and say with `tool_choice` which of them are allowed"
+    what = "keep the tools of a session in their first order, and append new tools"
+    defer = "declare all tools from the first turn on, and limit them with `tool_choice`"
     return [
         _fix(cause, "append-tools", "P3", what, ToolsByFirstUse, shared="tools", in_order=True),
         _advice(cause, "defer-tools", "P3", defer),
@@ -265,7 +262,7 @@ def _definition(cause: SlotCause) -> list[Fix]:
     """Return a value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool
     first.
     """
-    what = "define the tool alike in each request, and say what varies in a message behind the shared text"
+    what = "keep the tool definition constant, and move the changing value into a message after the shared text"
     return [_fix(cause, STEADY_TOOLS, "P3", what, FirstDefinitions, TRIED_WITHOUT, shared="tools", in_order=True)]
 
 
@@ -293,9 +290,9 @@ def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     role = role_of_part(cause.slot.part)
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
     form = SingleForm.learn(samples, kind, INSTRUCTIONS | {role})
-    outside = "what variables bring" if set(form.kinds) <= set(IN_CODE) else "code and of what variables bring"
+    outside = "the values of variables" if set(form.kinds) <= set(IN_CODE) else "code and the values of variables"
     forms = [one.kind.name for one in NORMALIZERS if one.kind.key in form.kinds]
-    what = f"normalize {' and '.join(forms)}, outside of {outside}"
+    what = f"normalize {' and '.join(forms)}, outside {outside}"
     fixes = [_fix(cause, "normalize", "P1", what, lambda: form, *warnings, shared=f"{kind}:{role}")]
     if kind == "whitespace":
         roles = INSTRUCTIONS | {role}
@@ -354,8 +351,8 @@ def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str)
 
 def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
-    what = "cut the history on a stride: let it grow to one and a half times of what is kept now, then cut it at once"
-    said = "cut the history rarely and much: on a stride, so that the turns in between share a prefix"
+    what = "cut the history rarely: let it grow to 1.5 times the length kept now, then cut it at once"
+    said = "cut the history rarely, many messages at once: the turns in between then share a prefix"
     return [
         _fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history", in_order=True),
         _advice(cause, "cut-rarely", "P3", said),
@@ -363,35 +360,35 @@ def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    what = "send the text under one role for all requests, the most frequent one"
+    what = "send the text under one role in all requests, the most frequent one"
     roles = SingleRole.learn(samples)
     if roles is None:
         return [_advice(cause, "role", "P3", what)]
     return [_fix(cause, "role", "P3", what, lambda: roles, _ROLE_COUNTS, shared="roles")]
 
 
-_BUILDER = "make the code that writes this segment give the same text each time, or declare it as volatile"
+_BUILDER = "fix the code that builds this segment, or remove `stable: true`"
 _ADVICE: dict[str, tuple[str, Tier, str]] = {
     KV103.code: ("builder", "P3", _BUILDER),
     KV122.code: (
         "boundary",
         "P1",
-        "end the shared text with a newline or a special token, so that it is tokenized alone",
+        "end the shared text with a newline or a special token",
     ),
     KV124.code: (
         "tokens",
         "P0",
-        "send back the token ids that the model generated instead of encoding their text again",
+        "send the generated token ids instead of the text of the answer",
     ),
     KV143.code: (
         "cut-at-once",
         "P3",
-        "cut old messages seldom and many at once, or send long outputs short from the first time on",
+        "cut old messages rarely, many at once, or send long outputs short from the start",
     ),
     KV142.code: (
         "append",
         "P3",
-        "append to the history instead of editing it: put a summary or a correction into a new message",
+        "append to the history instead of editing it: send a summary or a correction as a new message",
     ),
 }
 

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 _APART = 512
 """Tokens between boundaries that are tried where not all are kept."""
 _EXPERIMENTAL = "vLLM calls it experimental for models without attention: compare answers"
-_MORE_ROOM = "boundaries that are kept take blocks: prefixes are evicted sooner where the cache is small"
-_FULL_WINDOWS = "windows then keep all tokens: more memory for a token, fewer blocks"
-_COARSE = "a state in bf16 is coarser than in float32: compare answers"
-_MORE_GPUS = "it takes more accelerators for each replica"
-_WIDER = "keys and values in bf16 take twice the room of fp8"
+_MORE_ROOM = "kept boundaries take blocks: a small cache then evicts prefixes sooner"
+_FULL_WINDOWS = "windows then keep all tokens: more memory per token, fewer blocks"
+_COARSE = "a bf16 state is less precise than float32: compare answers"
+_MORE_GPUS = "each replica needs more GPUs"
+_WIDER = "a bf16 KV cache takes twice the memory of fp8"
 _FP8 = "fp8_e4m3"
 _TIERS = (300.0, 3600.0, 24 * 3600.0)
 """Times to live that servers and providers offer, in seconds."""
-_LOSSY = "keys and values in fp8 change the logits a little: compare with `kvtool profile --kv-cache-dtype fp8 --audit`"
+_LOSSY = "an fp8 KV cache changes the logits slightly: compare with `kvtool profile --kv-cache-dtype fp8 --audit`"
 
 
 def run_fixes(groups: Iterable[GroupTotals], plan: Plan, *, keyed: bool = True) -> list[Fix]:
@@ -61,7 +61,7 @@ def run_fixes(groups: Iterable[GroupTotals], plan: Plan, *, keyed: bool = True) 
     choice = None if plan.cache is None else plan.cache.engine
     together = not plan.one_at_a_time if choice is None else choice.together > 1
     if lost & {*KV303.wins} and together and not plan.first_alone:
-        what = "send one request of each group first, and the others when it is answered"
+        what = "send one request of each group first, and the others after its answer"
         fixes.append(_fix("one-first", KV303.code, what, lambda plan: replace(plan, first_alone=1)))
     if choice is not None:
         return [*fixes, *_settings(choice, groups)]
@@ -87,7 +87,7 @@ def _capacity(plan: Plan) -> Iterator[Fix]:
         return
     blocks = plan.engine.num_blocks - 1
     memory = size(2 * blocks * plan.bytes_per_block)
-    what = f"give the cache twice the room: {2 * blocks:,} blocks ({memory})"
+    what = f"double the cache: {2 * blocks:,} blocks ({memory})"
     yield _fix("double-capacity", KV301.code, what, lambda plan: _with_blocks(plan, 2 * blocks))
     if find_kv_dtype(plan.kv_cache_dtype).quantized:
         return
@@ -95,15 +95,15 @@ def _capacity(plan: Plan) -> Iterator[Fix]:
         return  # of several groups, another type changes the blocks themselves
     small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
     room = blocks * plan.bytes_per_block // small
-    what = f"keep keys and values in fp8: {room:,} blocks in the memory of {blocks:,}"
+    what = f"use an fp8 KV cache: {room:,} blocks in the memory of {blocks:,}"
     yield _fix("fp8", KV301.code, what, lambda plan: replace(_with_blocks(plan, room), kv_cache_dtype=_FP8), _LOSSY)
 
 
 def _rules(rules: CacheRules, lost: set[str], *, keyed: bool) -> Iterator[Fix]:
     if lost & {*KV304.wins}:
         routings: tuple[tuple[Routing, str], ...] = (
-            ("sticky", "send each session, or else each tenant, to one replica"),
-            ("prefix-aware", "send each request to the replica that holds most of its prefix"),
+            ("sticky", "send each session (or tenant) to one replica"),
+            ("prefix-aware", "send each request to the replica that caches most of its prefix"),
         )
         for routing, what in routings:
             if routing != rules.routing and (keyed or routing != "sticky"):
@@ -112,8 +112,8 @@ def _rules(rules: CacheRules, lost: set[str], *, keyed: bool) -> Iterator[Fix]:
         tiers = rules.provider.tiers if rules.provider is not None else _TIERS
         longer = next((ttl for ttl in tiers if ttl > rules.ttl), None)
         if longer is not None:
-            what = f"ask for a time to live of {longer / 60:,.0f} minutes"
-            warnings = ("a longer time to live may cost more for each token written",) if rules.provider else ()
+            what = f"set a time to live of {longer / 60:,.0f} minutes"
+            warnings = ("a longer time to live may cost more per written token",) if rules.provider else ()
             yield _fix("longer-ttl", KV305.code, what, _changed(rules, ttl=longer), *warnings)
 
 
@@ -150,19 +150,19 @@ def group_fixes(lost: set[str], plan: Plan) -> Iterator[Fix]:
     if served is None or served.plan is None:
         return
     if "caching_off" in lost and served.planned.caching_off is not None and not served.model.attention:
-        what = "switch prefix caching on: --enable-prefix-caching"
+        what = "turn prefix caching on: --enable-prefix-caching"
         yield from _served("caching-on", KV326.code, what, served, _EXPERIMENTAL, enable_prefix_caching=True)
     for entry in (KV322, KV324):
         if lost & {*entry.wins}:
             yield from _retention(entry.code, plan, served)
     if lost & {*KV323.wins, *KV322.wins} and not plan.one_at_a_time and plan.first_alone < 2:
-        what = "send two requests of each group first, one after the other, and the rest when they are answered"
+        what = "send two requests of each group first, one after the other, and the rest after their answers"
         code = KV323.code if lost & {*KV323.wins} else KV322.code
         yield Fix("run:warm-up-pair", code, "P0", None, what, plan=lambda plan: replace(plan, first_alone=2))
     if lost & {*KV321.wins}:
         yield from _shorter_blocks(served)
     if lost & {*KV322.wins} and not served.model.states and not served.options.disable_hybrid_kv_cache_manager:
-        what = "keep windows as if they were full attention: --disable-hybrid-kv-cache-manager"
+        what = "treat windows as full attention: --disable-hybrid-kv-cache-manager"
         yield from _served("one-group", KV322.code, what, served, _FULL_WINDOWS, disable_hybrid_kv_cache_manager=True)
 
 
@@ -173,7 +173,7 @@ def _retention(code: str, plan: Plan, served: ServedCache) -> Iterator[Fix]:
     block = served.planned.plan.scheduler_block_size
     some = block * max(round(_APART / block), 1)
     for interval, name in ((None, "none"), (some, str(some))):
-        where = "wherever they can be" if interval is None else f"at multiples of {interval:,} tokens"
+        where = "everywhere" if interval is None else f"at multiples of {interval:,} tokens"
         what = f"keep boundaries {where}: --prefix-cache-retention-interval {name}"
         yield Fix(
             f"run:retention-{name}-{code}", code, "P0", None, what, warnings=(_MORE_ROOM,), plan=_interval(interval)
@@ -187,7 +187,7 @@ def _interval(interval: int | None) -> Callable[[Plan], Plan]:
 def _shorter_blocks(served: ServedCache) -> Iterator[Fix]:
     kept = find_kv_dtype(served.options.kv_cache_dtype)
     if kept.quantized:
-        what = "keep keys and values in bf16, so that fewer of them fill a state's page: --kv-cache-dtype auto"
+        what = "keep the KV cache in bf16, which makes blocks shorter: --kv-cache-dtype auto"
         yield from _served("bf16", KV321.code, what, served, _WIDER, kv_cache_dtype=AUTO)
     if served.state_is_wide:
         what = "keep the state of linear attention in bf16: --mamba-ssm-cache-dtype bfloat16"
@@ -196,12 +196,12 @@ def _shorter_blocks(served: ServedCache) -> Iterator[Fix]:
         ways = parts * served.options.tensor_parallel
         changed = _changed_cache(served, tensor_parallel=ways)
         if changed is not None and changed.block_size < served.block_size:
-            what = f"share the model among {ways} accelerators, whose states are smaller: --tensor-parallel {ways}"
+            what = f"share the model among {ways} GPUs, which makes states smaller: --tensor-parallel {ways}"
             yield from _served(f"tensor-parallel-{ways}", KV321.code, what, served, _MORE_GPUS, tensor_parallel=ways)
             break
     if served.options.prefix_match_unit is None and served.model.states:
         unit = served.base_block
-        what = f"let hits end inside of blocks, on multiples of {unit} tokens: --prefix-match-unit {unit}"
+        what = f"let hits end inside blocks, at multiples of {unit} tokens: --prefix-match-unit {unit}"
         yield from _served("match-unit", KV321.code, what, served, prefix_match_unit=unit)
 
 

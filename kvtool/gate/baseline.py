@@ -27,7 +27,7 @@ _MOST_BYTES = 32 << 20
 """A bound for hostile input: an entry has some KiB."""
 _RATE_DIGITS = 6
 _MOST_DIGITS = 30
-_HINT = "write it anew: kvtool check --update-baseline"
+_HINT = "write a new one: kvtool check --update-baseline"
 
 Tokens = Annotated[StrictInt, Field(ge=0)]
 Value = StrictBool | StrictInt | float | StrictStr
@@ -74,10 +74,10 @@ class RecordedSums(Model):
     def _consistent(self) -> RecordedSums:
         """Refuse figures that people changed in one place only."""
         if max(self.hit_tokens, self.reachable_tokens) > self.prompt_tokens:
-            raise ValueError("more tokens were hit, or can be, than the prompts have")
+            raise ValueError("it has more hit tokens than prompt tokens")
         for rate, tokens in ((self.hit_rate, self.hit_tokens), (self.reachable_hit_rate, self.reachable_tokens)):
             if abs(rate - _rate(tokens, self.prompt_tokens)) > 10**-_RATE_DIGITS:
-                raise ValueError(f"a rate of {rate} does not follow from its {tokens} of {self.prompt_tokens} tokens")
+                raise ValueError(f"the rate {rate} does not match {tokens} of {self.prompt_tokens} tokens")
         return self
 
 
@@ -108,7 +108,7 @@ def load_baseline(path: str) -> Baseline | None:
         document = json.loads(text, parse_constant=_no_number, parse_int=_whole, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise KvtoolError(
-            f"this baseline is not whole: not JSON ({error.msg})",
+            f"this baseline is damaged: not JSON ({error.msg})",
             hint=_HINT,
             place=Place(path, error.lineno, error.colno),
         ) from error
@@ -125,14 +125,14 @@ def load_baseline(path: str) -> Baseline | None:
         where = ".".join(str(step) for step in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
         raise KvtoolError(
-            f"this baseline was changed by hand, or is not whole: {where}: {reason}",
+            f"this baseline is damaged or was edited by hand: {where}: {reason}",
             hint=_HINT,
             place=place_in(text, path, nearest_start(text, first["loc"])),
         ) from error
 
 
 def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _whole(digits: str) -> int:
@@ -142,11 +142,11 @@ def _whole(digits: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object, none of whose keys stands there twice, as they do where two versions of the file were merged by hand."""
+    """Return an object; refuse duplicate keys, which a merge of two versions by hand leaves."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"`{twice[:80]}` stands there twice")
+        raise ValueError(f"duplicate key `{twice[:80]}`")
     return found
 
 
@@ -156,12 +156,12 @@ def _check_schema(document: object, path: str) -> None:
         return
     place = Place(path)
     if not isinstance(schema, str):
-        raise KvtoolError(f'this is no baseline: it does not say `"schema": "{SCHEMA}"`', hint=_HINT, place=place)
+        raise KvtoolError(f'this is not a baseline: it lacks `"schema": "{SCHEMA}"`', hint=_HINT, place=place)
     name, _, number = schema[:80].partition("/")
     if name == SCHEMA.partition("/")[0] and number.isdecimal():
         raise KvtoolError(
-            f"this baseline is a {name}/{number}, and this kvtool reads {SCHEMA}",
-            hint="use the kvtool that wrote it, or a newer one",
+            f"this baseline has schema {name}/{number}, but this kvtool reads {SCHEMA}",
+            hint="update kvtool to read it",
             place=place,
         )
     raise KvtoolError(f"this is a {schema[:80]}, not a baseline ({SCHEMA})", hint=_HINT, place=place)

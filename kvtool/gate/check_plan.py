@@ -76,8 +76,8 @@ def clock_demands(judging: Judging, options: CheckOptions, file: ConfigFile | No
     if said is None:
         first = limits[0]
         raise KvtoolError(
-            f"{first.flag or first.place} is about an objective, and none is said",
-            hint="--slo ttft=2s,tpot=50ms, or slo in the table [check]",
+            f"{first.flag or first.place} needs an objective",
+            hint="set --slo ttft=2s,tpot=50ms, or slo in the table [check]",
         )
     return ClockDemands(tuple(limits), said, parse_objectives("--slo", said))
 
@@ -129,10 +129,10 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
     options = CheckOptions() if file is None else file.config.check
     inputs = matched(run.inputs, ALONE) or ([] if file is None else file.workloads)
     if not inputs:
-        missing = "no INPUT was given, and there is no configuration file that names `workloads`"
+        missing = "there is no INPUT, and no configuration file with `workloads`"
         if file is not None:
-            missing = f"no INPUT was given, and {file.path} names no `workloads`"
-        raise KvtoolError(missing, hint="kvtool init writes a configuration for the prompts it finds here")
+            missing = f"there is no INPUT, and {file.path} has no `workloads`"
+        raise KvtoolError(missing, hint="create a configuration for the prompts in this folder with kvtool init")
     named = judging.baseline or (None if file is None else file.baseline)
     require = judging.require_baseline
     if require is None:

@@ -112,8 +112,8 @@ def _baseline(plan: CheckPlan) -> Baseline | None:
     found = load_baseline(path)
     if found is None and plan.require_baseline:
         raise KvtoolError(
-            f"there is no baseline {path}, and one is required",
-            hint="kvtool check --update-baseline writes it: commit it with the prompts",
+            f"--require-baseline is set, but there is no baseline {path}",
+            hint="write it with kvtool check --update-baseline, and commit it with the prompts",
         )
     return found
 
@@ -172,7 +172,7 @@ def _judged(
     now: dict[str, WorkloadSums] = {}
     if before is None and plan.baseline_named and not plan.update_baseline:
         notices.append(
-            f"there is no baseline {plan.baseline}: nothing was compared; the same command with --update-baseline writes it"
+            f"there is no baseline {plan.baseline}, so nothing was compared: write one with --update-baseline"
         )
     for one in done:
         facts = replace(one.facts, partial=interrupted)
@@ -190,7 +190,11 @@ def _judged(
         reports.append(judged(one.report, found, partial=interrupted))
     checks += _text_checks(texts, plan, partial=interrupted)
     if before is not None and plan.runs_all and not interrupted:
-        notices += [f"in the baseline and no longer checked: {name}" for name in before.workloads if name not in now]
+        notices += [
+            f"the baseline contains {name}, but this run does not check it"
+            for name in before.workloads
+            if name not in now
+        ]
     if plan.update_baseline and plan.baseline is not None and interrupted:
         notices.append("interrupted: the baseline was not written")
     elif plan.update_baseline and plan.baseline is not None:
@@ -228,7 +232,7 @@ def _compared(
         return result
     if plan.require_baseline:
         return BaselineComparison([required_check(facts, result.problem)])
-    return BaselineComparison(notices=[f"{result.problem}; kvtool check --update-baseline records it as it is now"])
+    return BaselineComparison(notices=[f"{result.problem}; update it with kvtool check --update-baseline"])
 
 
 def _text_checks(texts: _Texts, plan: CheckPlan, *, partial: bool) -> list[Check]:

@@ -20,7 +20,7 @@ _WORDS = {
     "tokenizer_fingerprint": "tokenizer",
     "capacity_blocks": "capacity (blocks)",
     "ttl_seconds": "time to live (seconds)",
-    "provider_as_of": "provider's rules as of",
+    "provider_as_of": "date of the provider's rules",
     "accounting": "kvtool's accounting",
     "requests": "--requests",
     "groups": "--group",
@@ -103,15 +103,17 @@ def _fall(
     met = fall <= exact(drop)
     shown = " -> ".join(percents(float(was), float(actual)))
     if not now.prompt_tokens:
-        text, met = f"no request was profiled, and {path} has {before.requests:,} of them", facts.limit is not None
+        text, met = (
+            f"no request was profiled, but {path} has {plural(before.requests, 'request')}",
+            facts.limit is not None,
+        )
     elif fall > 0:
-        against = f"within the {points(drop)}" if met else f"more than the {points(drop)}"
-        text = f"hit rate {shown}: {points(float(fall))} below {path}, {against} that are allowed"
+        text = f"hit rate {shown}, {points(float(fall))} below {path} (allowed: {points(drop)})"
     else:
-        text = f"hit rate {shown}: {points(float(-fall))} above {path}" if fall else f"hit rate {shown}, as in {path}"
+        text = f"hit rate {shown}, {points(float(-fall))} above {path}" if fall else f"hit rate {shown}, as in {path}"
     new = _new_codes(before, now)
     if new and not met:
-        text += f"; new since then: {', '.join(new)}"
+        text += f"; new findings: {', '.join(new)}"
     return Check(
         id=check_id(facts.workload, group, "baseline"),
         code=KV402.code,
@@ -150,9 +152,9 @@ def _changes(facts: Facts, before: WorkloadSums, now: WorkloadSums) -> list[str]
     new = [name for name in now.groups if name not in before.groups]
     gone = [name for name in before.groups if name not in now.groups]
     if new:
-        notices.append(f"{facts.workload}: not in the baseline, so not compared: {_some(new)}")
+        notices.append(f"{facts.workload}: new, not compared: {_some(new)}")
     if gone and facts.limit is None and not facts.partial:
-        notices.append(f"{facts.workload}: in the baseline and no longer in the workload: {_some(gone)}")
+        notices.append(f"{facts.workload}: no longer in the workload: {_some(gone)}")
     return notices
 
 
@@ -162,8 +164,8 @@ def _size(sums: RecordedSums) -> tuple[int, int]:
 
 def _sizes(before: RecordedSums, now: RecordedSums) -> str:
     if before.requests != now.requests:
-        return f"had {plural(before.requests, 'request')} and has {now.requests:,}"
-    return f"had {plural(before.prompt_tokens, 'prompt token')} and has {now.prompt_tokens:,}"
+        return f"had {plural(before.requests, 'request')}, now {now.requests:,}"
+    return f"had {plural(before.prompt_tokens, 'prompt token')}, now {now.prompt_tokens:,}"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -173,4 +175,4 @@ def _some(names: Sequence[str]) -> str:
 
 def required_check(facts: Facts, problem: str) -> Check:
     """Return the check that fails where a baseline is required and there is none to compare with."""
-    return figureless_check(facts, KV406, "baseline", met=False, message=f"a baseline is required: {problem}")
+    return figureless_check(facts, KV406, "baseline", met=False, message=f"--require-baseline: {problem}")

@@ -105,8 +105,8 @@ def pattern_of(written: str, *, place: Place | None = None, flag: str = "") -> s
     code = word.upper() if word.upper().startswith("KV") else f"KV{word}"
     if code.startswith(_GATES):
         raise KvtoolError(
-            f"{where}`{written}` is what gates themselves report",
-            hint=f"name codes of findings: {KV101.code}, KV1…",
+            f"{where}`{written}` is a code of gates, not of findings",
+            hint=f"name the code of a finding: {KV101.code}, KV1…",
             place=place,
         )
     if len(code) < 3 or not any(known.startswith(code) for known in codes()):

@@ -29,7 +29,7 @@ _SAME_TIME = 1 + 1e-9
 """Predicted times are sums of floating point numbers: their last digits may differ from machine to machine."""
 _DIGITS = 12
 _EMPTY = Scope()
-_MISSING = {"reported_gap": "cached token was reported", "cost_per_1k_requests": "price is known"}
+_MISSING = {"reported_gap": "reported cached tokens", "cost_per_1k_requests": "known price"}
 """Facts without which a demand cannot be judged."""
 _CODES: dict[Kind, CodeEntry] = {
     "hit_rate": KV401,
@@ -122,9 +122,9 @@ def _limit_check(facts: Facts, demand: Demand) -> Check:
     untold = {"reported_gap": scope.reported_gap is None, "cost_per_1k_requests": scope.cost_per_1k is None}
     if not scope.prompt_tokens or (kind.startswith("ttft") and kind not in scope.ttft) or untold.get(kind):
         cut = facts.partial or facts.limit is not None
-        why = f": the run ended after {plural(facts.limit, 'request')}" if facts.limit is not None else ""
-        missing = _MISSING.get(kind, "time was predicted") if scope.prompt_tokens else "request was profiled"
-        message = f"{who}: no {missing}{why}, so nothing shows what {demand.source} demands"
+        why = f" (the run ended after {plural(facts.limit, 'request')})" if facts.limit is not None else ""
+        missing = _MISSING.get(kind, "predicted time") if scope.prompt_tokens else "profiled request"
+        message = f"{who}: no {missing}{why}, so {demand.source} cannot be checked"
         status = status_of(False, _level(demand), partial=cut)
         return _check(facts, demand, limit=demand.limit, actual=None, status=status, message=message, tail=kind)
     if kind == "hit_rate":
@@ -137,7 +137,7 @@ def _limit_check(facts: Facts, demand: Demand) -> Check:
         actual, met, told = _cost(scope, demand.limit)
     else:
         actual, met, told = _time(scope, kind, demand.limit)
-    message = f"{who}: {told} that {demand.source} {'demands' if kind == 'hit_rate' else 'allows'}"
+    message = f"{who}: {told} ({demand.source})"
     status = status_of(met, _level(demand), partial=facts.partial)
     return _check(facts, demand, limit=demand.limit, actual=actual, status=status, message=message, tail=kind)
 
@@ -146,21 +146,19 @@ def _clocked_check(facts: Facts, demand: Demand) -> Check:
     fleet = facts.fleet
     if fleet is None:
         assert facts.partial, "who demands it gets a clock"
-        told, actual, met = f"no clock was run, so nothing shows what {demand.source} demands", None, False
+        told, actual, met = f"no predicted times, so {demand.source} cannot be checked", None, False
     elif demand.kind == "goodput":
         actual, met = fleet.goodput, fleet.goodput >= demand.limit / _SAME_TIME
         shown, least = goodputs(fleet.goodput, demand.limit)
-        level = "at least" if met else "below"
-        told = f"goodput {shown} within {fleet.slo}, {level} the {least} that {demand.source} demands"
+        told = f"goodput {shown} within {fleet.slo}, {'' if met else 'below the '}required {least} ({demand.source})"
     elif fleet.gpus is None:
         actual, met = None, False
         allowed = plural(int(demand.limit), "GPU")
-        told = f"no fleet that was tried serves them within {fleet.slo}; {demand.source} allows {allowed}"
+        told = f"no tested fleet meets {fleet.slo}; {demand.source} allows {allowed}"
     else:
         actual, met = float(fleet.gpus), fleet.gpus <= demand.limit
-        level = "within" if met else "beyond"
-        needed = f"{plural(fleet.gpus, 'GPU')} needed for {fleet.slo}"
-        told = f"{needed}, {level} the {demand.limit:,.0f} that {demand.source} allows"
+        needed = f"{fleet.slo} needs {plural(fleet.gpus, 'GPU')}"
+        told = f"{needed}, {_side(met)} {demand.limit:,.0f} ({demand.source})"
     message = f"{subject(None, facts.workload)}: {told}"
     status = status_of(met, _level(demand), partial=facts.partial)
     return _check(facts, demand, limit=demand.limit, actual=actual, status=status, message=message, tail=demand.kind)
@@ -170,42 +168,46 @@ def _hit_rate(scope: Scope, limit: float) -> tuple[float, bool, str]:
     actual, least = rate(scope.hit_tokens, scope.prompt_tokens), exact(limit)
     shown, wanted = percents(float(actual), limit)
     if actual >= least:
-        return float(actual), True, f"hit rate {shown}, at least the {wanted}"
-    return float(actual), False, f"hit rate {shown}, {points(float(least - actual))} below the {wanted}"
+        return float(actual), True, f"hit rate {shown}, required {wanted}"
+    return float(actual), False, f"hit rate {shown}, {points(float(least - actual))} below the required {wanted}"
 
 
 def _gap(scope: Scope, limit: float) -> tuple[float, bool, str]:
     gap = max(rate(scope.reachable_tokens - scope.hit_tokens, scope.prompt_tokens), Fraction(0))
     shown, most = points(float(gap)), points(limit)
-    text = f"an unlimited cache would hit {shown} more"
+    text = f"an unlimited cache hits {shown} more"
     if gap <= exact(limit):
-        return float(gap), True, f"{text}, within the {most}"
-    return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} beyond the {most}"
+        return float(gap), True, f"{text}, allowed {most}"
+    return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} above the allowed {most}"
 
 
 def _reported(scope: Scope, limit: float) -> tuple[float, bool, str]:
     gap = max(scope.reported_gap or Fraction(0), Fraction(0))
     shown, most = points(float(gap)), points(limit)
-    text = f"the provider read {shown} less than its rules say"
+    text = f"the provider reports {shown} less than its rules predict"
     if gap <= exact(limit):
-        return float(gap), True, f"{text}, within the {most}"
-    return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} beyond the {most}"
+        return float(gap), True, f"{text}, allowed {most}"
+    return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} above the allowed {most}"
 
 
 def _cost(scope: Scope, limit: float) -> tuple[float, bool, str]:
     cost = scope.cost_per_1k or Fraction(0)
     shown, most = dollars(float(cost), limit)
     met = cost <= exact(limit)
-    return float(cost), met, f"1,000 requests cost {shown}, {'within' if met else 'beyond'} the {most}"
+    return float(cost), met, f"1,000 requests cost {shown}, {_side(met)} {most}"
 
 
 def _time(scope: Scope, kind: Kind, limit: float) -> tuple[float, bool, str]:
     actual = scope.ttft[kind]
     shown, most = durations(actual, limit)
     text = f"predicted TTFT {kind.removeprefix('ttft_')} {shown}"
-    if actual <= limit * _SAME_TIME:
-        return actual, True, f"{text}, within the {most}"
-    return actual, False, f"{text}, beyond the {most}"
+    met = actual <= limit * _SAME_TIME
+    return actual, met, f"{text}, {_side(met)} {most}"
+
+
+def _side(met: bool) -> str:
+    """Return how a figure compares with its limit, before the limit."""
+    return "allowed" if met else "above the allowed"
 
 
 def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
@@ -228,7 +230,7 @@ def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
         which = f" ({', '.join(named)})" if named else ""
         who = subject(demand.group, facts.workload) if facts.groups else facts.workload
         what = f"{who}: {plural(count, 'finding')} of {demand.pattern}{which}"
-        message = f"{what}, and {demand.source} allows none" if count else f"{what}, as {demand.source} demands"
+        message = f"{what}, allowed none ({demand.source})" if count else f"{what} ({demand.source})"
         status = status_of(not count, _level(demand), partial=facts.partial)
         tail = f"findings/{demand.pattern}"
         checks.append(_check(facts, demand, limit=0, actual=count, status=status, message=message, tail=tail))

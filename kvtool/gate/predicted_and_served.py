@@ -25,13 +25,13 @@ def beside_server(
     """
     if not result.reports or not any(each.totals.prompt_tokens for each in result.reports):
         raise KvtoolError(
-            f"`{report}` predicts no requests", hint="kvtool profile WORKLOAD -o report.json writes one that does"
+            f"`{report}` predicts no requests", hint="write one with kvtool profile WORKLOAD -o report.json"
         )
     counted = since_start(after) if before is None else counted_between(before, after)
     if counted.broken == "several servers":
         raise KvtoolError(
-            "the two scrapes are of several servers, whose counters cannot be subtracted",
-            hint="give the URL of one of them, not of what balances between them",
+            "the two scrapes are of several servers, so their counters cannot be compared",
+            hint="give the URL of one server, not of a load balancer",
         )
     predicted = _predicted(result.reports)
     served = server_counts(counted)
@@ -89,32 +89,36 @@ def _explained(
     for text in _config_moves(reports, after):
         yield _of("configuration", text)
     if counted.broken == "restart":
-        yield _of("restart", "the server was started again between the scrapes; what it counted before is lost")
+        yield _of("restart", "the server restarted between the scrapes, so its earlier counts are lost")
     looked, hits, done = served.queried_tokens, served.hit_tokens, served.requests
     if looked is None:
         return
     if done is not None and done != predicted.requests:
         more, tokens = done - predicted.requests, looked - predicted.prompt_tokens
-        told = f"{abs(tokens):,} prompt tokens {'more' if tokens >= 0 else 'fewer'}"
+        told = plural(abs(tokens), f"{'more' if tokens >= 0 else 'fewer'} prompt token")
         if more > 0:
-            yield _of("other traffic", f"the server counted {plural(more, 'request')} more than predicted, and {told}")
+            yield _of("other traffic", f"the server counted {plural(more, 'more request')} than predicted, and {told}")
         else:
             yield _of(
                 "part of the workload",
-                f"the server counted {plural(-more, 'request')} fewer than predicted, and {told}",
+                f"the server counted {plural(-more, 'fewer request')} than predicted, and {told}",
             )
     elif looked != predicted.prompt_tokens:
-        text = f"{looked:,} prompt tokens, {predicted.prompt_tokens:,} predicted"
+        text = f"the server counted {looked:,} prompt tokens, predicted {predicted.prompt_tokens:,}"
         if done is None:
             yield _of("other traffic" if looked > predicted.prompt_tokens else "part of the workload", text)
         else:
-            yield _of("other tokens", f"{text}, in as many requests: another tokenizer, chat template or prompts")
+            yield _of(
+                "other tokens",
+                f"{text}, for the same number of requests: the tokenizer, the chat template or the prompts differ",
+            )
     elif hits is not None and hits > predicted.hit_tokens:
-        text = f"the same tokens, but {hits - predicted.hit_tokens:,} more hit: something was in the cache before"
+        text = f"{plural(hits - predicted.hit_tokens, 'more token')} hit than predicted: the cache was not empty at the start"
         yield _of("warm start", text)
     if served.external_tokens:
         yield _of(
-            "second tier", f"{served.external_tokens:,} tokens came from another tier or server, beyond the prediction"
+            "second tier",
+            f"{served.external_tokens:,} tokens came from another tier or server, which the prediction leaves out",
         )
     if served.preemptions:
         yield _of("preemptions", f"{plural(served.preemptions, 'preemption')}: requests were computed again")
@@ -135,7 +139,7 @@ def _config_moves(reports: Sequence[Report], after: Scrape) -> Iterator[str]:
         found = {report.config.get(name) for report in reports}
         if value is not None and found != {value}:
             predicted = ", ".join("unlimited" if each is None else f"{each}" for each in sorted(found, key=str))
-            yield f"{name} is {value} at the server, {predicted} in the report"
+            yield f"{name} is {value} on the server, {predicted} in the report"
 
 
 def _of(reason: Reason, text: str) -> Explained:
@@ -143,7 +147,5 @@ def _of(reason: Reason, text: str) -> Explained:
 
 
 def _unexplained() -> Explained:
-    text = (
-        "the counters do not show why: the order of requests, how many ran at once, or other prompts of the same length"
-    )
-    return _of("unexplained", f"{text}; kvtool replay tells it request by request")
+    text = "the counters do not show the cause: request order, concurrency or other prompts of the same length"
+    return _of("unexplained", f"{text}; kvtool replay compares each request")

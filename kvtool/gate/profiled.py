@@ -25,13 +25,15 @@ def chosen_baseline(limits: Limits) -> tuple[Baseline | None, float]:
     drop = parsed_flag(parse_limit, limits.max_drop, "--max-drop")
     if limits.baseline is None:
         if drop is not None:
-            raise KvtoolError("--max-drop is about a baseline, and none is given", hint="add --baseline FILE")
+            raise KvtoolError("--max-drop needs a baseline", hint="add --baseline FILE")
         return None, DEFAULT_DROP
     from kvtool.gate.baseline import load_baseline
 
     baseline = load_baseline(limits.baseline)
     if baseline is None:
-        raise KvtoolError(f"there is no baseline {limits.baseline}", hint="kvtool check --update-baseline writes one")
+        raise KvtoolError(
+            f"there is no baseline {limits.baseline}", hint="write one with kvtool check --update-baseline"
+        )
     return baseline, DEFAULT_DROP if drop is None else drop
 
 

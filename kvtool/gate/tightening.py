@@ -24,7 +24,7 @@ from kvtool.text.quantities import parse_threshold
 
 _BOM = "\ufeff"
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_HINT = "a gate holds all requests of all workloads, so it is raised to a rate of all of them"
+_HINT = "a gate applies to all requests of all workloads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,11 @@ class _Gate:
 def check_tighten(file: ConfigFile | None, inputs: Sequence[str], reading: Reading, min_hit_rate: str | None) -> None:
     """KvtoolError, before anything is run, where there is nothing to raise, or today's rates would not be those of the gates."""
     if file is None:
-        raise KvtoolError(
-            f"--tighten raises gates of {NAME}, and there is none", hint="kvtool init writes it with gates"
-        )
+        raise KvtoolError(f"--tighten needs a {NAME} with gates, and there is none", hint="create it with kvtool init")
     if not list(_gates(file)):
         raise KvtoolError(
-            f"no hit rate is demanded in {file.path}, so there is nothing to raise",
-            hint='under [gate] write hit_rate = ">=0%", and --tighten makes it today\'s',
+            f"{file.path} demands no hit rate, so --tighten has nothing to raise",
+            hint='write hit_rate = ">=0%" under [gate]; --tighten then raises it',
             place=file.place("gate"),
         )
     given = {
@@ -66,7 +64,7 @@ def check_tighten(file: ConfigFile | None, inputs: Sequence[str], reading: Readi
     }
     for name, is_given in given.items():
         if is_given:
-            raise KvtoolError(f"--tighten goes with what {file.path} says: leave {name} out", hint=_HINT)
+            raise KvtoolError(f"--tighten uses the inputs and gates of {file.path}: omit {name}", hint=_HINT)
     status = Path(file.path).stat()
     if not status.st_mode & 0o222 or not os.access(file.path, os.W_OK):
         raise KvtoolError(f"cannot write {file.path}: it is write-protected", place=Place(file.path))

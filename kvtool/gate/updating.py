@@ -21,7 +21,7 @@ _MOST_TOLD = 20
 def update_baseline(path: str, now: Mapping[str, WorkloadSums], *, all_workloads: bool) -> list[str]:
     """Put these workloads (by their paths from the baseline's folder) into the file; says what changed in it.
 
-    With `all_workloads` there are no others, and what else stands there is dropped. A file that would not change is not written.
+    With `all_workloads` there are no others, and others in the file are dropped. A file that would not change is not written.
     KvtoolError where it cannot be written, or what is there is no baseline.
     """
     with _alone(path):
@@ -56,7 +56,7 @@ def _told(before: Baseline | None, after: Baseline) -> list[str]:
     for name in sorted({*old, *after.workloads}):
         one, other = old.get(name), after.workloads.get(name)
         if other is None:
-            told.append(f"{name}: taken out")
+            told.append(f"{name}: removed")
         elif one is None:
             told.append(f"{name}: {percent(other.hit_rate)} of {other.prompt_tokens:,} prompt tokens")
         elif one != other:
@@ -70,7 +70,7 @@ def _workload(name: str, one: WorkloadSums, other: WorkloadSums) -> list[str]:
     for group in sorted({*one.groups, *other.groups}):
         was, now = one.groups.get(group), other.groups.get(group)
         if now is None:
-            told.append(f"{name}: {group}: taken out")
+            told.append(f"{name}: {group}: removed")
         elif was is None:
             told.append(f"{name}: {group}: {percent(now.hit_rate)}, new")
         else:
@@ -87,5 +87,5 @@ def _sums(label: str, one: RecordedSums, other: RecordedSums) -> list[str]:
             for code in sorted({*one.findings, *other.findings})
             if one.findings.get(code) != other.findings.get(code)
         ]
-        return [f"{label}: other findings ({', '.join(codes)})"]
+        return [f"{label}: findings changed ({', '.join(codes)})"]
     return []

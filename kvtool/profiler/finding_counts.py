@@ -27,7 +27,9 @@ def check_counted_once(findings: Iterable[Finding], groups: Iterable[GroupTotals
     for group in groups:
         lost, of_findings = lost_tokens(group), told.get(group.name, 0)
         if of_findings > lost:
-            raise AssertionError(f"{group.name}: findings tell of {of_findings} lost tokens, and the ledger of {lost}")
+            raise AssertionError(
+                f"{group.name}: the findings have {of_findings} lost tokens, and the ledger has {lost}"
+            )
 
 
 def with_causes(advice: Sequence[Finding], findings: Sequence[Finding], groups: Iterable[GroupTotals]) -> list[Finding]:

@@ -33,26 +33,26 @@ def group_notes(served: ServedCache, retention: int | None) -> list[str]:
     if served.planned.block_reason is not None:
         notes.append(f"blocks: {served.planned.block_reason}")
     if any(group.kind in ("sliding", "mamba") for group in plan.groups):
-        kept = "wherever they can be" if retention is None else "at the end of prompts alone"
+        kept = "everywhere" if retention is None else "only at the end of prompts"
         if retention:
             kept = f"at multiples of {retention:,} tokens"
         said = "none" if retention is None else retention
         notes.append(f"{_kept_data(plan)} are kept {kept}: prefix_cache_retention_interval {said}")
     if plan.num_spec_tokens:
-        notes.append(f"{plan.num_spec_tokens} draft tokens a step, none of them accepted")
+        notes.append(f"{plan.num_spec_tokens} draft tokens per step, all rejected")
     return notes
 
 
 def single_group_notes(served: ServedCache) -> list[str]:
     """Explain why a model with windows or chunks has one group."""
     why = served.planned.one_group
-    return [] if served.plan is not None or why is None else [f"{served.model.name}: one KV cache group, as {why}"]
+    return [] if served.plan is not None or why is None else [f"{served.model.name}: one KV cache group, because {why}"]
 
 
 def plain_note(served: ServedCache, what: str) -> str:
     """Explain that `what` does not follow a model's groups, and uses one group with full attention."""
     groups = plural(len(served.planned.plan.groups), "KV cache group")
-    return f"{served.model.name} has {groups}, and {what} with one of full attention: hits may be fewer"
+    return f"{served.model.name} has {groups}; {what} with one full-attention group, so real hits may be fewer"
 
 
 def _kept_data(plan: CachePlan) -> str:

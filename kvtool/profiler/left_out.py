@@ -14,11 +14,11 @@ def left_out(found: UnservedRequests) -> list[str]:
     told = []
     if found.failed:
         total = sum(found.failed.values())
-        told.append(f"{plural(total, 'failed request')} left out as no traffic: {_counted(found.failed, 'status ')}")
+        told.append(f"{plural(total, 'failed request')} left out: {_counted(found.failed, 'status ')}")
     if found.unpredicted:
         total = sum(found.unpredicted.values())
         told.append(
-            f"{plural(total, 'request')} not predicted, no cache rules are known: {_counted(found.unpredicted, '')}"
+            f"{plural(total, 'request')} not predicted, because kvtool knows no cache rules for: {_counted(found.unpredicted, '')}"
         )
     return told
 

@@ -152,7 +152,7 @@ class Opened:
         """Return notes: the files read, their order, and their division into groups."""
         if not isinstance(self.source, LogSource):
             asked = self.options.reading.group_by is not None
-            return ["--group-by is about logs: a workload file names its groups"] if asked else []
+            return ["--group-by needs a log: a workload file names its groups"] if asked else []
         names = self.source.format_names
         told = [f"{'format' if len(names) == 1 else 'formats'}: {', '.join(names)}"] if names else []
         return [*self.source.files.notes(name_all=self.options.reading.verbose), *told, *self.source.outcome.notes]
@@ -221,7 +221,7 @@ def open_workload(
     if not isinstance(source, LogSource) and reading.groups:
         source = source.select(reading.groups)
     elif reading.groups:
-        raise KvtoolError("--group chooses among the groups of a workload file", hint="leave it out for logs")
+        raise KvtoolError("--group needs a workload file", hint="omit it for logs")
     asked = EngineOptions() if isinstance(source, LogSource) else source.engine
     asked = merged(asked, options.fallback, given_options_of(options))
     planned = PlannedRun(options, asked, source)

@@ -79,7 +79,7 @@ class PlannedRun:
             rules = replace(rules, epoch=None if first is None else first.epoch)
         self.model = options.predicting.model or asked.model
         if options.measuring.load_format == "dummy" and self.model is None:
-            raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
+            raise KvtoolError("--load-format dummy needs a --model")
         self.calibration = self._calibration(options.predicting.calibration)
         served = None if self.calibration is None or not self.calibration.of_server else self.calibration.geometry
         geometry = find_geometry(self.model or DEFAULT_MODEL) if self.model or served is None else served
@@ -146,9 +146,7 @@ class PlannedRun:
         asked = ServedOptions(self.options, self.asked, self._place_of)
         if self.model is None or not alone or self.rules != "vllm":
             asked.refuse(
-                "no model is named"
-                if self.model is None
-                else "these rules know one group of layers with full attention",
+                "no model is named" if self.model is None else "these rules support only full attention in all layers",
                 _NAME_A_MODEL,
             )
             return None
@@ -171,7 +169,7 @@ class PlannedRun:
             )
         if served.plan is None and served.planned.one_group is None:
             asked.refuse(
-                f"{served.model.name} has one group of layers with full attention",
+                f"{served.model.name} has only full attention",
                 _NAME_A_MODEL,
             )
         return served
@@ -196,7 +194,7 @@ class PlannedRun:
         given = self.options.measuring.decode_batch
         if given is not None and given > most:
             flag = "--max-num-seqs" if most == engine.max_num_seqs else "--concurrency"
-            raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} lets decode together")
+            raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} allows")
         return given or min(DEFAULT_DECODE_BATCH, most)
 
     def _batch_limits(self, max_model_len: int) -> BatchLimits:
@@ -230,7 +228,7 @@ class PlannedRun:
             return LatencyModel(geometry, found, tensor_parallel=ways, kv_token_bytes=kv_token_bytes)
         if ways > 1:
             raise KvtoolError(
-                f"a calibration is fitted on one device; how {ways} share a model is not in it",
+                f"a calibration covers one device, not a model shared by {ways}",
                 hint="predict for one: --tensor-parallel 1",
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
@@ -275,8 +273,8 @@ class PlannedRun:
             flag = self.options.serving.block_size is not None
             said = f"--block-size {given}" if flag else f"`block_size: {given}`"
             raise KvtoolError(
-                f"the trace has blocks of {trace} tokens; {said} cannot be had of it",
-                hint=f"leave {said.split()[0].strip('`:')} out, or say --trace-block-size if the trace's own is another",
+                f"the trace has blocks of {trace} tokens, which do not fit {said}",
+                hint=f"leave {said.split()[0].strip('`:')} out, or set --trace-block-size if the trace has another block size",
                 place=self._place_of("block_size"),
             )
         return trace
@@ -295,7 +293,7 @@ class PlannedRun:
         if capacity is None and memory is None and blocks is None:
             capacity, memory, blocks = asked.capacity, asked.gpu_memory, asked.num_gpu_blocks
         if memory is None and options.serving.gpu_memory_utilization is not None:
-            raise KvtoolError("--gpu-memory-utilization is a part of --gpu-memory, which is not given")
+            raise KvtoolError("--gpu-memory-utilization needs --gpu-memory")
         if blocks is not None:
             name = "num_gpu_blocks"
         elif capacity is not None:
@@ -322,8 +320,8 @@ class PlannedRun:
             return None
         if blocks > _MOST_BLOCKS:
             too_many = KvtoolError(
-                f"a cache of {blocks - 1:,} blocks is more than the {_MOST_BLOCKS:,} that kvtool can follow",
-                hint="leave the capacity out: the cache is then unlimited",
+                f"a cache of {blocks - 1:,} blocks is more than kvtool supports ({_MOST_BLOCKS:,})",
+                hint="omit the capacity: the cache is then unlimited",
             )
             raise self._option_error(name, too_many)
         return blocks
@@ -358,17 +356,19 @@ class PlannedRun:
             choice = plan.cache.engine
             lack = left_out_of(self.model, windows="sliding_window" in {each.name for each in fields(choice.options)})
             notes = engine_notes(choice)
-            return notes if lack is None else [*notes, f"{lack}: here every layer has full attention"]
+            return notes if lack is None else [*notes, f"{lack}: kvtool assumes full attention in every layer"]
         if plan.cache is not None:
             how = rule_note(plan.cache)
         elif plan.rules == "block-lru":
             how = "block-lru accounting: whole requests, one at a time, an LRU list of blocks"
         elif plan.use_arrivals:
-            how = "requests as they arrive" + (f", at most {plan.concurrency} at once" if plan.concurrency else "")
+            how = "requests at their arrival times" + (
+                f", at most {plan.concurrency} at once" if plan.concurrency else ""
+            )
         elif plan.concurrency is not None:
             how = f"{plan.concurrency} requests at once"
         else:
-            how = "requests one at a time"
+            how = "one request at a time"
         if engine.num_blocks is None:
             cache = "unlimited cache"
         else:
@@ -383,12 +383,12 @@ class PlannedRun:
         notes = [f"{how}; {cache}"]
         if self.limits_source is not None and plan.rules == "vllm":
             step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"
-            notes.append(f"a step takes {step}, the defaults of {self.limits_source}")
+            notes.append(f"step limit: {step} (default of {self.limits_source})")
         if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         notes += self._plain_notes()
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
-            notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
+            notes.append(f"no arrival times, so all requests start at second 0: {', '.join(self.untimed)}")
         return notes
 
     def _plain_notes(self) -> list[str]:
@@ -408,8 +408,8 @@ class PlannedRun:
             return []
         if served.plan is None:
             return []
-        what = "whole requests are accounted for"
-        return [plain_note(served, "a trace of block hashes is followed" if plan.traced else what)]
+        what = "kvtool simulates whole requests"
+        return [plain_note(served, "kvtool simulates a trace of block hashes" if plan.traced else what)]
 
     def native_engine(self) -> EngineConfig | None:
         """Return the engine with a KV cache in the model's own dtype in the same memory; None if that is the same or impossible."""
@@ -525,7 +525,7 @@ def _blocks(capacity: Capacity, block_size: int, bytes_per_block: int) -> int:
             blocks = capacity.number // bytes_per_block
     if blocks < 1:
         raise KvtoolError(
-            f"a capacity of {capacity.number} {capacity.unit} holds no block of {block_size} tokens",
-            hint=f"a block takes {size(bytes_per_block)}",
+            f"a capacity of {capacity.number} {capacity.unit} is less than one block of {block_size} tokens",
+            hint=f"one block needs {size(bytes_per_block)}",
         )
     return blocks

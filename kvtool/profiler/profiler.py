@@ -180,9 +180,7 @@ class Profiler:
         """Return the part of the workload that the figures cover, if the accounting was interrupted."""
         share = self.runs.share_read() if isinstance(self.source, LogSource) else None
         of = f", {percent(share)} of the log" if share is not None else ""
-        return (
-            f"interrupted after {plural(self.progress.done, 'request')}{of}: the figures are of these; no fix was tried"
-        )
+        return f"interrupted after {plural(self.progress.done, 'request')}{of}: the figures cover only these; no fix was tested"
 
     def run(self) -> Report:
         """Account and advise; KvtoolError where there is nothing to profile. `measured` completes the report."""
@@ -210,7 +208,7 @@ class Profiler:
                 else "".join(f"; {one}" for one in self.told)
             )
             raise KvtoolError(
-                f"{self.path}: no request could be profiled{reason}",
+                f"{self.path}: no request was profiled{reason}",
                 hint="check the input and the limits of the engine",
             )
         off = result.book(TimeBook).off
@@ -235,7 +233,7 @@ class Profiler:
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
-            self.interrupted = "interrupted after all requests were accounted for: not every fix was tried"
+            self.interrupted = "interrupted after all requests: some fixes were not tested"
         self.timelines = result.book(ViewBook).timelines()
         report = made_report(
             result,

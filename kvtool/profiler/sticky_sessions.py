@@ -15,8 +15,8 @@ def note_sessionless_requests(result: RunResult, plan: Plan, path: str) -> list[
         return []
     if counts.keyless == counts.routed and not result.partial:
         raise KvtoolError(
-            f"{path}: sticky routing needs sessions or tenants, and none of {plural(counts.routed, 'request')} names one",
-            hint="name them: --map session=FIELD or --tenant FIELD of a log, `sessions` of a workload; or --routing prefix-aware",
+            f"{path}: sticky routing needs sessions or tenants, and no request has one",
+            hint="set them: --map session=FIELD or --tenant FIELD of a log, `sessions` of a workload; or --routing prefix-aware",
         )
-    without = f"{counts.keyless:,} of {plural(counts.routed, 'request')} name no session and no tenant"
-    return [f"{without}: sticky routing gave them to replicas in turn"]
+    without = f"{counts.keyless:,} of {plural(counts.routed, 'request')} have no session and no tenant"
+    return [f"{without}: sticky routing sent them to replicas in turn"]

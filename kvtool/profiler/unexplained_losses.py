@@ -10,6 +10,7 @@ from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.findings import is_worth_finding
 from kvtool.diagnose.severity import severity_in_run
+from kvtool.profiler.advice.left_to_do import SEND_THE_SAME
 from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import plural
 
@@ -17,7 +18,6 @@ _DIFFERENT = ("blocked", "cosmetic", "seam")
 """Fates of tokens after a difference."""
 _MOST_LOOKED_AT = 64
 """Causes of a group that are described before the costliest with a place is chosen, a bound on time."""
-_SEND_THE_SAME = "send the same each time, or what differs behind what is shared"
 Describe = Callable[[SlotCause, GroupTotals], Finding]
 """A cause as a finding, with its place and the two requests that show it."""
 
@@ -58,7 +58,7 @@ def check_losses_explained(findings: Iterable[Finding], groups: Iterable[GroupTo
     for group in groups:
         rest = tokens_after_differences(group, findings)
         if is_worth_finding(rest, group):
-            raise AssertionError(f"{group.name}: {rest} tokens are lost behind differences that no finding tells")
+            raise AssertionError(f"{group.name}: {rest} tokens are lost after differences without a finding")
 
 
 def _place(finding: Finding) -> tuple[object, ...]:
@@ -70,18 +70,18 @@ def _rest_finding(first: Finding | None, count: int, tokens: int, group: GroupTo
     points = tokens / group.prompt_tokens
     severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
     if first is None:
-        message = "what varies stands before what is shared, and the requests have no text to show it"
-        fix = "log the text of requests, too: then the line can be told"
+        message = "changing text comes before shared text; the requests have no text, so its place is unknown"
+        fix = "log the text of the requests: kvtool then finds the line"
         if count:
-            message, fix = f"differences at {count:,} places, each small, stand before shared text", _SEND_THE_SAME
+            message, fix = f"small differences at {count:,} places stop reuse of the text after them", SEND_THE_SAME
         return Finding.of(KV201.code, severity, group.name, path, 0, 0, message, tokens, fix, points=points)
-    several = f"{plural(count, 'difference')}, none of which costs much alone: above all, " if count > 1 else ""
+    several = f"{plural(count, 'small difference')}; the largest: " if count > 1 else ""
     told: dict[str, object] = {
         "code": KV201.code,
         "severity": severity,
         "message": several + first.message,
         "tokens_lost": tokens,
         "points": points,
-        "fix": _SEND_THE_SAME,
+        "fix": SEND_THE_SAME,
     }
     return first.model_copy(update=told)

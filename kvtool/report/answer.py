@@ -1,4 +1,4 @@
-"""The answer of a profile in three lines: what the rate is and can be, which line loses how much, and what to run next.
+"""The answer of a profile in three lines: what the rate is and can be, which line loses how much, and what to do next.
 
 Every format begins with it. Nothing in it is escaped: the format does that.
 """
@@ -18,7 +18,6 @@ from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
-_LOSSES_NAMED = 2
 _SEVERAL = 2
 _FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
 _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
@@ -42,7 +41,7 @@ class Answer:
     @property
     def lines(self) -> list[tuple[str, str]]:
         """Return each line that has text, with its label."""
-        lines = [("Hit rate", self.rate), ("Lost", self.lost), ("Next", self.todo)]
+        lines = [("Hit rate", self.rate), ("Not reused", self.lost), ("Next", self.todo)]
         return [(label, text) for label, text in lines if text]
 
 
@@ -70,7 +69,7 @@ def place_of_finding(finding: Finding) -> str:
 
 
 def fixed_rate(report: Report) -> float | None:
-    """Return the hit rate with all fixes that were kept, measured by running again; None where none was."""
+    """Return the hit rate with all fixes that were kept, verified by running again; None where none was."""
     return max((finding.rerun.total_after for finding in report.findings if finding.rerun is not None), default=None)
 
 
@@ -87,22 +86,22 @@ def _rate(report: Report) -> str:
         # A finding that goes along with another's fix has none of its own.
         count = sum(finding.rerun is not None and bool(finding.fix_key) for finding in report.findings)
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
-        text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (measured by running again)"
+        text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (verified)"
         if by_hand := [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]:
-            text += f"; {percent(max(by_hand))} with what is left to do by hand"
+            text += f", {percent(max(by_hand))} with the edits by hand"
         more = reachable - max(now, fixed)
         return f"{text}, {percent(reachable)} with {_unlimited(report)}" if more >= _NOTICEABLE else text
     if reachable - now >= _NOTICEABLE:
         return f"{percent(now)} now, {percent(reachable)} with {_unlimited(report)}"
     if any(finding.tokens_lost and finding.fix for finding in report.findings):
-        return f"{percent(now)} now; a larger cache would hit no more"
-    return f"{percent(now)}, all that these prompts can hit as they are"
+        return f"{percent(now)} now; a larger cache hits no more"
+    return f"{percent(now)}, the maximum for these prompts as written"
 
 
 def _unlimited(report: Report) -> str:
     """Name the cache that hits all that can be hit."""
     several = report.config.get("kv_cache_groups")
-    return "an unlimited cache of full attention" if several else "an unlimited cache"
+    return "an unlimited full-attention cache" if several else "an unlimited cache"
 
 
 def _lost(report: Report, finding: Finding | None) -> str:
@@ -111,15 +110,16 @@ def _lost(report: Report, finding: Finding | None) -> str:
     if finding is not None:
         claim = finding.message.partition(": ")[0]
         group = f" in {finding.group}" if len(report.groups) > 1 else ""
-        line = f" by {place_of_finding(finding)}" if finding.line else ""
+        line = f" after {place_of_finding(finding)}" if finding.line else ""
         part = percent(finding.tokens_lost / max(totals.prompt_tokens, 1))
-        return f"{finding.tokens_lost:,} tokens ({part} of all){group}{line}: {claim}"
+        return f"{plural(finding.tokens_lost, 'token')} ({part}){group}{line}: {claim}"
     lost = lost_tokens(totals)
     if not lost:
         return ""
     fates = [(fate, count) for fate, count, _ in fate_shares(report.fates) if count and fate != "hit"]
-    most = ", then ".join(f"{fate_name(fate)} ({count:,})" for fate, count in fates[:_LOSSES_NAMED])
-    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))} of all), most as {most}"
+    fate, count = fates[0]
+    most = "mostly" if 2 * count > lost else "above all"
+    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))}), {most} {fate_name(fate)}"
 
 
 def _next(
@@ -129,30 +129,30 @@ def _next(
     proven = [each for each in report.findings if each.rerun is not None]
     edit = next((each for each in proven if each.in_source), None)
     if report.editable:
-        return "see the edits that do it; --write makes them", [*optimize, *needed_tiers(report)], ""
+        return "Preview the edit (add --write to apply it)", [*optimize, *needed_tiers(report)], ""
     if edit is not None and edit.example is not None:
         place = place_of_finding(edit)
-        return f"make the fix below in every file that has this line, such as {place}; then run this again", command, ""
+        return f"Apply the fix below in every file with this line, such as {place}. Then run again", command, ""
     if edit is not None:
-        return f"edit {place_of_finding(edit)}, then run this again", command, ""
+        return f"Edit {place_of_finding(edit)}. Then run again", command, ""
     if proven:
         shown = next((each.example.command for each in proven if each.example is not None), "")
         if shown:
-            return "change what writes this line; two requests that differ in it", shlex.split(shown)[1:], ""
-        return "change what writes this line, then profile the new log", (), ""
+            return "Fix the code that writes this line. Compare two affected requests", shlex.split(shown)[1:], ""
+        return "Fix the code that writes this line. Then profile a new log", (), ""
     capacity = report.config.get("capacity_blocks")
     if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
         sized = command.without("num_gpu_blocks", "gpu_memory", "gpu_memory_utilization")
-        return "try twice the blocks", *_flagged(sized, capacity=2 * capacity)
+        return "Double the cache", *_flagged(sized, capacity=2 * capacity)
     setting = _TRIED_FLAGS.search(finding.fix) if finding is not None and finding.tried is not None else None
     if setting is not None:
         tried = command.with_flags(setting[1].split())
-        return "see what is left with the setting that was tried", tried, setting[1]
+        return "Run again with the setting that helped", tried, setting[1]
     if finding is not None and finding.fix and finding.tried is None:
-        return f"{finding.fix}; then run this again", command, ""
+        return f"{finding.fix[:1].upper()}{finding.fix[1:]}. Then run again", command, ""
     floor = int(report.totals.hit_rate * 100) / 100
     if not report.gates and floor > 0:
-        return "fail a build whose hit rate falls below today's", *_flagged(command, min_hit_rate=f"{floor:.2f}")
+        return "Fail the build if the hit rate drops below today's", *_flagged(command, min_hit_rate=f"{floor:.2f}")
     return "", (), ""
 
 

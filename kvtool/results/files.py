@@ -43,12 +43,12 @@ _MOST_PROBLEMS = 20
 """Errors of one file that are reported."""
 _MISSING = "it is missing"
 _WINDOW = 60
-_MAKE = "kvtool profile WORKLOAD -o result.json writes one"
+_MAKE = "write one with kvtool profile WORKLOAD -o result.json"
 _OTHERS = {
     "kvtool.bench/": "a result of kvtool bench",
     "kvtool.compare/": "a comparison of two results",
     "kvtool.optimize/": "a result of kvtool optimize",
-    "kvtool.baseline/": "a baseline, which has rates alone",
+    "kvtool.baseline/": "a baseline, which has only rates",
     "kvtool-calibration": "a calibration",
     "kvtool.what-if/": "a result of kvtool what-if",
 }
@@ -99,7 +99,7 @@ def _load(path: str, known: Sequence[str]) -> CheckResult | WhatIfDocument:
     except ValidationError as error:
         raise _problems(error, source, ("findings",) if schema == LINT else (), text) from error
     except RecursionError as error:
-        raise source.error("its values are nested too deep") from error
+        raise source.error("its values are nested too deeply") from error
 
 
 def _read(path: str, source: _Source) -> bytes:
@@ -119,7 +119,7 @@ def _limited(stream: BinaryIO | io.BufferedReader, source: _Source) -> bytes:
         count += len(piece)
         if count > MOST_BYTES:
             raise source.error(
-                f"it is larger than {MOST_BYTES >> 20} MiB", hint="a result without --per-request is small"
+                f"it is larger than {MOST_BYTES >> 20} MiB", hint="write the result without --per-request"
             )
         if isinstance(stream, io.BufferedReader):
             refuse_bomb(stream, source.name, count, free=_FREE)
@@ -167,11 +167,11 @@ def _not_json(error: orjson.JSONDecodeError, data: bytes, source: _Source) -> Kv
             return not_text
     rest = data[_byte_offset(data, error) :].strip()
     if not rest:
-        return source.error("the file ends in the middle: it is truncated", hint="write it again, or copy it whole")
+        return source.error("the file is truncated", hint="write or copy it again")
     if data[:1] != b"{" and not data.lstrip().startswith((b"{", b"[")):
-        return source.error("this is not JSON", hint=f"a result is what --json or -o FILE.json wrote: {_MAKE}")
+        return source.error("this is not JSON", hint=f"--json or -o FILE.json writes a result: {_MAKE}")
     if rest.startswith((b"NaN", b"Infinity", b"-Infinity")):
-        what = "NaN and Infinity are no JSON; kvtool writes null"
+        what = "NaN and Infinity are not JSON; kvtool writes null"
     else:
         what = f"not JSON: {error.msg}"
     line = data.split(b"\n", error.lineno)[error.lineno - 1].decode(errors="replace").rstrip("\r")
@@ -212,7 +212,7 @@ def _schema(document: Mapping[str, Any], source: _Source, known: Sequence[str]) 
         raise source.error("this is not a result of kvtool: it has no `schema`", hint=_MAKE)
     near = get_close_matches(schema[:100], known, n=1)
     raise source.error(
-        f"its schema is `{schema[:100]}`, which is none of a result",
+        f"its schema is `{schema[:100]}`, which is not the schema of a result",
         hint=f"did you mean `{near[0]}`?" if near else _MAKE,
     )
 
@@ -275,5 +275,5 @@ def _said(kind: str, message: str) -> str:
 
 
 def _kind(value: object) -> str:
-    names = {list: "a list", str: "a text", bool: "a truth value", int: "a number", float: "a number"}
+    names = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
     return names.get(type(value), "null")

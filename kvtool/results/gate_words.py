@@ -68,7 +68,7 @@ def brief(check: Check) -> str:
     if check.kind == "audit":
         return check.message
     if check.kind == "gpus" and limit is not None:
-        return f"no fleet found, {limit:,.0f} allowed" if actual is None else f"GPUs {actual:,.0f} > {limit:,.0f}"
+        return f"no fleet found, allowed {limit:,.0f}" if actual is None else f"GPUs {actual:,.0f} > {limit:,.0f}"
     if limit is None or actual is None:
         return "no baseline" if check.kind == "baseline" else "nothing profiled"
     if check.kind == "findings":

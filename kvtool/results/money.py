@@ -12,35 +12,35 @@ from pydantic import Field
 from kvtool.results.document_base import Count, Model, Ratio
 
 MORE_PREDICTED = {
-    "below_minimum": "about as short as the provider caches at least",
+    "below_minimum": "close to the minimum of the provider",
     "setting_changed": "last used with other settings",
-    "expired": "kept for less than is allowed",
-    "parallel": "sent before the one that stored it was answered",
-    "over_15_a_minute": "over 15 a minute with one prefix and key",
-    "caching_off": "nothing is read of any request there",
-    "block_size": "blocks of another size there",
-    "evicted_there": "evicted there and not here",
-    "other_tokens": "its prompt has other tokens there",
-    "not_explained": "not explained (routing or eviction there)",
+    "expired": "dropped before its time to live",
+    "parallel": "sent before the first request was answered",
+    "over_15_a_minute": "over 15 per minute with one prefix and key",
+    "caching_off": "provider never reads the cache",
+    "block_size": "other block size at the provider",
+    "evicted_there": "evicted only by the provider",
+    "other_tokens": "provider counts other tokens",
+    "not_explained": "unexplained (routing or eviction)",
 }
 """Why a provider or a server reads less than its rules say; a token has the first that applies."""
 MORE_REPORTED = {
-    "warm_before_the_log": "warm before the log",
-    "kept_longer": "kept longer than promised",
+    "warm_before_the_log": "cached before the log",
+    "kept_longer": "kept longer than its time to live",
     "text_not_in_the_log": "text not in the log",
     "tokenizer": "tokenizer",
-    "block_size_more": "blocks of another size there",
-    "larger_cache": "evicted here and not there",
+    "block_size_more": "other block size at the provider",
+    "larger_cache": "evicted only by kvtool",
     "not_explained_more": "not explained",
 }
 """Why it reads more."""
 LOST = {
-    "parallel": "sent before the one that stored it was answered",
-    "expired": "expired before reuse",
-    "below_minimum": "below the provider's minimum",
+    "parallel": "sent before the first request was answered",
+    "expired": "expired",
+    "below_minimum": "below provider minimum",
     "not_marked": "not marked",
     "setting_changed": "setting changed",
-    "partial_block": "behind the last whole step",
+    "partial_block": "after the last whole step",
 }
 """Why rules give less than all that was sent before."""
 

@@ -76,7 +76,7 @@ def find_entry(code: str) -> CodeEntry:
     if entry is None:
         close = similar_code(code)
         hint = f"did you mean {close}? " if close else ""
-        raise KvtoolError(f"unknown code `{code}`", hint=f"{hint}kvtool explain --list has all of them")
+        raise KvtoolError(f"unknown code `{code}`", hint=f"{hint}kvtool explain --list shows all codes")
     return entry
 
 

@@ -9,9 +9,9 @@ Tier = Literal["P0", "P1", "P2", "P3"]
 
 TIERS: dict[Tier, str] = {
     "P0": "token ids unchanged",
-    "P1": "equal after a declared canonicalizer",
-    "P2": "the same segments, moved; for you to review",
-    "P3": "content changed; for you to decide",
+    "P1": "same content in one canonical form",
+    "P2": "same segments, moved: review it",
+    "P3": "content changed: decide yourself",
 }
 
 Varies = Literal["value", "order", "session", ""]
@@ -20,7 +20,7 @@ Varies = Literal["value", "order", "session", ""]
 
 @dataclass(frozen=True, slots=True)
 class CodeRemedy:
-    """One way out, and the proof that it carries; None: kvtool can only tell, what to change lies outside of prompts."""
+    """One way out, and the proof that it carries; None: kvtool cannot make the change, it is outside of prompts."""
 
     what: str
     tier: Tier | None = None

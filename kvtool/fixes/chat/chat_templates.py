@@ -85,21 +85,21 @@ def _doubled_start(renderer: Renderer, turns: Sequence[Turn]) -> Checked | None:
     if not found:
         return None
     first = found[0]
-    count = f"{len(found):,} of the {len(turns):,} requests looked at"
+    count = f"{len(found):,} of {len(turns):,} sampled requests"
     if first.messages is None:
-        message = f"the text begins with BOS, and the tokenizer adds another one: {count}"
+        message = f"the text begins with BOS, and the tokenizer adds a second one: {count}"
         path, line, column = "", 0, 0
         origin, offset = first.text.at(0) if first.text else (None, 0)
         if origin is not None:
             path, (line, column) = origin.path, origin.position(offset)
-        fix = "leave BOS out of the text"
+        fix = "remove BOS from the text"
         severity: Severity = "warning"
         return Checked(Finding.of(KV123.code, severity, first.group, path, line, column, message, len(found), fix))
     template = renderer.chat_template
     text = rendered(template, first)
     place = place_of(text, len(start or "")) if text is not None else (0, 0)
     message = f"the chat template writes BOS twice: {count}"
-    fix = "leave one `bos_token` out of the chat template"
+    fix = "remove one `bos_token` from the chat template"
     return Checked(
         finding(KV123.code, "warning", template, first.group, message, fix, place=place, lost=len(found), tier="P1")
     )
@@ -121,7 +121,7 @@ def _start_written_and_added(renderer: Renderer, template: ChatTemplate, chats: 
         return None
     if int(written[0]) != int(start[0]) or int(written[1]) == int(start[0]) or int(added[1]) != int(start[0]):
         return None
-    message = "the chat template writes BOS and the tokenizer adds it: who tokenizes the rendered text has it twice"
+    message = "the chat template writes BOS, and the tokenizer adds it too: tokenized text then begins with two"
     fix = "tokenize rendered chats with add_special_tokens=False, as kvtool does"
     return Checked(finding(KV123.code, "info", template, chats[0].group, message, fix, place=place_of(text, 0)))
 
@@ -139,10 +139,10 @@ def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> 
         at = common_text(today, other)
         before, total = len(ids_of(renderer, str.__getitem__(today, slice(0, at)))), len(ids_of(renderer, today))
         message = (
-            f"the chat template writes {what}: whenever it changes, {total - before:,} of the {total:,} tokens of the "
-            "conversation looked at are computed again"
+            f"the chat template writes {what}: each change makes {total - before:,} of the {total:,} tokens "
+            "of a sample conversation miss the cache"
         )
-        fix = "pin the date that the chat template writes (`date_string`), or write it into the last message"
+        fix = "set a fixed date in the chat template (`date_string`), or write the date into the last message"
         found = finding(
             KV131.code,
             "warning",
@@ -159,7 +159,7 @@ def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> 
             KV131.code,
             "P3",
             None,
-            "pin the date that the chat template writes",
+            "set a fixed date in the chat template",
             renderer=lambda renderer: renderer.with_template(lambda own: own.changed(clock=_always(_DAY))),
         )
         return Checked(found, pinned)
@@ -203,10 +203,10 @@ def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Tu
     ids, later = ids_of(renderer, real[0]), ids_of(renderer, real[1])
     lost = len(ids) - common_prefix(ids, later)
     message = (
-        f"the chat template moves the tools to the last question: with each turn {lost:,} of the {len(ids):,} tokens of a "
-        "conversation with one question are computed again"
+        f"the chat template moves the tools to the last question: each turn computes {lost:,} of the {len(ids):,} tokens "
+        "of a conversation with one question again"
     )
-    fix = "use a chat template that writes the tools once, behind the system prompt (kvtool's own does: leave --chat-template out)"
+    fix = "use a chat template that writes the tools once, after the system prompt (kvtool's own does: omit --chat-template)"
     found = finding(
         KV133.code,
         "warning",
@@ -223,8 +223,8 @@ def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Tu
         KV133.code,
         "P3",
         None,
-        "render with kvtool's own chat template, which writes the tools once, behind the system prompt",
-        warnings=("another chat template is another prompt: see whether the model answers as well",),
+        "use kvtool's own chat template, which writes the tools once, after the system prompt",
+        warnings=("another chat template changes the prompt: compare answers",),
         renderer=lambda renderer: renderer.with_template(lambda _: ChatTemplate.own(renderer.tokenizer)),
     )
     return Checked(found, other)
@@ -247,13 +247,17 @@ def dropped_reasoning(renderer: Renderer, template: ChatTemplate, chats: Sequenc
         ids, later = ids_of(renderer, computed), ids_of(renderer, then)
         lost = len(ids) - common_prefix(ids, later)
         message = (
-            f"the chat template drops earlier reasoning: with the next question {lost:,} of the {len(ids):,} tokens computed "
-            "for the conversation looked at do not come back"
+            f"the chat template drops earlier reasoning: the next question makes {lost:,} of the {len(ids):,} tokens "
+            "of a sample conversation miss the cache"
         )
         place = place_in_source(template, r"reasoning_content", r"</think>", r"reasoning|think")
         flag = _keeping(template, turn, asked, reasoning)
         what = "keep earlier reasoning in the prompt"
-        fix = f"{what}: chat_template_kwargs {flag[0]}={flag[1]}" if flag else f"{what}, with a chat template that can"
+        fix = (
+            f"{what}: chat_template_kwargs {flag[0]}={flag[1]}"
+            if flag
+            else f"{what}: use a chat template that supports it"
+        )
         found = finding(KV132.code, "info", template, turn.group, message, fix, place=place, lost=lost, tier="P3")
         return Checked(found, _reasoning_fix(fix, flag) if flag else None)
     return None
@@ -317,6 +321,6 @@ def _reasoning_fix(what: str, flag: tuple[str, bool]) -> Fix:
         "P3",
         None,
         what,
-        warnings=("prompts grow by the reasoning, and the model sees it again",),
+        warnings=("prompts get longer by the reasoning, and the model reads it again",),
         renderer=lambda renderer: renderer.with_template(lambda own: own.changed(extra=extra)),
     )

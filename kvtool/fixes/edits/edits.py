@@ -54,9 +54,9 @@ _COMPOUND = {
 _FINER = (("%f",), ("%f", "%S"), ("%f", "%S", "%M"), ("%f", "%S", "%M", "%H", "%I", "%p"))
 """What tells less than a second, a minute, an hour and a day."""
 _ZERO = {"%f": "000000", "%I": "12", "%p": "AM"}
-_LOGS = "logs are records of what was sent: change what writes them"
-_NOT_TEXT = "it changes how requests are run, not what they say"
-_BY_HAND = "the sentences that hold the value are to be written anew by hand"
+_LOGS = "a log is a record: fix the code that writes it"
+_NOT_TEXT = "it changes a setting of the run, not a prompt"
+_BY_HAND = "rewrite the sentences with the value by hand"
 _BOM = "\ufeff"
 
 
@@ -103,7 +103,7 @@ def _workload_edits(fixes: Sequence[Fix], source: YamlSource) -> list[FileEdit]:
             if why is None:
                 return edits
             failed = failed or why
-    raise NotEditableError(failed or "no format of a clock writes the times that it makes")
+    raise NotEditableError(failed or "no clock format writes these times")
 
 
 def _read_again(source: YamlSource, overlay: Overlay | None) -> YamlSource:
@@ -131,8 +131,8 @@ def _failure(
     if group is None:
         return None
     if None not in groups and group not in groups:
-        return f"group `{group}` reads the same text, and its prompts would change as well"
-    return "no edit of the files gives just the prompts that it makes"
+        return f"group `{group}` reads the same text, so its prompts would change too"
+    return "no edit of the files produces exactly these prompts"
 
 
 class _Files:
@@ -183,14 +183,14 @@ class _Files:
     @staticmethod
     def _check_left(spot: PiecePlace, edits: Sequence[ValueEdit]) -> None:
         if not apply_values(spot.text, edits).strip():
-            raise NotEditableError(f"nothing would be left of `{spot.path}`: take the file out of the workload")
+            raise NotEditableError(f"`{spot.path}` would be empty: remove the file from the workload")
 
 
 def _in_file(path: str, whole: str, edits: Sequence[ValueEdit], keep_line_ends: bool) -> list[FileEdit]:
     """Return edits that count in the text of a file as it is read, its byte order mark dropped."""
     shift = int(whole.startswith(_BOM))
     if any("\ud800" <= character <= "\udfff" for _, _, text in edits for character in text):
-        raise NotEditableError(f"`{path}` cannot hold half of a surrogate pair")
+        raise NotEditableError(f"`{path}` cannot contain half of a surrogate pair")
     end = line_end_of(whole) if keep_line_ends else "\n"
     return [
         FileEdit(path, start + shift, stop + shift, text.replace("\r\n", "\n").replace("\n", end))
@@ -206,7 +206,7 @@ def clock_edits(fix: Fix, source: YamlSource) -> Iterator[list[SourceEdit]]:
     name = fix.cause.slot.variable if fix.cause is not None else None
     at, variable = _find(name, fix.group, source)
     if variable.datetime is None:
-        raise NotEditableError(f"`{name}` is no clock of the workload: its values are written out")
+        raise NotEditableError(f"`{name}` is not a clock: the workload lists its values")
     for form in _coarser(variable.format or "iso"):
         yield _with_format(source, at, form)
 
@@ -216,7 +216,7 @@ def _find(name: str | None, group: str | None, source: YamlSource) -> tuple[Node
         if each.name == group and name in each.vars:
             return ("groups", number, "vars", name), each.vars[name]
     if name is None or name not in source.spec.vars:
-        raise NotEditableError("it is no variable of the workload that would tell less")
+        raise NotEditableError("its value is not a variable of the workload")
     return ("vars", name), source.spec.vars[name]
 
 
@@ -312,7 +312,7 @@ def sampled(source: YamlSource, fixes: Sequence[Fix], texts: Sequence[Fix], *, e
         sample.changed = sample.changed or recorder.changed > 0
         many = many or len(sent) == _MOST
     if many and not sample.changed:
-        raise NotEditableError(f"none of the first {_MOST:,} requests shows what it would change")
+        raise NotEditableError(f"it changes none of the first {_MOST:,} requests")
     return sample
 
 

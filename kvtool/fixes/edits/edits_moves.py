@@ -114,7 +114,7 @@ class _FieldEdits:
         glue = "".join(piece.text for piece in inserted)
         have = next((n for n in range(joins + 1) if glue == self._about.join * n), None)
         if have is None or any(piece.spot is not None for piece in inserted):
-            raise NotEditableError("text would come between two segments, where no file has a place for it")
+            raise NotEditableError("the text would come between two segments, where no file has a place")
         gone = emptied[: joins - have]
         ends = left is not None and len(gone) < joins - have
         if len(gone) + ends != joins - have:
@@ -168,11 +168,11 @@ class _FieldEdits:
     def _add_part(self, inserted: list[Piece]) -> None:
         glue = inserted[0].text if inserted[0].spot is None else ""
         if not self._about.join or not glue.startswith(self._about.join):
-            raise NotEditableError("the text behind which it would stand comes from many files (`glob`)")
+            raise NotEditableError("the text before its new place comes from many files (`glob`)")
         first = inserted[0]._replace(text=glue[len(self._about.join) :])
         source = next((piece.spot for piece in inserted if piece.spot is not None), None)
         if source is None or source.raw:
-            raise NotEditableError("the text behind which it would stand comes from many files (`glob`)")
+            raise NotEditableError("the text before its new place comes from many files (`glob`)")
         self._found.added.append((self._number, self._source([first, *inserted[1:]], source)))
 
     def _cut(self, removed: list[Piece], text: str) -> None:
@@ -201,7 +201,7 @@ class _FieldEdits:
             index += 1
             if first.spot is None:
                 if is_template(first.text):
-                    raise NotEditableError("the text that it makes would mean something else to Jinja")
+                    raise NotEditableError("Jinja would read the new text differently")
                 texts.append(first.text)
                 continue
             while index < len(pieces) and self._follows(last, pieces[index]):

@@ -50,7 +50,7 @@ def reordered(source: str, tree: Tree, before: Any, after: Any) -> list[SourceEd
         return []
     order = same_entries(before, after)
     if order is None or tree.entries is None or len(tree.entries) != len(order):
-        raise NotEditableError("more than the order of tools or keys would change")
+        raise NotEditableError("it would change more than the order of tools or keys")
     found: list[SourceEdit] = []
     values_before, values_after = _values(before), _values(after)
     for place, origin in enumerate(order):
@@ -163,7 +163,7 @@ def yaml_tree(document: YamlDocument, node: YamlNode) -> Tree:
             source[stop : behind[0]] for (_, stop), behind in zip(ranges, [*ranges[1:], (node.end, 0)], strict=True)
         ]
         if any(_COMMENT.search(gap) for gap in gaps):
-            raise NotEditableError("comments stand between the entries of a list in brackets, and would not go along")
+            raise NotEditableError("comments between the entries of the list would not move with them")
     else:
         ranges = _block_ranges(source, node, heads)
     return Tree(
@@ -185,7 +185,7 @@ def _block_ranges(source: str, node: Mapping | List, heads: Sequence[YamlNode]) 
     for number, begin in enumerate(begins):
         line = line_starts[bisect_right(line_starts, begin) - 1]
         if begin - line != column or (number and source[line:begin].strip(" ")):
-            raise NotEditableError("the entries of the list are not written one below the other")
+            raise NotEditableError("the list does not have one entry per line")
     tops = [begins[0]] + [_above(source, begin, column, line_starts) for begin in begins[1:]]
     stops = [_end(source, low, high, column) for low, high in zip(begins, [*tops[1:], node.end], strict=True)]
     first = _above(source, begins[0], column, line_starts) if dash else begins[0]
@@ -200,7 +200,7 @@ def _dash(source: str, at: int) -> int:
         if not source[line:dash].strip(" -") and source[dash + 1 : dash + 2] in (" ", "\n", "\r", "\t"):
             return dash
         dash = source.rfind("-", 0, dash)
-    raise NotEditableError("the entries of the list are not written one below the other")
+    raise NotEditableError("the list does not have one entry per line")
 
 
 def _above(source: str, begin: int, column: int, line_starts: Sequence[int]) -> int:
@@ -249,7 +249,7 @@ def without(document: YamlDocument, path: Path, index: int) -> list[SourceEdit]:
     node = document.find(path)
     tree = Tree(0, 0) if node is None else yaml_tree(document, node)
     if tree.entries is None or len(tree.entries) < 2:
-        raise NotEditableError("nothing would be left of the list")
+        raise NotEditableError("the list would be empty")
     entry = tree.entries[index]
     if source[tree.start] == "[":
         if index:

@@ -117,9 +117,7 @@ class Reader:
         found = self._expressions.get(id(origin))
         if known:
             if found is None or offset or shown not in found[2]:
-                raise NotEditableError(
-                    "it changes a part of what a template variable gives, which no text of a file holds"
-                )
+                raise NotEditableError("it changes part of the value of a template variable, which is in no file")
             return found[1]
         if found is None:
             span = self._find(spot, origin, after)
@@ -134,7 +132,7 @@ class Reader:
         else:  # all of them have the place of the whole text
             here = [span for span in spans if span[0] >= after and _names(spot.text[slice(*span)], origin.variable)]
         if not here:
-            raise NotEditableError("it is not clear which expression of the template gives a changed value")
+            raise NotEditableError("several expressions of the template may write the value")
         return here[0]
 
     def _joined(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -219,5 +217,5 @@ def _between(borders: list[int], start: int, stop: int) -> Iterator[Range]:
 def check_movable(text: str, source: PiecePlace, target: PiecePlace) -> None:
     """Raise NotEditableError where a text means something else to Jinja at the place it is moved to."""
     if is_template(text) and source.raw != target.raw:
-        where = "is taken as it is (`raw: true`)" if target.raw else "is a template, which the moved text is not"
-        raise NotEditableError(f"the text it would be moved to {where}")
+        why = "its new place has `raw: true`" if target.raw else "its new place is in a template, and the text is not"
+        raise NotEditableError(why)

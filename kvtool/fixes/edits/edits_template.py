@@ -36,7 +36,7 @@ class Shape:
         for low, high in self.solid:
             if low < stop and start < high and not (start <= low and high <= stop):
                 raise NotEditableError(
-                    "the text stands inside a Jinja block or a long expression, and moving it out would change what that does"
+                    "the text is part of a Jinja block or a long expression, which the move would break"
                 )
 
     def splits(self, place: int) -> bool:

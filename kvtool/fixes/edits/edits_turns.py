@@ -30,7 +30,7 @@ from kvtool.workload.yaml.load_state import Loading
 from kvtool.workload.yaml.schema import GroupSpec, MessagePart, SegmentPart, TextSource
 from kvtool.workload.yaml.yaml_source import YamlSource
 
-_STRUCTURE = "it changes which messages there are, and the file has no text for that"
+_STRUCTURE = "it adds or removes messages, which no text of the file does"
 
 
 class GroupEdits:
@@ -180,7 +180,7 @@ class GroupEdits:
         tools = self._group.tools or self._source.spec.tools
         path: Path = (*self._at, "tools") if own else ("tools",)
         if tools is None:
-            raise NotEditableError("more than the order of tools or keys would change")
+            raise NotEditableError("it would change more than the order of tools or keys")
         if tools.file is None:
             self._change(reordered(self._source.document.source, self._tree(path), before, after))
             return

@@ -15,7 +15,7 @@ from kvtool.fixes.turn_texts import edited, map_texts
 from kvtool.text.traced import Traced, line_around
 from kvtool.workload.turn import Turn
 
-TELL_WHEN = "tell when it was in place of how long ago that is: it then stays the same in all later requests"
+TELL_WHEN = "write the time of the event instead of its age: later requests then repeat the same text"
 _AGE = next(pattern for kind, pattern in DETECTORS if kind.key == AGE_KEY)
 _STEADY = "0 min ago"
 Step = Literal["minute", "hour", "day"]

@@ -29,10 +29,8 @@ _ROLES = ("system", "developer", "user")
 _MOST_TEXTS = 10_000
 DELIMITER = "delimiter"
 """The kind of a fix whose trial holds the mark of all requests at that of the first."""
-ONE_DELIMITER = (
-    "use one delimiter for all requests, written into the prompt: it stands around text and in what is said of it"
-)
-IT_IS_KNOWN = "who knows the delimiter can write it: take it out of what users send"
+ONE_DELIMITER = "use one fixed delimiter for all requests"
+IT_IS_KNOWN = "a user who knows the delimiter can write it: remove it from user text"
 
 _CODES = (KV102.code, KV105.code, KV201.code)
 _LOOKED_AT = 8

@@ -52,21 +52,21 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
         low, middle, high = (start, stop, max(landed, stop)) if landed > start else (landed, start, stop)
         for line in old[low:middle]:
             for phrase in _phrases(_pattern("forward"), line):
-                found[f"“{phrase}” stands in text that moved, and something else follows it now"] = None
+                found[f"“{phrase}” is in moved text, and other text follows it now"] = None
             for phrase in _phrases(_pattern("back"), line) if low == start or middle - low <= _SHORT else ():
-                found[f"“{phrase}” stands in text that moved, and something else is before it now"] = None
+                found[f"“{phrase}” is in moved text, and other text is before it now"] = None
             if goes_with_previous(line) and line == next(iter(old[low:middle])) and start == low:
-                found[f"“{_begin(line)}” begins text that moved, and something else is before it now"] = None
+                found[f"“{_begin(line)}” begins moved text, and other text is before it now"] = None
         for line in [line for line in old[middle:high] if line][:1]:
             if goes_with_previous(line):
-                found[f"“{_begin(line)}”, right behind text that moved, may mean it"] = None
+                found[f"“{_begin(line)}” comes right after moved text and may refer to it"] = None
         for line in old[middle:high]:
             for phrase in _phrases(_pattern("back"), line):
-                found[f"“{phrase}” may mean text that was above it and moved"] = None
+                found[f"“{phrase}” may refer to text that was above it and moved"] = None
         found.update(dict.fromkeys(_earlier_text_of(old, low, high)))
         for line in [line for line in old[max(low - 2 * _NEAR, 0) : low] if line][-_NEAR:]:
             for phrase in _phrases(_pattern("forward"), line):
-                found[f"“{phrase}”, right before text that moved, may announce it"] = None
+                found[f"“{phrase}” comes right before moved text and may introduce it"] = None
         if len(found) >= _MOST_FOUND:
             break
     return list(found)[:_MOST_FOUND]
@@ -77,7 +77,7 @@ def _earlier_text_of(lines: Sequence[str], low: int, high: int) -> Iterator[str]
     if not any(lines[:low]):
         for line in lines[low:high]:
             for phrase in _phrases(_pattern("first_place"), line):
-                yield f"“{phrase}” may mean what stood first and moved"
+                yield f"“{phrase}” may refer to the first text, which moved"
 
 
 def role_changes(before: Turn, after: Turn) -> list[tuple[str, str]]:

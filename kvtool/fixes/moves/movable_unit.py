@@ -24,11 +24,11 @@ _pattern = partial(word_pattern, __file__)
 """Return a pattern of the TOML file beside this module."""
 
 _WORDS_OF_A_RULE = 4
-IN_A_RULE = "its sentence says more than the value"
-AMONG_RULES = "it stands among rules that would move with it"
-FIRST = "it stands in data that has to begin the text"
-ALL_OF_IT = "all of the text is one piece of data around it"
-IN_MANY = "it stands in many sentences or lines"
+IN_A_RULE = "its sentence contains more than the value"
+AMONG_RULES = "the rules around it would move too"
+FIRST = "it is in data that must come first"
+ALL_OF_IT = "the whole text is one piece of data"
+IN_MANY = "many sentences or lines contain it"
 
 _DUTY = re.compile(r"\byou\b[^.!?]{0,200}\b(?:must|never|always|shall|may not|do not|don't)\b", re.IGNORECASE)
 _CONTAINERS = frozenset({"introduced", "list", "numbered", "element", "section"})

@@ -96,7 +96,7 @@ def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
 def destination(slot: Slot, *, within: bool = False) -> str:
     """Return in words where `move_targets` brings the slot's line."""
     if within or slot.part.endswith(tuple(f"({role})" for role in _STAYS_THERE)):
-        return "the end of its message"
+        return "the end of the message"
     in_message = slot.part == "system" or slot.part.endswith(")")
     return "the end of the last message" if in_message else "the end of the prompt"
 

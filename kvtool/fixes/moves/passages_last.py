@@ -22,9 +22,7 @@ from kvtool.workload.turn import Turn
 
 PASSAGES = "passages"
 """The kind of a fix that moves passages with their introduction."""
-MOVE_PASSAGES = (
-    "move the passages with their introduction, as one block, behind the instructions, to the end of their message"
-)
+MOVE_PASSAGES = "move the passages and their introduction to the end of their message, as one block"
 
 _ROLES = ("system", "developer")
 _LOOKED_AT = 24

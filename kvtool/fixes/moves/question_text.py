@@ -23,7 +23,9 @@ _pattern = partial(word_pattern, __file__)
 
 ASKED = "asked"
 """The kind of the advice for a question."""
-BEFORE_IT = "put what is constant in the last message before what is asked, where the wording allows: what is asked was not moved"
+BEFORE_IT = (
+    "move the constant text of the last message before the question, if the wording allows (kvtool moves no question)"
+)
 """What may be done where the tail of a question costs hits."""
 
 _LOOKED_AT = 24

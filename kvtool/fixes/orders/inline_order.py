@@ -19,7 +19,7 @@ from kvtool.workload.turn import Turn
 _pattern = partial(word_pattern, __file__)
 """Return a pattern of the TOML file beside this module."""
 
-AS_MEANT = "leave the order where it is meant, as the text before the list says, and put what is shared before the list"
+AS_MEANT = "keep the order: the text before the list says that it is a ranking. Move shared text before the list"
 """What may be done about a list whose order says something."""
 
 

@@ -135,5 +135,5 @@ def request_order_fix(samples: Sequence[Turn]) -> Fix | None:
     """Send the requests of a batch in the order of their prompts; None where a sample is a turn of a session."""
     if len(samples) < 2 or any(turn.session is not None or turn.index for turn in samples):
         return None
-    what = "send the requests in the order of their prompts, those with long common beginnings one after the other"
+    what = "sort the requests by prompt, so that requests with long common prefixes follow each other"
     return Fix("order-requests", KV301.code, "P0", None, what, source=reordered)

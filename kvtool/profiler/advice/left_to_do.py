@@ -9,23 +9,17 @@ from kvtool.diagnose.values.detectors import PART
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.profiler.advice.advisor import StuckCause
 
-_PART_THE_LINE = "part the line, so that the value stands apart from the text that is shared"
-_MOVED = f"moving its line to the end wins nothing (measured by running again): {_PART_THE_LINE}"
-_AT_THE_END = (
-    "leave it: it stands at the end of its message, and what follows is what was said there;"
-    " moving it wins nothing (measured by running again)"
-)
+_SPLIT_THE_LINE = "split the line, so that the value is separate from the shared text"
+_MOVED = f"{_SPLIT_THE_LINE} (tested: moving the line to the end gains nothing)"
+_AT_THE_END = "no fix needed: it is already at the end of its message (tested: moving it gains nothing)"
 _HOSTED_SHORT = (
-    "moving its line to the end wins nothing under the provider's rules (measured by running again): requests of {tokens:,} tokens"
-    " are shorter than what hosted models begin to cache at, often {least:,}"
+    "make requests longer: they have {tokens:,} tokens, and hosted models often cache from {least:,}"
+    " (tested: moving the line to the end gains nothing)"
 )
 _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
-_WINS_NOTHING = "wins nothing in this run (measured by running again)"
-_SAID = (
-    "it is {what} of {article} {role} message, which is not for an application to rewrite: put what is shared before it"
-)
-_NOT_TRIED = "no fix of it could be tried: send the same each time, or what differs behind what is shared"
+_SAID = "put shared text before it: it is {what} of {article} {role} message, which an application must not rewrite"
+SEND_THE_SAME = "send the same text each time, or move it after the shared text"
 
 
 def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan) -> str:
@@ -43,10 +37,10 @@ def _advised(stuck: StuckCause) -> str:
         what = "an image or a file" if stuck.cause.kind.key == PART else "text"
         return _SAID.format(what=what, article="an" if role == "assistant" else "a", role=role)
     if stuck.tried is None:
-        return stuck.advice or (_NOT_TRIED if stuck.cause.structural else _PART_THE_LINE)
+        return stuck.advice or (SEND_THE_SAME if stuck.cause.structural else _SPLIT_THE_LINE)
     if stuck.tried.kind.startswith("move"):
         return _AT_THE_END if ends_its_message(stuck) else _MOVED
-    return f"{stuck.tried.what}: {_WINS_NOTHING}"
+    return f"{stuck.tried.what} (tested: no gain)"
 
 
 def ends_its_message(stuck: StuckCause) -> bool:

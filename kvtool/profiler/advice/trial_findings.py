@@ -32,13 +32,13 @@ from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Rerun, as_severe
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from kvtool.profiler.optimize.edited_files import Optimized
 
-_GOES_ALONG = "it goes with the text that the fix above moves"
-_MENDED_TOO = "the fix above mends it, too"
+_GOES_ALONG = "the fix above moves this text too"
+_MENDED_TOO = "the fix above removes this cause too"
 
 _UNNAMED = (KV107.code, KV201.code)
 _OF_THE_CAUSE = (
@@ -152,11 +152,13 @@ class Teller:
                 fix=step.fix.what,
                 number=number,
                 together=len(steps) if not told else 1,
+                # Their numbers and their order, which differ first, are not what varies.
+                subject="text of passages" if step.fix.kind == PASSAGES else "",
             )
             if finding is not None:
                 finding = finding.model_copy(update=carried(step.fix))
                 if step.fix.kind == PASSAGES:
-                    finding = _of_passages(finding)
+                    finding = finding.model_copy(update={"code": KV201.code})
                 found.append(self._priced(finding, first or step.cause, group))
         return found
 
@@ -216,7 +218,7 @@ class Teller:
         """
         tokens = max(group.prompt_tokens, 1)
         elsewhere = self._behind(cause, group) - finding.tokens_lost
-        counted = f"; behind text that differs first, where {elsewhere:,} of its tokens count" if elsewhere > 0 else ""
+        counted = f"; an earlier change already blocks {plural(elsewhere, 'token')} after it" if elsewhere > 0 else ""
         return finding.model_copy(
             update={
                 "message": finding.message + counted,
@@ -235,10 +237,8 @@ def _by_hand(finding: Finding | None, reasons: Mapping[str, str]) -> Finding | N
         return finding
     won = f"{finding.group} {percent(finding.rerun.group_before)} -> {percent(finding.rerun.group_after)}"
     why = next((reason for key, reason in reasons.items() if fix_name(key) == finding.fix_key), "")
-    told = f"by hand: {finding.fix}; with it {won} (measured by running again)" + (
-        f"; not edited: {why}" if why else ""
-    )
-    return finding.model_copy(update={"fix": told, "rerun": None, "tried": finding.rerun})
+    fix = f"by hand: {finding.fix}; {won}" + (f"; not edited: {why}" if why else "")
+    return finding.model_copy(update={"fix": fix, "rerun": None, "tried": finding.rerun})
 
 
 def led_by_a_loss(
@@ -275,20 +275,12 @@ def led_by_a_loss(
 
 
 def _smaller(count: int) -> str:
-    return "a smaller difference goes with it" if count == 1 else f"{count:,} smaller differences go with it"
+    return f"the same fix removes {plural(count, 'smaller difference')}"
 
 
 def _with_cause_of(finding: Finding, other: Finding) -> Finding:
     """Return what is done about a finding, told of the cause of another one."""
     return finding.model_copy(update={name: getattr(other, name) for name in _OF_THE_CAUSE})
-
-
-def _of_passages(finding: Finding) -> Finding:
-    """Return the finding of whatever differs first in passages, told of these: their numbers and their
-    order are not what varies.
-    """
-    _, claim, rest = finding.message.partition(f" {CLAIM}")
-    return finding.model_copy(update={"code": KV201.code, "message": f"text of passages{claim}{rest}"})
 
 
 def with_the_like(
@@ -326,8 +318,8 @@ def with_the_like(
         for key in keys:
             first.setdefault(key, at)
     for at, count in more.items():
-        others = "another one" if count == 1 else f"{count:,} others"
-        told[at] = told[at].model_copy(update={"message": f"{told[at].message}; {others} like it in this message"})
+        more_of_them = f"{plural(count, 'more difference')} like it in this message"
+        told[at] = told[at].model_copy(update={"message": f"{told[at].message}; {more_of_them}"})
     return told
 
 

@@ -137,13 +137,13 @@ class RunTrials:
         fix, rate = fixes[best], rates[best]
         if rate <= before.hit_rate:
             told = finding.fix if best_only else fix.what
-            nothing = "measured by running again: it wins nothing in this run"
+            nothing = "tested: no gain"
             if finding.code.startswith(_OF_MODELS):  # what they say to do is about prompts, what was tried are settings
                 flags = ", ".join(fix.what.rpartition(": ")[2] for fix in fixes)
-                nothing = f"{flags}: {nothing.replace('it wins', 'that wins')}"
+                nothing = f"{flags} {nothing}"
             return finding.model_copy(update={"fix": f"{told} ({nothing})"})
         won = f"{percent(before.hit_rate)} -> {percent(rate)}"
-        told = f"{fix.what}: {finding.group} {won} (measured by running again)"
+        told = f"{fix.what}: {finding.group} {won} (verified)"
         tried = Rerun(
             group_before=before.hit_rate,
             group_after=rate,

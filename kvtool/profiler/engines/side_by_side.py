@@ -87,7 +87,7 @@ class EngineComparison:
                 raise
             partial = True
         if not self._groups:
-            raise KvtoolError(f"{self.opened.name}: no request could be compared", hint="check the input")
+            raise KvtoolError(f"{self.opened.name}: no request was compared", hint="check the input")
         return self._table(partial=partial)
 
     def _begin(self, turn: Turn) -> Job | None:
@@ -166,9 +166,9 @@ class EngineComparison:
         model = self.opened.planned.model
         if (lack := left_out_of(model, windows=False)) is not None:
             but = " and llama.cpp" if not self._missing else ""
-            notes.append(f"{lack}: in all rows but vLLM{but} every layer has full attention")
+            notes.append(f"{lack}: all rows but vLLM{but} assume full attention in every layer")
         if self._refused:
-            notes.append(f"{self._refused:,} requests that the chat template refuses are left out")
+            notes.append(f"{self._refused:,} requests are left out, because the chat template refuses them")
         return notes
 
     def _next(self, rows: Sequence[EngineRow]) -> list[str]:
@@ -253,7 +253,7 @@ def choices_of(planned: PlannedRun, flags: RuleFlags) -> tuple[list[RuleChoice],
         try:
             facts = planned.facts_of(name)
         except EngineError as error:
-            missing.append(f"not there: {error.message}")
+            missing.append(f"not available: {error.message}")
             continue
         base, sized = own_choice(options, planned.asked, name, facts)
         if room is not None and not sized and rules.limited is not None:

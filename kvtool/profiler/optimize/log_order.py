@@ -64,12 +64,10 @@ def request_order(opened: Opened, progress: Progress, result: RunResult) -> LogO
 def check_log(inputs: Sequence[str], output: str) -> None:
     """Raise KvtoolError where what is on the command line cannot be written in another order."""
     if len(inputs) != 1:
-        raise KvtoolError("-o writes one log in another order", hint="give one INPUT")
+        raise KvtoolError("-o reorders a single log", hint="give one INPUT")
     path = inputs[0]
     if len(found := find_inputs([path]).paths) != 1 or found[0] != path:
-        raise KvtoolError(
-            f"-o writes one log in another order, and {path} is not the name of one", hint="give one file"
-        )
+        raise KvtoolError(f"-o reorders a single log, and {path} is not the name of a file", hint="give one file")
     if path == STDIN:
         raise KvtoolError("-o needs a log that is a file, not standard input")
     if output == STDIN:
@@ -99,8 +97,8 @@ def write_in_order(path: str, order: Sequence[int], output: str) -> None:
             starts = _starts(file)
             if len(starts) != len(order):
                 raise KvtoolError(
-                    f"{path}: -o needs one request on each line; it has {len(starts):,} lines and {len(order):,} requests",
-                    hint="leave -n and --on-bad-line skip out; a JSON array has to be made JSON lines first",
+                    f"{path}: -o needs one request per line, but there are {len(starts):,} lines and {len(order):,} requests",
+                    hint="omit -n and --on-bad-line skip; convert a JSON array to JSON lines first",
                 )
             with AtomicFile(output, mode=as_private_as([path])) as target:
                 _copy(file, starts, order, target)

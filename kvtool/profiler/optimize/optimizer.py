@@ -39,11 +39,11 @@ _WORSE = 0.005
 _LEAST: dict[Tier, float] = {"P2": THRESHOLDS.warning_share, "P3": THRESHOLDS.error_share}
 """What a group's hit rate must win for text to be moved (as much as makes a warning), and to be changed (an error)."""
 _MOST_ROUNDS = 8
-_LOGS = "logs are records of what was sent: change what writes them"
-_PROMPTS = "prompts are edited as files of a workload: name them in one"
-_NO_GAIN = "the edited files hit no more than before, so the edit was dropped"
-_TOO_LITTLE = "too little is won for a change of what prompts say"
-_NOTHING_LEFT = "with the steps before it there is nothing left to change"
+_LOGS = "a log is a record: fix the code that writes it"
+_PROMPTS = "kvtool edits only prompts of a workload file: name them in one"
+_NO_GAIN = "the edited files hit no more than before, so kvtool dropped the edit"
+_TOO_LITTLE = "the gain is too small for a change of content"
+_NOTHING_LEFT = "earlier edits already made this change"
 
 
 class EditableWorkload(Protocol):
@@ -167,7 +167,7 @@ class Optimizer:
             best = self._best.get(group.name, 0.0)
             if group.hit_rate < best - _WORSE:
                 rates = f"{percent(best)} -> {percent(group.hit_rate)}"
-                return f"group `{group.name}` would hit less ({rates}), so the edit was dropped"
+                return f"group `{group.name}` would hit less ({rates}), so kvtool dropped the edit"
         return ""
 
     def _edited(self, state: _State, now: _State, steps: Sequence[KeptFix]) -> dict[str, str] | str:

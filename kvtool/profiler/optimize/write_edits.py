@@ -36,11 +36,11 @@ def check_undo(undo: str, inputs: Iterable[str]) -> None:
     path = Path(undo)
     try:
         if path.is_dir():
-            raise KvtoolError(f"--undo {undo} is a directory", hint="give a file in it")
+            raise KvtoolError(f"--undo {undo} is a directory", hint="name a file in it")
         if any(os.path.realpath(undo) == os.path.realpath(name) for name in inputs):
             raise KvtoolError(f"--undo {undo} is an input", hint=_HINT)
         if path.exists() or path.is_symlink():
-            raise KvtoolError(f"--undo {undo} exists already", hint="it may undo an earlier run: give another name")
+            raise KvtoolError(f"--undo {undo} exists already", hint="it may undo an earlier run: choose another name")
         write_target(path)
         if not path.parent.is_dir():
             raise KvtoolError(f"--undo {undo}: there is no folder `{path.parent}`")
@@ -57,7 +57,7 @@ def write_edits(files: Sequence[FileChange], undo: str | None) -> None:
         write_files(files)
         return
     if any(os.path.realpath(undo) == os.path.realpath(file.path) for file in files):
-        raise KvtoolError(f"--undo {undo} is one of the files that are edited", hint=_HINT)
+        raise KvtoolError(f"--undo {undo} is one of the edited files", hint=_HINT)
     with folder_of(undo):
         check_undo(undo, ())
         base = _base(files, undo)
@@ -144,7 +144,7 @@ def folder_of(undo: str) -> Iterator[None]:
             with AtomicFile(ignore) as file:
                 file.write(b"*\n")
         except OSError as error:
-            why = "something else has this name" if isinstance(error, FileExistsError) else error.strerror or str(error)
+            why = "another file has this name" if isinstance(error, FileExistsError) else error.strerror or str(error)
             raise KvtoolError(
                 f"cannot make the folder {folder} for the undo patch: {why}", hint="name the patch with --undo FILE"
             ) from error

@@ -74,7 +74,7 @@ class CauseTrials:
                 break
             for case, cause, why in tried(open_):
                 found.setdefault(case.exchange.number, (cause, why))
-        unexplained = "no test explains it: please report it, with a recording (kvtool replay --record DIR)"
+        unexplained = "no test explains it: please report it with a recording (kvtool replay --record DIR)"
         for case in self._disagreeing():
             cause, why = found.get(case.exchange.number, ("unexplained", unexplained))
             reported = case.reported if case.reported is not None else self._substitute(case)
@@ -105,7 +105,7 @@ class CauseTrials:
         if evidence.other_tokens:
             number, first = next(iter(evidence.other_tokens.items()))
             count = plural(len(evidence.other_tokens), "prompt")
-            yield RunCause("other tokens", f"{count} read otherwise by the server; of #{number}: {first.why}")
+            yield RunCause("other tokens", f"{count} tokenized differently by the server; #{number}: {first.why}")
         if evidence.traffic is not None:
             yield RunCause("other traffic", evidence.traffic)
         trace = evidence.observed.trace
@@ -115,7 +115,7 @@ class CauseTrials:
         if evidence.restarted:
             yield RunCause("restart", self._restart_why())
         if evidence.replicas:
-            yield RunCause("replicas", "the counters are not those of one server: several stand behind this URL")
+            yield RunCause("replicas", "the counters are not those of one server: this URL has several servers")
         resets = [place for place, restarted in evidence.cleared if not restarted]
         if resets and trace is not None:
             yield RunCause("reset", f"KV events: the cache was cleared {self._where(resets[0])}")
@@ -132,12 +132,12 @@ class CauseTrials:
     def _restart_why(self) -> str:
         places = [place for place, restarted in self.evidence.cleared if restarted]
         if places:
-            return f"KV events begin anew {self._where(places[0])}"
-        return "the counters began anew between the two scrapes (`_created` moved, or one fell)"
+            return f"KV events restart {self._where(places[0])}"
+        return "the counters restarted between the two scrapes (`_created` moved, or one fell)"
 
     def _where(self, place: int) -> str:
         admitted = self.evidence.admitted
-        return f"before #{admitted[place].number}" if place < len(admitted) else "behind the last request"
+        return f"before #{admitted[place].number}" if place < len(admitted) else "after the last request"
 
     def _again(self) -> TwinRun:
         return self.twin.run(self._asks, cleared=self._cleared)
@@ -187,7 +187,7 @@ class CauseTrials:
             yield (
                 case,
                 "other tokens",
-                f"equal with the tokens that the server read of other prompts, of #{first} first",
+                f"equal with the server's tokens of other prompts, first #{first}",
             )
 
     def _more_than_could_be(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
@@ -198,7 +198,7 @@ class CauseTrials:
         most = self._most()
         for case in cases:
             if case.reported is not None and case.reported > most.get(case.exchange.number, 0):
-                why = f"at most {most.get(case.exchange.number, 0):,} tokens of it were in the cache, as it is rendered here"
+                why = f"as rendered here, at most {most.get(case.exchange.number, 0):,} of its tokens were in the cache"
                 yield case, "other tokens", why
 
     def _warm_start(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
@@ -209,7 +209,7 @@ class CauseTrials:
         beyond = [case for case in cases if (case.reported or 0) > most.get(case.exchange.number, 0)]
         if not beyond:
             return
-        why = "more than all that was sent before it could leave: the cache was not empty; --salt begins with an empty one"
+        why = "more than all earlier requests can explain: the cache was not empty; start with an empty one: --salt"
         for case in cases:
             if case.reported is not None and case.reported > (case.predicted or 0):
                 yield case, "warm start", why
@@ -235,7 +235,7 @@ class CauseTrials:
             asks.insert(place, ask)
         self._asks = asks
         for case in self._equal(self._again(), cases):
-            yield case, "other traffic", f"equal with the prompts of others in between ({traffic})"
+            yield case, "other traffic", f"equal with prompts of other clients in between ({traffic})"
 
     def _answer(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         answers = self.evidence.answers
@@ -243,7 +243,7 @@ class CauseTrials:
             return
         self._asks = [replace(ask, output=answers.get(ask.number, ask.output)) for ask in self._asks]
         for case in self._equal(self._again(), cases):
-            yield case, "answer", "equal with the answers' tokens as the server sampled them (KV events)"
+            yield case, "answer", "equal with the sampled tokens of the answers (KV events)"
 
     def _order(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         evidence = self.evidence
@@ -266,12 +266,12 @@ class CauseTrials:
         overtaken = [one for one in sent[: sent.index(number)] if one not in before]
         overtaking = [one for one in admitted[: admitted.index(number)] if one not in set(sent[: sent.index(number)])]
         if self.twin.at_once > 1:
-            return "equal in the order of sending: events do not show when it was admitted"
+            return "equal in the order of sending: the events do not show its admission"
         if overtaken:
             return f"admitted before #{overtaken[0]}, which was sent first (KV events)"
         if overtaking:
             return f"admitted after #{overtaking[0]}, which was sent later (KV events)"
-        return "equal in the order of admission that KV events show"
+        return "equal in the order of admission from KV events"
 
     def _cleared_cache(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         evidence = self.evidence
@@ -292,7 +292,7 @@ class CauseTrials:
             most = self._most()
             for case in cases:
                 if (case.reported or 0) <= most.get(case.exchange.number, 0):
-                    yield case, "replicas", "several servers behind the URL, each with a cache of its own"
+                    yield case, "replicas", "several servers at this URL, each with its own cache"
 
     def _not_known(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         failed = self.evidence.observed.failed
@@ -301,7 +301,11 @@ class CauseTrials:
         for case in cases:
             earlier = [each for each in failed if (each.sent or 0.0) <= (case.exchange.sent or 0.0)]
             if earlier:
-                yield case, "not known", f"#{earlier[0].number} before it had no answer: what it left is not known"
+                yield (
+                    case,
+                    "not known",
+                    f"#{earlier[0].number} before it had no answer, so its cached tokens are unknown",
+                )
 
     def _steps(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         """Yield the causes of steps: only where requests run together, and for what some order of ours could leave in the cache."""
@@ -310,5 +314,5 @@ class CauseTrials:
         most = self._most()
         for case in cases:
             if case.reported is not None and case.reported <= most.get(case.exchange.number, 0):
-                why = f"{self.twin.at_once} at once: its lookup fell into another step than in the engine"
+                why = f"{self.twin.at_once} at once: the server looked it up in another step than the engine"
                 yield case, "steps", why

@@ -113,10 +113,10 @@ class RunEvidence:
         self.counters_agree = asked == 0 and (found == 0 or silent)
         if asked > 0 or (found > 0 and not silent):
             more = f"{asked:,} tokens looked up and {0 if silent else found:,} hit"
-            self.traffic = f"/metrics counted {more} more than our answers report"
+            self.traffic = f"/metrics counted {more} more than the answers report"
         elif not self.counters_agree:
             self.notes.append(
-                f"/metrics counted less than our answers report: {-asked:,} tokens looked up and {-found:,} hit"
+                f"/metrics counted less than the answers report: {-asked:,} tokens looked up and {-found:,} hit"
             )
 
     @property
@@ -142,7 +142,7 @@ class RunEvidence:
             self._differ(each, asks[0], np.asarray(said, dtype=np.int32), whole=True)
         count = sum(len(ask.prompt) for ask in asks if not ask.again)
         if each.number not in self.other_tokens and usage is not None and usage.prompt not in (None, count):
-            why = f"the server counts {usage.prompt:,} prompt tokens, and here are {count:,}"
+            why = f"the server counts {usage.prompt:,} prompt tokens, kvtool {count:,}"
             self.other_tokens[each.number] = OtherTokens(why, None)
 
     def _differ(self, each: Exchange, ask: Ask, theirs: Ids, *, whole: bool) -> None:
@@ -151,9 +151,11 @@ class RunEvidence:
         differing = np.flatnonzero(theirs[:common] != ask.prompt[:common])
         if len(differing):
             at = int(differing[0])
-            why = f"token {at + 1:,} of its prompt is {int(ask.prompt[at])} here and {int(theirs[at])} on the server"
+            why = (
+                f"token {at + 1:,} of its prompt is {int(ask.prompt[at])} in kvtool and {int(theirs[at])} on the server"
+            )
         elif whole and len(theirs) != len(ask.prompt):
-            why = f"the server counts {len(theirs):,} prompt tokens, and here are {len(ask.prompt):,}"
+            why = f"the server counts {len(theirs):,} prompt tokens, kvtool {len(ask.prompt):,}"
         else:
             return
         prompt = theirs
@@ -181,9 +183,9 @@ class RunEvidence:
         places = self._places(trace, order, asked)
         foreign = trace.foreign(ours) if ours else []
         if foreign:
-            self.traffic = f"KV events of {plural(len(foreign), 'session')} that are not ours"
+            self.traffic = f"KV events of {plural(len(foreign), 'session')} of other clients"
         elif ours and trace.anonymous:
-            self.traffic = f"KV events store {plural(trace.anonymous, 'block')} for requests that are not ours"
+            self.traffic = f"KV events store {plural(trace.anonymous, 'block')} for requests of other clients"
         for session in foreign:
             stored = trace.stored[session]
             if stored.start is not None and stored.tokens:

@@ -122,9 +122,9 @@ class LiveRun:
         limit = self.opened.planned.plan.limit
         one_at_a_time(first_turns(self.opened.source.conversations(), limit), begin, lambda _: None, lambda _: None)
         if not requests:
-            raise KvtoolError(f"{self.opened.name}: no request to send")
+            raise KvtoolError(f"{self.opened.name} has no request to send")
         if several:
-            self._note(f"{plural(several, 'call')} with several prompts: each prompt is sent by itself")
+            self._note(f"{plural(several, 'call')} with several prompts: kvtool sends each prompt separately")
         if isinstance(self.opened.source, LogSource):
             for each in self.opened.source.prompts.not_followed_notes():
                 self._note(each)
@@ -146,9 +146,7 @@ class LiveRun:
     def _check_tokens(self, turn: Turn, job: Job, request: ToSend) -> None:
         theirs = tokens_read(self.address, request)
         if theirs is None:
-            self._note(
-                "the server does not say how it reads prompts (/tokenize): tokens are compared by their number only"
-            )
+            self._note("the server has no /tokenize: kvtool compares only the number of tokens")
             return
         ours = job.ids.tolist()
         if theirs == ours:
@@ -158,9 +156,9 @@ class LiveRun:
         )
         mine, other = (str(ids[at]) if at < len(ids) else "no token" for ids in (ours, theirs))
         raise KvtoolError(
-            f"group {turn.group}: the server reads {plural(len(theirs), 'token')} of its first prompt, and here are {len(ours):,}; "
-            f"token {at + 1:,} is {mine} here and {other} there; nothing was sent",
-            hint="give its tokenizer and template: --tokenizer FOLDER, --chat-template FILE",
+            f"group {turn.group}: the server counts {plural(len(theirs), 'token')} in its first prompt, kvtool {len(ours):,}; "
+            f"token {at + 1:,} is {mine} in kvtool and {other} on the server; nothing was sent",
+            hint="set its tokenizer and template: --tokenizer FOLDER, --chat-template FILE",
         )
 
     def _note(self, text: str) -> None:
@@ -248,7 +246,7 @@ class LiveRun:
         for note in named.notes:
             self._note(note)
         if not named.sources:
-            self._note("no KV events: the server publishes none, or says nothing of where (--kv-events ENDPOINT)")
+            self._note("no KV events: the server publishes none, or at an unknown place (--kv-events ENDPOINT)")
             return None
         return stack.enter_context(EventListener(named.sources))
 

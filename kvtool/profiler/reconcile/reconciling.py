@@ -28,9 +28,9 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.version import __version__
 
 _RULES = {
-    "llama.cpp": "keeps one prompt in each slot, and reuses what a new one begins with",
+    "llama.cpp": "keeps one prompt in each server slot, and reuses its beginning",
     "SGLang": "keeps a tree of tokens, and evicts its leaves",
-    "Ollama": "runs llama.cpp, which keeps one prompt in each slot",
+    "Ollama": "runs llama.cpp, which keeps one prompt in each server slot",
 }
 
 
@@ -58,7 +58,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     plan = asked.opened.planned.plan
     if observed.textless not in (None, plan.engine.block_size):
         raise KvtoolError(
-            f"recorded without text, with blocks of {observed.textless} tokens: nothing is known of others",
+            f"recorded without text, with blocks of {observed.textless} tokens: other block sizes are unknown",
             hint=" ".join(flags(block_size=observed.textless)),
         )
     evidence = RunEvidence.of(observed, asked)
@@ -67,7 +67,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     led = None if _all_agree(evidence, base) else followed(evidence, twin)
     if led is not None:
         base = led.run(twin.config, twin.latency, _by_number(evidence), events=False)
-        evidence.notes.append("when each request came to the scheduler is taken from the KV events")
+        evidence.notes.append("the KV events show when each request reached the scheduler")
     evidence.count_hits(base)
     named = CauseTrials(evidence, asked, twin, base).causes()
     return _document(
@@ -91,7 +91,7 @@ def _document(
     for each in named.requests:
         found.setdefault(each.cause, each.why)
     events = _events(observed, evidence, twin, led)
-    assumed = [f"{name.replace('_', ' ')}: nobody says it" for name in _assumed(observed.facts)]
+    assumed = [f"{name.replace('_', ' ')}: unknown" for name in _assumed(observed.facts)]
     return ReplayDocument(
         version=__version__,
         requests=len(observed.exchanges),
@@ -128,7 +128,7 @@ def _document(
 def _not_empty(observed: ObservedRun) -> list[str]:
     if observed.trace is None or observed.trace.began_empty:
         return []
-    return ["the cache was not empty when the events begin: blocks of others are removed among them"]
+    return ["the cache was not empty before the first event: the events remove older blocks"]
 
 
 def _unreported_reads(asked: SentPrompts, events: ComparedEvents | None) -> list[str]:
@@ -137,9 +137,7 @@ def _unreported_reads(asked: SentPrompts, events: ComparedEvents | None) -> list
     """
     if events is None or events.agree == events.recorded or asked.known_answers.issuperset(asked.asks):
         return []
-    return [
-        "the server does not say the tokens of its answers: a block that ends in one has another hash than predicted"
-    ]
+    return ["the server does not report the tokens of its answers, so the hash of a block with answer tokens differs"]
 
 
 def _left_out(asked: SentPrompts) -> Mapping[str, int]:
@@ -242,10 +240,10 @@ def reported_only(observed: ObservedRun, server: str) -> ReplayDocument:
     if evidence.traffic is not None:
         causes.append(FoundCause(cause="other traffic", requests=0, why=evidence.traffic))
     if evidence.restarted:
-        why = "the counters began anew between the two scrapes"
+        why = "the counters restarted between the two scrapes"
         causes.append(FoundCause(cause="restart", requests=0, why=why))
     if evidence.replicas:
-        why = "the counters are not those of one server: several stand behind this URL"
+        why = "the counters are not those of one server: this URL has several servers"
         causes.append(FoundCause(cause="replicas", requests=0, why=why))
     facts = observed.facts
     return ReplayDocument(
@@ -259,7 +257,7 @@ def reported_only(observed: ObservedRun, server: str) -> ReplayDocument:
         prompt_tokens=evidence.prompt_tokens,
         predicted_cached_tokens=None,
         reported_cached_tokens=evidence.reported_tokens,
-        not_predicted=f"{server} {_RULES.get(server, 'has a cache of its own')}: blocks as vLLM has them say nothing of it",
+        not_predicted=f"{server} {_RULES.get(server, 'has a cache of its own')}: vLLM's blocks do not describe it",
         unreported=evidence.unreported,
         disagree=[],
         causes=causes,

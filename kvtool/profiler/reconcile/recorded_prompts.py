@@ -38,9 +38,7 @@ def asked_of(
     rendered.
     """
     if not exchanges:
-        raise KvtoolError(
-            "no request was answered that can be predicted", hint="kvtool replay needs answers with their usage"
-        )
+        raise KvtoolError("no answered request can be predicted", hint="kvtool replay needs answers with their usage")
     source = MemorySource([each.as_record() for each in exchanges], LogOptions(by_time=False))
     opened = open_workload(options, tokenizers, source=source)
     source.each_answer = False
@@ -71,7 +69,7 @@ def asked_of(
     for each in exchanges:
         asks = found.asks.get(each.number, [])
         if not asks:
-            found.left_out[each.number] = "no prompt is found in it"
+            found.left_out[each.number] = "it contains no prompt"
         elif not any(ask.reported for ask in asks):  # it has no usage
             asks[-1] = replace(asks[-1], reported=True)
     return found

@@ -53,7 +53,7 @@ class EventComparison(Book):
         """Sessions that the server names."""
         if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
             raise KvtoolError(
-                f"{path} is no file: KV events are read more than once", hint="write them to a file first"
+                f"{path} is not a file, and kvtool reads KV events twice", hint="write them to a file first"
             )
         for batch in read_event_file(path):
             self._first = self._first or batch
@@ -64,7 +64,7 @@ class EventComparison(Book):
                     if event.session_id is not None:
                         self._sessions.add(event.session_id)
         if self._first is None:
-            raise KvtoolError(f"{path}: no KV events are in it", hint="kvtool replay --record writes such files")
+            raise KvtoolError(f"{path} contains no KV events", hint="kvtool replay --record writes such files")
 
     def begin(self, job: Job, _entry: LedgerEntry | None) -> None:
         turn, call = job.turn, job.turn.call
@@ -138,26 +138,26 @@ class EventComparison(Book):
     def _notes(self, found: EventReuse, sums: EventSums, block_size: int, *, traced: int) -> Iterator[str]:
         theirs = self._block_size
         if theirs is not None and theirs != block_size:
-            yield f"the events are of blocks of {theirs:,} tokens, this run is of blocks of {block_size:,}: --block-size {theirs}"
+            yield f"the events have blocks of {theirs:,} tokens, this run has {block_size:,}: set --block-size {theirs}"
         if self._tokenless:
-            yield f"{plural(self._tokenless, 'event')} without token ids: nothing shows whose blocks those are"
+            yield f"{plural(self._tokenless, 'event')} without token ids: their requests are unknown"
         if traced:
-            yield f"{plural(traced, 'request')} of a trace without tokens: no event can be known as theirs"
+            yield f"{plural(traced, 'request')} of a trace without tokens: kvtool cannot find their events"
         if self._first is not None and self._first.seq and not sums.cleared and not sums.restarts:
-            yield "the events begin in the middle: what the cache held before is not known, so no reuse is"
+            yield "the events begin mid-run: the earlier cache contents are unknown, so reuse is unknown too"
         if found.breaks:
             more = f", and {plural(len(found.breaks) - 1, 'break')} more" if len(found.breaks) > 1 else ""
-            yield f"{found.breaks[0]}{more}: reuse is not known from there until the cache is cleared"
+            yield f"{found.breaks[0]}{more}: reuse is unknown from there until the cache is cleared"
         if sums.problems:
             yield f"{plural(sums.problems, 'event')} could not be read; the last: {sums.last_problem}"
         if found.contradictions:
-            yield f"{plural(found.contradictions, 'block')} removed that were not there: events are missing"
+            yield f"{plural(found.contradictions, 'block')} removed without being stored: events are missing"
         if found.groups > 1:
-            yield f"{found.groups} groups of layers with caches of their own: reuse is that of the first"
+            yield f"{found.groups} groups of layers with separate caches: kvtool shows the reuse of the first"
         if found.foreign_tokens:
             yield (
-                f"{found.foreign_tokens:,} tokens were stored for none of these requests: other traffic, other tokens, or"
-                " blocks behind some that were never seen"
+                f"{found.foreign_tokens:,} stored tokens belong to other requests: other traffic, other tokens, or"
+                " blocks after missing ones"
             )
 
 
@@ -165,11 +165,11 @@ def _guess_notes(guessed: int, *, alone: bool) -> Iterator[str]:
     """Describe requests that begin alike, if neither names of sessions nor times show which one stored a block."""
     if not guessed:
         return
-    which = f"{plural(guessed, 'request')} that neither an id of its own in the events nor a time tells apart"
+    which = f"{plural(guessed, 'request')} without an event id or a distinct time"
     if alone:
-        yield f"{which} from others that begin alike: the order of sending does"
+        yield f"{which}: kvtool matched similar requests by their order"
     else:
-        yield f"{which} from others that begin alike and ran beside it: whose events are whose is not known"
+        yield f"{which}: similar requests ran at the same time, so their events are unknown"
 
 
 def _row(one: _Sent, found: EventReuse, *, unsure: bool) -> EventRead:

@@ -112,7 +112,7 @@ class MarkTrials:
         def with_marks(plan: Plan) -> Plan:
             return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, marks=marks))
 
-        run = self._again([*self._fixes, Fix(_KEY, "", "P0", None, "mark as it costs least", plan=with_marks)])
+        run = self._again([*self._fixes, Fix(_KEY, "", "P0", None, "cheapest breakpoints", plan=with_marks)])
         if run.partial:
             self._result.partial = True
             return None

@@ -37,10 +37,10 @@ def requested_server(options: RunOptions, *, offline: bool) -> RunOptions:
     if url is None:
         return options
     if offline:
-        raise KvtoolError("--server asks a server, and --offline never uses the network", hint="leave one of them out")
+        raise KvtoolError("--server needs the network, and --offline forbids it", hint="omit one of the two")
     for name in ("provider", "replicas"):
         if getattr(options.caching, name) is not None:
-            raise KvtoolError(f"{flag(name)} is another cache than that of --server", hint="leave one of them out")
+            raise KvtoolError(f"{flag(name)} describes another cache than --server", hint="omit one of the two")
     from kvtool.measure.engine_extra import need_live
     from kvtool.measure.servers.http_exchange import ServerConnection
     from kvtool.measure.servers.server_address import server_address
@@ -85,14 +85,14 @@ def _notes(facts: ServerFacts, taken: Mapping[str, FactValue], root: str) -> lis
     for name, value in taken.items():
         places.setdefault(facts.facts[name].said_by, []).append(f"{name} {_shown(value)}")
     told = [f"{', '.join(named)} ({place})" for place, named in places.items()]
-    notes = [f"as {root} ({kind}{version}{serves}): {'; '.join(told) or 'nothing that no flag says'}"]
+    notes = [f"as {root} ({kind}{version}{serves}): {'; '.join(told) or 'no settings beyond the flags'}"]
     assumed = [
         f"{name} {_shown(value)}"
         for name, value in _DEFAULTS.items()
         if name in facts.facts and facts.facts[name].assumed
     ]
     if assumed:
-        notes.append(f"assumed where no flag says it, as the server does not: {', '.join(assumed)}")
+        notes.append(f"assumed, because neither a flag nor the server reports it: {', '.join(assumed)}")
     return [*notes, *(f"the server: {note}" for note in facts.notes)]
 
 

@@ -122,7 +122,7 @@ class RunLoop:
                 place=turn.place,
             )
         if not self.server.predicts(job):
-            model = turn.call.model or "no model said"
+            model = turn.call.model or "no model named"
             left_out.unpredicted[model] = left_out.unpredicted.get(model, 0) + 1
             for leave_out in self._leave_out:
                 leave_out(job)

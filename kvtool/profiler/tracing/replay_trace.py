@@ -59,7 +59,7 @@ def write_replay(
     asked = replace(options, serving=replace(options.serving, block_size=None))
     opened = open_workload(asked, load, keep_going=skips)
     if not isinstance(opened.source, LogSource):
-        raise KvtoolError(f"{opened.name} is a workload file, no log", hint="its requests have no times of their own")
+        raise KvtoolError(f"{opened.name} is a workload file, not a log", hint="its requests have no arrival times")
     with AtomicFile(path) as file:
         lines = _Lines(file, format_, size, opened.planned.plan.engine.block_size)
         reading = BlockReading.of(opened, lines)
@@ -67,7 +67,7 @@ def write_replay(
         for _ in _turns(opened, reading):
             progress.advance(1)
         if not lines.requests:
-            raise KvtoolError(f"{opened.name}: no request could be read", hint=reading.refusal or None)
+            raise KvtoolError(f"{opened.name}: no readable request", hint=reading.refusal or None)
     source = opened.source
     outcome = source.outcome
     notes = (*reading.notes(), *(note for note in outcome.notes if note not in outcome.groups))
@@ -140,7 +140,7 @@ class _Lines:
         times, rest = divmod(self._size, prompt.block_size)
         if rest:
             raise KvtoolError(
-                f"blocks of {self._size} tokens cannot be had of a trace with blocks of {prompt.block_size}",
+                f"blocks of {self._size} tokens do not fit a trace with blocks of {prompt.block_size}",
                 hint="trace the logs themselves",
                 place=turn.place,
             )
@@ -176,16 +176,16 @@ class _Lines:
         """Return the seconds from the first request on; one that does not say comes with the one before it."""
         if turn.arrival is None and self._first is None:
             raise KvtoolError(
-                "a replay needs to know when requests arrive, and this one does not say",
-                hint="a block trace needs no times: leave --export out",
+                "a replay needs arrival times, and this request has none",
+                hint="a block trace needs no times: omit --export",
                 place=turn.place,
             )
         if turn.arrival is not None:
             if self._before is not None and abs(turn.arrival - self._before) > CLOCKS_APART:
                 raise KvtoolError(
                     f"this request comes {abs(turn.arrival - self._before) / CLOCKS_APART:,.0f} years from the one before it: "
-                    "their times are of two clocks",
-                    hint="export these logs apart, or write the times of both in the same unit from the same moment",
+                    "their clocks differ",
+                    hint="export these logs separately, or write their times in one unit from one start",
                     place=turn.place,
                 )
             self._before = turn.arrival

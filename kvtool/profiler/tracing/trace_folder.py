@@ -25,7 +25,7 @@ from kvtool.workload.tasks.ray_pool import ClusterGoneError
 from kvtool.workload.tasks.task_map import Poisoned
 from kvtool.workload.tasks.task_options import TaskOptions
 
-_RESUME = "what is there is whole; the same command goes on from it"
+_RESUME = "finished traces are complete; run the same command again to continue"
 _WORKLOADS = (".yaml", ".yml")
 
 
@@ -51,7 +51,7 @@ def logs_to_trace(names: Sequence[str], folder: str, *, log_format: str | None =
     for name in names:
         if name.lower().endswith(_WORKLOADS):
             raise KvtoolError(
-                f"{name} is a workload file, no log", hint="kvtool what-if reads it as it is; it needs no trace"
+                f"{name} is a workload file, not a log", hint="kvtool what-if reads it directly; it needs no trace"
             )
     inside = os.path.realpath(folder) + os.sep
     found = find_inputs(names, log_format=log_format).paths
@@ -61,7 +61,7 @@ def logs_to_trace(names: Sequence[str], folder: str, *, log_format: str | None =
     if named is not None:
         where = "it lies" if named in traces else "all of its logs lie"
         raise KvtoolError(
-            f"{where} in {folder}, where the traces go", hint="-o with a folder of their own", place=Place(named)
+            f"{where} in {folder}, where the traces go", hint="set -o to another folder", place=Place(named)
         )
     below = _below(paths, names)
     short = session_names(paths)
@@ -69,9 +69,7 @@ def logs_to_trace(names: Sequence[str], folder: str, *, log_format: str | None =
     taken: dict[str, str] = {}
     for log in logs:
         if (other := taken.setdefault(log.target, log.path)) != log.path:
-            raise KvtoolError(
-                f"{other} and {log.path} would both be {log.target}", hint="trace them into two folders, one each"
-            )
+            raise KvtoolError(f"{other} and {log.path} both become {log.target}", hint="trace them into two folders")
     return logs
 
 
@@ -109,8 +107,8 @@ def trace_all(
     try:
         for log, traced in zip(logs, found, strict=True):
             if isinstance(traced, Poisoned):
-                why = f"it ended each of {traced.tries} processes that tried it: {traced.why}"
-                yield KvtoolError(why, hint="it is left out; the others are traced", place=Place(log.path))
+                why = f"{traced.tries} processes failed on it: {traced.why}"
+                yield KvtoolError(why, hint="kvtool left it out and traced the others", place=Place(log.path))
             else:
                 yield traced
     except (NotWrittenError, ClusterGoneError) as error:

@@ -111,11 +111,11 @@ class WhatIfTable:
         left = len(fine) - int(fits.sum())
         if left == len(fine):
             raise KvtoolError(
-                "every request is longer than the cache, or than the model takes", hint="a larger --capacity"
+                "every request is longer than the cache or the context of the model", hint="a larger --capacity"
             )
         self.notes.append(
-            f"all rows are without {plural(left, 'request')} longer than today's cache, or than the model takes; "
-            "the command of a row with more room serves these, too"
+            f"all rows leave out {plural(left, 'request')} longer than today's cache or the context of the model; "
+            "rows with a larger cache serve them"
         )
         return fine.only(fits)
 
@@ -136,20 +136,20 @@ class WhatIfTable:
             if len(change.trace) == len(today.trace):
                 yield change
             else:
-                self._lack(change.name, "some prompts get longer than the cache, or than the model takes")
+                self._lack(change.name, "some prompts get longer than the cache or the context of the model")
 
     def _fixes(self) -> PromptFixes | None:
         """Return what the advisor would change; None where it is not asked, or there is no text to change."""
         name = "prompts' fixes"
         if self.opened.planned.plan.traced:
-            why = "a trace of block ids has no text: they need the prompts"
+            why = "a trace of block ids has no text, which this needs"
         elif not (self.asked.advice or self.asked.fixed):
             why = " ".join(flags(advice=False))
         else:
             found = prompt_fixes(self.opened, self.progress)
             if found.together:
                 return found
-            why = "no change of the prompts that was tried wins hits"
+            why = "no tested change of the prompts gains hits"
         if self.asked.fixed:
             raise KvtoolError(f"--fixed: {why}", hint="leave --fixed out")
         self._lack(name, why)
@@ -186,9 +186,9 @@ class WhatIfTable:
             none = untimed == len(today.trace)
             why = "no request has an arrival time" if none else f"{plural(untimed, 'request')} have no arrival time"
         elif fleet is None:
-            why = "the requests have arrival times: --use-timestamps puts them on a clock"
+            why = "the requests have arrival times: use them with --use-timestamps"
         elif today.plan.by_trace_study:
-            why = "the block list of trace studies has no clock: leave --rules out"
+            why = "block-lru has no clock: omit --rules"
         else:
             check_arrivals(today.trace, "a clock")
             latency = today.plan.latency
@@ -244,7 +244,7 @@ class WhatIfTable:
         if search is not None and search.replicas is None and change.kind == "today":
             best = percent(search.attainable if not search.shares else search.best)
             self.notes.append(
-                f"no fleet of up to {MOST_REPLICAS} replicas meets the objectives: at best {best} of the requests"
+                f"no fleet of up to {MOST_REPLICAS} replicas meets the objectives: at most {best} of the requests do"
             )
         return {
             **clock_fields(run, figures, search, change.accelerators),
@@ -276,15 +276,15 @@ def check_plain(opened: Opened) -> None:
     plan = opened.planned.plan
     if plan.engine.plan is not None:
         raise KvtoolError(
-            f"{plan.latency.geometry.name} has several groups of layers, which are not planned for here",
-            hint="kvtool profile --model follows windows and states; leave --model out for one group",
+            f"{plan.latency.geometry.name} has several groups of layers, which kvtool what-if does not support",
+            hint="kvtool profile --model supports windows and states; omit --model to assume full attention",
         )
     if plan.hosted:
         raise KvtoolError(
-            "the cache of a provider is not for you to change",
-            hint="kvtool profile tells what its rules and prompts cost",
+            "you cannot change the cache of a provider",
+            hint="see its cost with kvtool profile",
         )
     if plan.cache is not None and plan.cache.ttl is not None:
-        raise KvtoolError("a time to live is planned for with --sweep ttl", hint="leave `ttl` out of the file")
+        raise KvtoolError("kvtool what-if plans a time to live with --sweep ttl", hint="remove `ttl` from the file")
     if plan.cache is not None and plan.cache.replicas > 1:
-        raise KvtoolError("say the replicas of a plan as --replicas N", hint="leave `replicas` out of the file")
+        raise KvtoolError("set the replicas of a plan with --replicas N", hint="remove `replicas` from the file")

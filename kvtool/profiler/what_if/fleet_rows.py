@@ -71,8 +71,8 @@ class FleetPlan:
         config = planned.plan.engine
         if config.plan is not None:
             raise KvtoolError(
-                "a clock follows one group of layers with full attention, and this model has others",
-                hint="name a model whose layers all have full attention, or another axis: --sweep capacity",
+                "a run with a clock supports only full attention, and this model has other layers",
+                hint="name a model with only full attention, or another axis: --sweep capacity",
             )
         if config.block_size != trace.block_size:
             raise KvtoolError(f"the trace has blocks of {trace.block_size} tokens, the engine {config.block_size}")
@@ -186,5 +186,7 @@ def named_router(name: str, view: RouterView | None = None) -> NamedRouter:
 def made_router(router: NamedRouter, seed: int) -> FleetRouter:
     """Return one that routes; KvtoolError for a bound. `seed` is that of everything random in it."""
     if router.settings is None:
-        raise KvtoolError(f"--routing: {router.name} is a bound, and no router", hint="--sweep routing shows it")
+        raise KvtoolError(
+            f"--routing: {router.name} is an upper bound, not a router", hint="see it with --sweep routing"
+        )
     return router.settings.router(seed)

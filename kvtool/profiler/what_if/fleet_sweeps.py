@@ -64,7 +64,7 @@ class FleetSweep:
         self.notes.append(f"tiers as {rules.source}; not followed: {rules.left_out}{below}")
         if np.isnan(self.trace.arrivals).any():
             self.notes.append(
-                "not all requests have an arrival time: hits are counted, one request at a time, and what loads cost is missing"
+                "some requests have no arrival time: kvtool counts hits one request at a time, without the cost of loads"
             )
             counted = FleetPlan.of(one_at_a_time(self.trace), self.opened.planned)
             return counted_tier_rows(counted, tiers, plan.bytes_per_block)
@@ -89,7 +89,7 @@ class FleetSweep:
         link = "unlimited" if bandwidth == inf else per_second(bandwidth)
         self.notes.append(self._clock(plan, router, max(each.replicas for each in fleets)))
         self.notes.append(
-            f"{size(plan.token_bytes)} of keys and values a token; one link between the pools: {link}"
+            f"{size(plan.token_bytes)} of KV cache per token; one link between the pools: {link}"
             + (f" after {duration(latency)}" if latency else "")
         )
         return [row for each in fleets for row in split_rows(fleet, each, plan.token_bytes, router, plan.seed)]
@@ -107,7 +107,7 @@ class FleetSweep:
     @staticmethod
     def _clock(plan: Plan, router: NamedRouter, replicas: int) -> str:
         latency, blocks = plan.latency, plan.engine.num_blocks
-        fleet = f"{replicas} replicas behind {router.name}" if replicas > 1 else "one replica"
+        fleet = f"{replicas} replicas with {router.name}" if replicas > 1 else "one replica"
         cache = "an unlimited cache" if blocks is None else f"{blocks - 1:,} blocks"
         each = " each" if replicas > 1 else ""
         return f"times are predicted: {latency.geometry.name} on {latency.accelerator.name}; {fleet}, {cache}{each}"
@@ -117,7 +117,8 @@ def one_of(name: str, asked: Sequence[T]) -> T | None:
     """Return the only value of an option; None where it has none. Raises KvtoolError for several."""
     if len(asked) > 1:
         raise KvtoolError(
-            f"{flag(name)} is one for this sweep, not {len(asked)}", hint="several are for --sweep replicas or routing"
+            f"{flag(name)} takes one value in this sweep, not {len(asked)}",
+            hint="use --sweep replicas or routing for several",
         )
     return asked[0] if asked else None
 

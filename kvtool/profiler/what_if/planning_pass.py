@@ -56,7 +56,7 @@ def read_requests(
             answer = reading.take(turn)
             progress.advance(1)
     if not reading.taken:
-        raise KvtoolError(f"{opened.name}: no request could be read", hint=reading.refusal or None)
+        raise KvtoolError(f"{opened.name}: no readable request", hint=reading.refusal or None)
     source = opened.source
     return [*reading.notes(), *(source.outcome.times if isinstance(source, LogSource) else ())]
 
@@ -111,12 +111,12 @@ class BlockReading:
             return NO_ANSWER
         self._kinds.add((turn.hashed is not None, turn.hashed is not None and turn.hashed.answer is not None))
         if len(self._kinds) > 1:
-            both = "traces that name their blocks themselves and those that kvtool made of tokens"
+            both = "traces with their own block ids and traces made by kvtool"
             raise KvtoolError(
                 f"{both} share no blocks"
                 if all(kind[0] for kind in self._kinds)
                 else "a trace of block ids and prompts with text share no blocks",
-                hint="plan for them apart",
+                hint="plan for them separately",
                 place=turn.place,
             )
         if turn.hashed is not None:
@@ -146,13 +146,13 @@ class BlockReading:
         """Return what was left out."""
         found = []
         if self._failed:
-            found.append(f"{self._failed:,} requests that their server refused or failed are left out")
+            found.append(f"{self._failed:,} failed or refused requests are left out")
         if self._refused:
             found.append(f"{self._refused:,} requests are left out: {self.refusal}")
         if self._not_reading:
             requests = plural(self._not_reading, "request")
             found.append(
-                f"{requests} with `prompt_logprobs` or the like: here they read the cache, and in vLLM they do not"
+                f"{requests} with `prompt_logprobs` or the like: kvtool lets them read the cache, but vLLM does not"
             )
         return found
 
@@ -165,10 +165,10 @@ def check_arrivals(trace: BlockTrace, what: str) -> None:
     missing = np.flatnonzero(np.isnan(trace.arrivals))
     if len(missing):
         none = len(missing) == len(trace)
-        which = "no request has one" if none else f"not all requests have one: request {int(missing[0]) + 1} has not"
+        which = "no request has one" if none else f"request {int(missing[0]) + 1} has none"
         raise KvtoolError(
             f"{what} needs arrival times, and {which}",
-            hint="a log with timestamps, or another axis: --sweep capacity",
+            hint="use a log with timestamps, or another axis: --sweep capacity",
             place=None if none else trace.untimed,
         )
     gaps = np.diff(trace.arrivals)
@@ -177,14 +177,14 @@ def check_arrivals(trace: BlockTrace, what: str) -> None:
         at = int(strange[0])
         years = abs(float(gaps[at])) / CLOCKS_APART
         raise KvtoolError(
-            f"requests {at + 1} and {at + 2} are {years:,.0f} years apart: their times are of two clocks",
-            hint="plan for these logs apart, or write the times of both in the same unit from the same moment",
+            f"requests {at + 1} and {at + 2} are {years:,.0f} years apart: their clocks differ",
+            hint="plan for these logs separately, or write their times in one unit from one start",
             place=trace.leap,
         )
     back = np.flatnonzero(gaps < 0)
     if len(back):
         at = int(back[0])
         raise KvtoolError(
-            f"request {at + 2} of the log comes {-float(gaps[at]):,.3f} s before the one that stands before it",
+            f"request {at + 2} of the log arrives {-float(gaps[at]):,.3f} s before request {at + 1}",
             hint="sort the log by its arrival times",
         )

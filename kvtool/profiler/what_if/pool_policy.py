@@ -12,7 +12,7 @@ from kvtool.profiler.what_if.sweeps import SweepOptions
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.block_trace import BlockTrace
 
-_ONE_POLICY = "vLLM evicts by LRU and has no other policy: LRU is its own pool, request after request"
+_ONE_POLICY = "vLLM has only LRU: the LRU row is its own pool, one request at a time"
 
 
 def of_pool(
@@ -23,9 +23,9 @@ def of_pool(
     plan = opened.planned.plan
     fits = fitting(trace, replace(plan, engine=replace(plan.engine, num_blocks=None)))
     if not fits.any():
-        raise KvtoolError("every request is longer than the model takes", hint="a larger --max-model-len")
+        raise KvtoolError("every request is longer than the context of the model", hint="a larger --max-model-len")
     if left := len(trace) - int(fits.sum()):
-        notes.append(f"all rows are without {plural(left, 'request')} that are empty, or longer than the model takes")
+        notes.append(f"all rows leave out {plural(left, 'request')}: empty, or longer than the context of the model")
         trace = trace.only(fits)
     notes.append(_ONE_POLICY)
     return trace, replace(asked, engine=plan.engine)

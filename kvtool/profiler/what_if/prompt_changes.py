@@ -56,8 +56,8 @@ class PromptFixes:
         for name in names:
             if name not in known:
                 raise KvtoolError(
-                    f"--fixed: no fix {name[:40]!a} was found",
-                    hint="kvtool what-if names those that win; or say --fixed all",
+                    f"--fixed: there is no fix {name[:40]!a}",
+                    hint="see the fixes with kvtool what-if, or use --fixed all",
                 )
         return tuple(fix for fix in self.together if fix.name in names)
 
@@ -93,7 +93,7 @@ def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritte
             name = f"prompts: all {len(found.together)} fixes together"
             told = [f"{found.places[fix.key]} ({fix.code})" for fix in found.together[:_SHOWN]]
             more = f" and {len(found.together) - _SHOWN:,} more" if len(found.together) > _SHOWN else ""
-            does = f"change what the profile names in the prompts: {', '.join(told)}{more}"
+            does = f"fix the prompts: {', '.join(told)}{more}"
         yield _changed(today, name, does, rewritten(found.together), ALL_FIXES)
 
 

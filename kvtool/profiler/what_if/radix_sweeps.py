@@ -95,16 +95,16 @@ class RadixSweep:
         self.choice = replace(rules.engine, together=1)
         if self.asked.axis not in ("capacity", "policy"):
             raise KvtoolError(
-                f"--sweep {self.asked.axis} follows vllm or block-lru, not sglang",
-                hint="with --rules sglang: --sweep policy or --sweep capacity",
+                f"--sweep {self.asked.axis} supports --rules vllm or block-lru, not sglang",
+                hint="use --sweep policy or --sweep capacity with --rules sglang",
             )
         if self.asked.sample < 1:
-            raise KvtoolError("--sample counts one list of blocks, and sglang has a tree", hint="leave --sample out")
+            raise KvtoolError("--sample supports a list of blocks, and sglang has a tree", hint="leave --sample out")
         for name in self.asked.policies:
             if name not in OF_SGLANG:
                 raise KvtoolError(
                     f"--policies: SGLang has no policy {name}",
-                    hint=f"one of {', '.join(OF_SGLANG)}; --rules block-lru tries others",
+                    hint=f"one of {', '.join(OF_SGLANG)}; --rules block-lru has others",
                 )
 
     def document(self, tasks: TaskOptions, progress: Progress) -> WhatIfDocument:
@@ -133,7 +133,7 @@ class RadixSweep:
     def _rows(self, found: RadixRequests, tasks: TaskOptions, progress: Progress) -> list[SweepRow]:
         todo = self._todo(found)
         if not todo:
-            raise KvtoolError(f"no row could be counted: {self.notes[-1]}", hint="larger --capacities")
+            raise KvtoolError(f"no row was computed: {self.notes[-1]}", hint="larger --capacities")
         progress.stage("counting", len(todo))
         tokens = int(found.pages.prompt_tokens.sum())
         work = sum(len(found.pages.numbers) if one.policy == "opt" else tokens // _FASTER for one in todo)
@@ -164,7 +164,7 @@ class RadixSweep:
             policies = self.asked.policies or self._usual(found)
         if "priority" in policies and len({request.priority for request in found.requests}) == 1:
             self.notes.append(
-                "all requests have one priority: by it answers go before prompts, of equals the least recently used"
+                "all requests have one priority: SGLang evicts answers before prompts, then the least recently used"
             )
         return [_OneRun(policy, capacity) for policy in policies for capacity in self._capacities(found, policies)]
 
@@ -172,8 +172,7 @@ class RadixSweep:
         if len(found.pages.numbers) <= MOST_FOR_OPT:
             return OF_SGLANG
         self.notes.append(
-            f"OPT is left out: {len(found.pages.numbers):,} pages take long; --policies opt counts it, and --page-size 16 makes "
-            "fewer of them"
+            f"OPT is left out: {len(found.pages.numbers):,} pages take long; set --policies opt, or --page-size 16 for fewer"
         )
         return OF_SGLANG[:-1]
 
@@ -189,7 +188,7 @@ class RadixSweep:
             points = spread(distinct, FEW_POINTS if self.asked.axis == "policy" else POINTS)
             return sorted({max(capacity, least) for capacity in points})
         for capacity in self.asked.capacities:
-            note = f"left out: {capacity:,} blocks, as SGLang runs all requests with {least:,} or more"
+            note = f"left out: {capacity:,} blocks, because SGLang needs at least {least:,} for all requests"
             if capacity < least and note not in self.notes:
                 self.notes.append(note)
         return [capacity for capacity in self.asked.capacities if capacity >= least]

@@ -30,7 +30,7 @@ from kvtool.workload.tasks.task_options import TaskOptions
 _REPLICAS = 4
 _COUNTS = (1, 2, 4, 8)
 _NEARLY_ALL = 0.9
-_NO_SESSION = "a session's ring needs sessions or tenants, and no request names one"
+_NO_SESSION = "session-ring needs sessions or tenants, and no request has one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class FleetOptions:
         routers = [named_router(name, routed.router_view) for name in routed.names()]
         replicas = routed.counts()
         if routed.routing is not None and not routers:
-            raise KvtoolError("--routing: no router is named", hint=f"some of {', '.join(ROUTERS)}")
+            raise KvtoolError("--routing names no router", hint=f"choose from {', '.join(ROUTERS)}")
         if axis == "routing" and len(replicas) > 1:
             raise KvtoolError(
-                f"--sweep routing compares routers of one number of replicas, not of {len(replicas)}",
-                hint="--sweep replicas tries several",
+                f"--sweep routing takes one number of replicas, not {len(replicas)}",
+                hint="use --sweep replicas for several",
             )
         return cls(axis, routers, replicas, routed.router_view)
 
@@ -118,11 +118,11 @@ class RoutingSweep:
         if keyless == requests:
             raise KvtoolError(
                 f"{needing.name}: {_NO_SESSION}",
-                hint="name them: --map session=FIELD of a log, `sessions` of a workload; or leave it out",
+                hint="set them: --map session=FIELD of a log, `sessions` of a workload; or omit session-ring",
             )
         self.notes.append(
-            f"{keyless:,} of {plural(requests, 'request')} name no session and no tenant: "
-            f"{needing.name} sent them where the fewest were sent lately"
+            f"{keyless:,} of {plural(requests, 'request')} have no session and no tenant: "
+            f"{needing.name} sent them to the replica with the fewest recent requests"
         )
         return routers
 
@@ -152,7 +152,7 @@ class _Serving:
         """Return the smallest fleet after a router that meets the objectives."""
         found = self.plan.smallest_by(router, self.seed)
         if found.replicas is None:
-            notes.append(f"no fleet behind {router.name} was found that meets the objectives")
+            notes.append(f"no tested fleet with {router.name} meets the objectives")
         return found
 
     def _bound(self, name: str, replicas: int) -> SweepRow:
@@ -189,7 +189,7 @@ def _notes_of(router: NamedRouter, made: object, run: FleetRun) -> list[str]:
     with_replicas = _name((router, run.replicas))
     told = []
     if run.refused:
-        told.append(f"{with_replicas} turned {plural(run.refused, 'request')} away: its figures are of the others")
+        told.append(f"{with_replicas} refused {plural(run.refused, 'request')}: its figures cover the others")
     served = run.replica[run.served]
     if run.replicas == 1 or not len(served):
         return told
@@ -197,12 +197,12 @@ def _notes_of(router: NamedRouter, made: object, run: FleetRun) -> list[str]:
     if isinstance(made, RuleRouter) and own:
         used = made.ways[own]
         if not used:
-            told.append(f"{with_replicas} never chose by {own}: its rule had no say")
+            told.append(f"{with_replicas} never chose by {own}, so its rule had no effect")
         elif used == sum(made.ways.values()):
-            told.append(f"{with_replicas} chose by {own} alone: it never had a second choice")
+            told.append(f"{with_replicas} chose only by {own}, never by its second rule")
     most = int(np.bincount(served).max())
     if most > _NEARLY_ALL * len(served) and len(served) > run.replicas:
-        told.append(f"{with_replicas} sent {percent(most / len(served))} of the requests to one of them")
+        told.append(f"{with_replicas} sent {percent(most / len(served))} of the requests to one replica")
     return told
 
 

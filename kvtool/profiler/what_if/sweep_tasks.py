@@ -48,12 +48,12 @@ def results(
     for item, found in zip(todo, tasks.map(work, todo), strict=True):
         progress.advance(1)
         if isinstance(found, Poisoned):
-            left_out.append(f"left out: {name(item)}, tried {found.tries} times; {found.why}")
+            left_out.append(f"left out: {name(item)}, failed {found.tries} times; {found.why}")
             notes.append(left_out[-1])
         else:
             yield item, found
     if todo and len(left_out) == len(todo):
-        raise KvtoolError(f"no row could be counted: {left_out[0]}", hint="--jobs 1 does all in one process")
+        raise KvtoolError(f"no row was computed: {left_out[0]}", hint="run in one process with --jobs 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def _in_pool(trace: BlockTrace, engine: EngineConfig, capacity: int) -> int:
     least = int(final_blocks(trace, engine).max(initial=1))
     if capacity < least:
         raise KvtoolError(
-            f"with {capacity:,} blocks vLLM never runs the longest request, which takes {least:,}",
+            f"{capacity:,} blocks are too few for the longest request, which needs {least:,}",
             hint=" ".join(flags(capacities=f"{least},{4 * least}")),
         )
     return engine_hits(trace, replace(engine, num_blocks=capacity + 1)).blocks  # vLLM's null block is one of them
@@ -145,10 +145,10 @@ def _policies(asked: SweepOptions) -> Sequence[Policy]:
     for name in asked.policies:
         if name not in known:
             raise KvtoolError(
-                "vLLM evicts by LRU and has no other policy"
+                "vLLM has only LRU"
                 if asked.engine is not None
-                else f"{name} is no policy of --rules block-lru, but of SGLang",
-                hint="--rules block-lru tries six" if name in POLICIES else "--rules sglang runs it",
+                else f"{name} is a policy of SGLang, not of --rules block-lru",
+                hint="compare six policies with --rules block-lru" if name in POLICIES else "use --rules sglang",
             )
     return asked.policies or known
 
@@ -176,7 +176,7 @@ def _block_size(trace: BlockTrace, asked: SweepOptions) -> Iterator[SweepRow]:
     for size in _block_sizes(trace, asked):
         if size % trace.block_size:
             raise KvtoolError(
-                f"blocks of {size} tokens cannot be had of blocks of {trace.block_size}",
+                f"blocks of {size} tokens do not fit blocks of {trace.block_size}",
                 hint=f"multiples of {trace.block_size}" + ("" if trace.traced else ", or a smaller --block-size"),
             )
         coarse = trace.coarser(size // trace.block_size)

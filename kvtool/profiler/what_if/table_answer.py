@@ -52,7 +52,7 @@ def _first(rows: Sequence[SweepRow], missing: Sequence[MissingRow], prompts_hint
     if first.command is not None:
         lines.append(f"Run: {first.command}")
     if first.more_hardware and today.ttft_p99 is not None and today.goodput is None:
-        lines.append("Whether that is needed at all, the table says for an objective: --slo ttft=2s,tpot=50ms.")
+        lines.append("Set an objective to see if you need it: --slo ttft=2s,tpot=50ms.")
     return [*lines, *_ask_for(missing)]
 
 
@@ -72,7 +72,7 @@ def _gain(row: SweepRow, today: SweepRow) -> str:
     if row.kind == "pd" and row.tpot_p99 is not None and today.tpot_p99 is not None:
         waits += f", TPOT p99 {duration(today.tpot_p99)} -> {duration(row.tpot_p99)}"
     if row.gpus is not None and row.gpus != today.gpus:
-        before = "none that was tried" if today.gpus is None else f"{today.gpus:,}"
+        before = "no tested fleet" if today.gpus is None else f"{today.gpus:,}"
         return f"GPUs for the SLO {before} -> {row.gpus:,}; {waits}, {rates}."
     return f"{waits}; {rates}."
 
@@ -115,14 +115,14 @@ def _fewer(row: SweepRow, today: SweepRow) -> float:
 
 def _nothing(rows: Sequence[SweepRow]) -> str:
     today, *others = rows
-    what = "computes 1% fewer prompt tokens" if today.ttft_p99 is None else "saves accelerators, or 1% of TTFT p99"
-    told = f"Nothing that was tried {what}"
+    what = "saves 1% of the computed prompt tokens" if today.ttft_p99 is None else "saves GPUs, or 1% of TTFT p99"
+    told = f"No tested change {what}"
     bound = next((row for row in others if row.kind == "capacity" and row.sure == "bound"), None)
     if bound is None:
         return f"{told}: the hit rate is {percent(today.hit_rate)}."
     if bound.computed_tokens == today.computed_tokens:
-        return f"{told}: the hit rate of {percent(today.hit_rate)} is all that these prompts have in any cache."
-    return f"{told}: the hit rate is {percent(today.hit_rate)}, in a cache without limit {percent(bound.hit_rate)}."
+        return f"{told}: {percent(today.hit_rate)} is the maximum hit rate for these prompts as written."
+    return f"{told}: the hit rate is {percent(today.hit_rate)}, and {percent(bound.hit_rate)} with an unlimited cache."
 
 
 def _ask_for(missing: Sequence[MissingRow]) -> list[str]:

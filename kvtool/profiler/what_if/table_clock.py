@@ -114,7 +114,7 @@ class TableClock:
             today,
             kind="replicas",
             name="+ 1 replica",
-            does=f"serve with {more:,} replicas in place of {more - 1:,}, by {self.today}",
+            does=f"use {more:,} replicas instead of {more - 1:,}, with {self.today}",
             replicas=more,
             flags={"replicas": more},
             more_hardware=True,
@@ -123,14 +123,14 @@ class TableClock:
         yield from host_tier(today, missing, routed if swept else None)
         yield from self._best_split(today, missing, routed if swept else None)
         if self.asked.replicas == 1:
-            missing.append(MissingRow(change="router", why="one replica leaves nothing to choose: say --replicas N"))
+            missing.append(MissingRow(change="router", why="one replica leaves nothing to choose: set --replicas N"))
             return
         sessions = bool((today.trace.sessions >= 0).any() or (today.trace.salts >= 0).any())
         if not sessions:
             missing.append(
                 MissingRow(
                     change="router session-ring",
-                    why="no request names a session or a tenant: it would be another router",
+                    why="no request has a session or a tenant, which this router needs",
                 )
             )
         best = self._best_router(today, sessions=sessions)
@@ -154,7 +154,7 @@ class TableClock:
             today,
             kind="routing",
             name=f"router {best.name}",
-            does=f"route by {best.name}{version}, the best of {len(tried)} that were tried, in place of {self.today}",
+            does=f"route by {best.name}{version} instead of {self.today} (best of {len(tried)} tested)",
             routing=best.name,
             flags={"routing": best.name},
         )
@@ -164,11 +164,11 @@ class TableClock:
     ) -> Iterator[PlannedChange]:
         replicas, link = self.asked.replicas, today.plan.latency.accelerator.link
         if replicas == 1:
-            missing.append(MissingRow(change=SPLIT, why="one replica cannot be cut: say --replicas N"))
+            missing.append(MissingRow(change=SPLIT, why="one replica cannot be split: set --replicas N"))
             return
         if not link:
             name = today.plan.latency.accelerator.name
-            why = f"the link between replicas of {name} is not known: --sweep pd --link-bandwidth 50GB/s"
+            why = f"the link between replicas of {name} is unknown: use --sweep pd --link-bandwidth 50GB/s"
             missing.append(MissingRow(change=SPLIT, why=why))
             return
         plan, router = self._plan(today), self.router(self.today)
@@ -180,7 +180,7 @@ class TableClock:
         whole = self._figures(mixed, plan)
         best = min(cuts, key=lambda cut: (tried[cut].run.refused > 0, *split_order(figures[cut], whole)))
         self._split = Clocked(tried[best].run, figures[best], None, split_fields(tried[best], asked, best))
-        ways = f", the best of {len(tried)} ways" if len(tried) > 1 else ""
+        ways = f" (best of {len(tried)} tested)" if len(tried) > 1 else ""
         yield replace(
             today,
             kind="pd",
@@ -221,18 +221,18 @@ def today_on_clock(opened: Opened, slo: Slo, progress: Progress) -> TodayOnClock
     plan = opened.planned.plan
     if plan.engine.plan is not None or not plan.by_engine or plan.hosted:
         raise KvtoolError(
-            f"{opened.name}: GPUs and goodput follow vLLM's rules with one group of layers",
-            hint="leave these demands out",
+            f"{opened.name}: GPUs and goodput support only vLLM's rules with full attention",
+            hint="omit these demands",
         )
     trace, _ = block_trace(opened, progress)
     if np.isnan(trace.arrivals).any():
         raise KvtoolError(
-            f"{opened.name}: GPUs and goodput need arrival times, and not all requests have one",
-            hint="a log with timestamps, or arrivals in the workload; else leave these demands out",
+            f"{opened.name}: GPUs and goodput need arrival times, and some requests have none",
+            hint="use a log with timestamps, or arrivals in the workload; else omit these demands",
         )
     trace = trace.only(fitting(trace, plan))
     if not len(trace):
-        raise KvtoolError(f"{opened.name}: every request is longer than the cache, or than the model takes")
+        raise KvtoolError(f"{opened.name}: every request is longer than the cache or the context of the model")
     check_arrivals(trace, "a clock")
     rules = plan.cache
     router = ROUND_ROBIN if rules is None else _ROUTERS[rules.routing]

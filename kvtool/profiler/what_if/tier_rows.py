@@ -118,11 +118,11 @@ def gpu_blocks(config: EngineConfig) -> int:
     blocks = config.num_blocks
     if blocks is None:
         raise KvtoolError(
-            "the cache of the GPU is unlimited, so nothing falls out of it that a tier below could keep",
-            hint="say how large it is: --capacity 20000, or --gpu-memory 80GiB with a --model",
+            "the GPU cache is unlimited, so a lower tier gets no blocks",
+            hint="set its size: --capacity 20000, or --gpu-memory 80GiB with a --model",
         )
     if not config.enable_prefix_caching:
-        raise KvtoolError("prefix caching is off, so no block is looked up in a tier either")
+        raise KvtoolError("prefix caching is off, so a lower tier is never read")
     return blocks - 1
 
 
@@ -196,7 +196,7 @@ def host_tier(
         today,
         kind="tier",
         name=f"+ {HOST_TIER} {memory}{at}",
-        does=f"keep what leaves the GPU in {memory} of host memory for each replica{at}: {tiers.host_blocks:,} blocks "
+        does=f"keep evicted blocks in {memory} of host memory per replica{at}: {tiers.host_blocks:,} blocks "
         f"below {blocks:,}",
         tiers=tiers,
         flags=None if flags is None else {"sweep": "tier", "host_memory": f"{_HOST_TIMES}x", **flags},

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _MOST_GROUPS = 40
 _MOST_COMMAND_LINES = 4
-_STYLES = {"Hit rate": "bold", "Lost": "bold red"}
+_STYLES = {"Hit rate": "bold", "Not reused": "bold red"}
 _STEADY = {"Hit rate": "bold"}
 """Where no line is to blame, nothing is marked."""
 _WIDE_LABEL = 13

@@ -14,7 +14,7 @@ from kvtool.text.terminal.table import Column, room_for_first, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-LABEL = 10
+LABEL = 12
 """Cells of a label at the head of a line."""
 _BAR = 20
 _EASY = 24

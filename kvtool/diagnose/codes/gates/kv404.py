@@ -1,4 +1,4 @@
-"""KV404: predicted time to first token beyond its gate.
+"""KV404: predicted time to first token above its gate.
 
 Found by `kvtool.gate.evaluate.evaluate`.
 """
@@ -9,17 +9,14 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV404 = CodeEntry(
     "KV404",
-    name="predicted time to first token beyond its gate",
-    what=(
-        "A quantile of the TTFT that the latency model predicts for the configured accelerator is longer than what "
-        "is allowed."
-    ),
-    why="It grows with the tokens that are not hit, and with the requests that wait before one.",
+    name="predicted time to first token above its gate",
+    what="A quantile of the predicted TTFT is higher than the gate allows.",
+    why="TTFT grows with every token that misses the cache, and with every request that waits in the queue.",
     before="gate: {ttft_p90: 50ms}    predicted p90 97 ms",
     after="gate: {ttft_p90: 50ms}    predicted p90 41 ms",
     remedies=(
-        CodeRemedy("mend what the findings beside it name; kvtool profile shows where the tokens went"),
-        CodeRemedy("allow more where the prompts have grown on purpose"),
+        CodeRemedy("fix the findings next to this one (kvtool profile shows the token breakdown)"),
+        CodeRemedy("raise the gate if the prompts grew on purpose"),
     ),
     ignore="Never: change the gate instead.",
 )

@@ -1,4 +1,4 @@
-"""KV406: a required baseline cannot be compared with.
+"""KV406: required baseline does not match.
 
 Found by `kvtool.gate.comparing.required_check`.
 """
@@ -9,14 +9,14 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV406 = CodeEntry(
     "KV406",
-    name="a required baseline cannot be compared with",
-    what="--require-baseline is set, and the baseline lacks the workload or was written under other settings.",
-    why="Hit rates under another tokenizer, block size or capacity say nothing about a change of the prompts.",
+    name="required baseline does not match",
+    what="--require-baseline is set. The baseline lacks the workload or was written with other settings.",
+    why="A change of tokenizer, block size or capacity changes the hit rate even if the prompts stay the same.",
     before="kvtool-baseline.json: block size 16    this run: block size 32",
     after="both: block size 16",
     remedies=(
         CodeRemedy("run with the settings of the baseline"),
-        CodeRemedy("or record the new ones: kvtool check --update-baseline, and commit the file"),
+        CodeRemedy("or record the new settings: run kvtool check --update-baseline, and commit the file"),
     ),
-    ignore="Never: leave --require-baseline out, and the same is a notice.",
+    ignore="Never: without --require-baseline the same is only a notice.",
 )

@@ -10,16 +10,13 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 KV407 = CodeEntry(
     "KV407",
     name="reuse changed a token",
-    what=(
-        "With --audit: a token that was sampled after reused keys and values is not the one that computing all of "
-        "them gives."
-    ),
+    what="With --audit, reuse of the KV cache changed a sampled token.",
     why=(
-        "In fp32, with the cache in the model's own type, reuse must not change results: this is a fault of kvtool "
-        "or of a kernel."
+        "Reuse must not change results in fp32 with the cache in the model's own type. This is a bug of "
+        "kvtool or of a kernel."
     ),
     before="kvtool profile --audit    1 token differs",
     after="kvtool profile --audit    no token differs",
-    remedies=(CodeRemedy("report it, with the workload and what kvtool doctor prints"),),
+    remedies=(CodeRemedy("report the bug, with the workload and the output of kvtool doctor"),),
     ignore="Never.",
 )

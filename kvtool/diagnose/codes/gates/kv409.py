@@ -1,4 +1,4 @@
-"""KV409: less is read than the provider's rules say.
+"""KV409: provider hit rate below its rules.
 
 Found by `kvtool.gate.evaluate.evaluate`.
 """
@@ -9,11 +9,11 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV409 = CodeEntry(
     "KV409",
-    name="less is read than the provider's rules say",
-    what="The hit rate that providers report is lower than the one by their rules, by more than what is allowed.",
-    why="Too many requests a minute with one prefix and key, routing or eviction at the provider lose what the prompts share.",
+    name="provider hit rate below its rules",
+    what="The provider reports a lower hit rate than its published rules predict, by more than the gate allows.",
+    why="The provider loses the prefix through rate limits per key, routing or eviction.",
     before="gate: {reported_gap: '<=10%'}    reported 31.2%, predicted 58.9%",
     after="gate: {reported_gap: '<=10%'}    reported 55.0%, predicted 58.9%",
-    remedies=(CodeRemedy("spread traffic over several keys, or name the key that requests with one prefix share"),),
+    remedies=(CodeRemedy("spread traffic over several cache keys, or set one cache key for requests with one prefix"),),
     ignore="Never: change the gate instead.",
 )

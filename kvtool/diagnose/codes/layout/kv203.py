@@ -10,10 +10,10 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 KV203 = CodeEntry(
     "KV203",
     name="shared prefix shorter than one block, or below the provider's minimum",
-    what="Prompts share a prefix, but less of it than the smallest unit that is cached.",
+    what="The shared prefix is shorter than the smallest unit that is cached.",
     why=(
-        "Engines keep whole blocks (16 tokens by default in vLLM), hosted services whole prefixes of a least "
-        "length, such as 1,024 tokens. Less is never reused."
+        "Engines cache whole blocks: vLLM's default is 16 tokens. Hosted services cache prefixes from a "
+        "minimum length, such as 1,024 tokens. Shorter prefixes are never reused."
     ),
     before="12 shared tokens, block 16: nothing is reused",
     after="the stable parts gathered at the front: 40 shared tokens, 2 blocks",
@@ -21,6 +21,6 @@ KV203 = CodeEntry(
         CodeRemedy("merge the stable parts at the front", "P2"),
         CodeRemedy("choose a smaller block", "P0"),
     ),
-    ignore="There is no more text to share.",
+    ignore="The prompts share no more text.",
     wins=("below_minimum", "unmarked", "partial_block"),
 )

@@ -10,11 +10,11 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 KV204 = CodeEntry(
     "KV204",
     name="shared prefix ends mid-block",
-    what="The shared prefix is not a whole number of blocks long.",
-    why="The tokens behind its last whole block are computed by each request: at most a block less one token.",
+    what="The shared prefix ends inside a block.",
+    why="Each request computes the tokens after the last whole block again: at most one block less one token.",
     before="100 shared tokens, block 16: 96 reused",
     after="a shared sentence of 12 tokens moved to the front: 112 shared, 112 reused",
-    remedies=(CodeRemedy("information; move small shared segments forward where it is free", "P2"),),
-    ignore="Nearly always: it is a small loss, which most prefixes have.",
+    remedies=(CodeRemedy("move small shared segments forward where it costs nothing", "P2"),),
+    ignore="Nearly always: the loss is small, and most prefixes have it.",
     wins=("partial_block", "last_token"),
 )

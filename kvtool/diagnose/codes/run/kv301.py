@@ -10,14 +10,14 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 KV301 = CodeEntry(
     "KV301",
     name="evicted before reuse",
-    what="A prefix was in the cache and was evicted before the next request that begins with it.",
-    why="The cache holds less than what is in use between two uses of the prefix.",
-    before="--capacity 2000 (blocks): 31 % of the prompt tokens evicted before reuse",
+    what="The cache evicted a prefix before the next request with this prefix came.",
+    why="Between two uses of the prefix, requests need more blocks than the cache has.",
+    before="--capacity 2000 (blocks): 31 % of the prompt tokens evicted",
     after="--capacity 8000 (blocks), or --kv-cache-dtype fp8: none",
     remedies=(
-        CodeRemedy("more capacity, or KV cache in a smaller type (which changes results slightly)", "P0"),
-        CodeRemedy("for offline batches: order requests so that those of one prefix are neighbours", "P0"),
+        CodeRemedy("raise the capacity, or choose a smaller KV cache type (which changes results slightly)", "P0"),
+        CodeRemedy("for offline batches: send requests with one prefix one after the other", "P0"),
     ),
-    ignore="The memory is not to be had, and requests come in an order that nobody chooses.",
+    ignore="There is no more memory, and you cannot choose the order of the requests.",
     wins=("evicted",),
 )

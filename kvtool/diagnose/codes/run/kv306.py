@@ -1,4 +1,4 @@
-"""KV306: sensitive-looking text inside a prefix shared by several tenants.
+"""KV306: sensitive-looking text in a prefix that tenants share.
 
 Found by `kvtool.diagnose.run_findings.sensitive_findings`; it wins no tokens, it is about who may know what.
 """
@@ -9,11 +9,13 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV306 = CodeEntry(
     "KV306",
-    name="sensitive-looking text inside a prefix shared by several tenants",
-    what="Something that looks like an email address, a key or a card number stands in a prefix that tenants share.",
-    why="Not a loss: who can measure the time to the first token can find out whether a prefix is in the cache.",
+    name="sensitive-looking text in a prefix that tenants share",
+    what="A prefix that tenants share contains what looks like an email address, a key or a card number.",
+    why=(
+        "It costs no tokens. But anyone who measures the time to first token can find out whether a prefix is cached."
+    ),
     before="API key: sk-live-...\n<shared rules>",
     after="<shared rules>, and the key where the tool needs it, outside the prompt",
-    remedies=(CodeRemedy("look at it; take it out, or give tenants salts of their own"),),
-    ignore="It is a made-up value or public, such as the address of the support desk.",
+    remedies=(CodeRemedy("check the text; remove it, or give each tenant a salt"),),
+    ignore="The value is made up or public, such as the address of a support desk.",
 )

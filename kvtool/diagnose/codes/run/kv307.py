@@ -10,10 +10,12 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 KV307 = CodeEntry(
     "KV307",
     name="tokens observable across tenants",
-    what="A tenant hit tokens that only other tenants had sent, beyond what all of them send.",
-    why="Not a loss: hosted APIs report such hits in `cached_tokens`, engines show them in the time to the first token.",
+    what="A tenant hit tokens that only other tenants had sent.",
+    why=(
+        "It costs no tokens. But hosted APIs show such hits in `cached_tokens`, and engines in the time to first token."
+    ),
     before="tenant a: <shared rules><text of a>    tenant b sends the same text, and it is cached",
-    after="the same prompts, each tenant with a salt or a cache key of its own",
-    remedies=(CodeRemedy("give tenants salts or cache keys of their own; the report says what that costs"),),
-    ignore="What they share is public, such as a document that everybody may read.",
+    after="the same prompts, each tenant with its own salt or cache key",
+    remedies=(CodeRemedy("give each tenant a salt or cache key; the report shows the cost"),),
+    ignore="The shared text is public, such as a document that everybody may read.",
 )

@@ -1,4 +1,4 @@
-"""KV325: last block is lost to drafts.
+"""KV325: last block lost to draft tokens.
 
 Found by `kvtool.diagnose.layer_group_findings.group_findings`, from the fate of the tokens.
 """
@@ -9,17 +9,17 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV325 = CodeEntry(
     "KV325",
-    name="last block is lost to drafts",
+    name="last block lost to draft tokens",
     what=(
-        "A prefix is shared to the end of a block, and its last block does not hit, as the server predicts tokens ahead."
+        "Prompts share a prefix to the end of a block. Its last block misses, because the server drafts tokens ahead."
     ),
     why=(
-        "With EAGLE or MTP a block's hash covers the token behind it, or the last block of a hit is dropped: the layers "
-        "that make drafts need it. A prompt that is sent again hits one block less."
+        "With EAGLE or MTP a block hash covers the next token, or vLLM drops the last block of a hit. "
+        "A repeated prompt hits one block less."
     ),
-    before="a prompt of 4 blocks is sent again: 3 of them hit without drafts, 2 with block drop",
+    before="a prompt of 4 blocks is sent again: 3 blocks hit without drafts, 2 with drafts",
     after="the same without --speculative-config",
-    remedies=(CodeRemedy("nothing that keeps the drafts; --disable-lookahead-block-hashes loses more"),),
-    ignore="Drafts win more time than a block costs.",
+    remedies=(CodeRemedy("there is no setting that keeps the drafts; --disable-lookahead-block-hashes loses more"),),
+    ignore="Drafts save more time than one block costs.",
     wins=("drafts",),
 )

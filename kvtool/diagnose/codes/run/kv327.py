@@ -1,4 +1,4 @@
-"""KV327: capacity is far below blocks times their size.
+"""KV327: capacity far below blocks times block size.
 
 Found by `kvtool.diagnose.layer_group_findings.group_findings`, from the plan of the model's cache.
 """
@@ -9,17 +9,16 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV327 = CodeEntry(
     "KV327",
-    name="capacity is far below blocks times their size",
+    name="capacity far below blocks times block size",
     what=(
-        "Requests of this model take blocks in several groups, so the cache holds far fewer tokens than its blocks times "
-        "their size."
+        "A request of this model takes blocks in several groups. The cache keeps far fewer tokens than blocks "
+        "times block size."
     ),
     why=(
-        "All groups take their blocks from one pool. A request of windows, states and full attention takes one block of "
-        "each for the same tokens."
+        "All groups share one pool of blocks. Windows, states and full attention each take a block for the same tokens."
     ),
-    before="10,000 blocks of 16 tokens, seven groups: 160,000 tokens were expected",
+    before="10,000 blocks of 16 tokens, seven groups: you expect 160,000 tokens",
     after="kvtool size MODEL: 27,000 tokens in requests of full length",
-    remedies=(CodeRemedy("plan with the tokens that kvtool size tells, not with blocks times their size", "P0"),),
+    remedies=(CodeRemedy("plan with the tokens that kvtool size prints", "P0"),),
     ignore="The cache was never full.",
 )

@@ -1,4 +1,4 @@
-"""KV331: slot lost.
+"""KV331: server slot lost.
 
 Found by `kvtool.diagnose.run_findings.engine_findings`, from the fate of the tokens.
 """
@@ -9,19 +9,18 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV331 = CodeEntry(
     "KV331",
-    name="slot lost",
-    what=(
-        "A slot of llama.cpp's server took another prompt, and what it held of this one was gone when it was "
-        "asked for again."
-    ),
+    name="server slot lost",
+    what="A server slot of llama.cpp took another prompt, so this prompt was gone at its next request.",
     why=(
-        "A slot keeps one prompt. A slot that would keep half of its tokens is taken as it is, even where host "
-        "memory has the whole prompt."
+        "A server slot keeps one prompt. llama.cpp takes the server slot if half of its tokens fit the new prompt. "
+        "It does so even if host memory has the whole new prompt."
     ),
-    before="--parallel 1 --cache-ram 0: two heads of 800 tokens in turn, 0 % hit",
+    before="--parallel 1 --cache-ram 0: two prefixes of 800 tokens in turn, 0 % hit",
     after="--cache-ram 8192: 80 % hit",
     remedies=(
-        CodeRemedy("host memory for saved prompts, more slots, or moved chunks (which may change answers)", "P0"),
+        CodeRemedy(
+            "save prompts in host memory, add server slots, or reuse moved chunks (which may change answers)", "P0"
+        ),
     ),
     ignore="Conversations never come back.",
     wins=("slot_lost",),

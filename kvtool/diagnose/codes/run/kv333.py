@@ -1,4 +1,4 @@
-"""KV333: beyond the window.
+"""KV333: outside the attention window.
 
 Found by `kvtool.diagnose.run_findings.engine_findings`, from the fate of the tokens.
 """
@@ -9,21 +9,18 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV333 = CodeEntry(
     "KV333",
-    name="beyond the window",
-    what=(
-        "A prefix was in a slot of llama.cpp's server, and layers with a sliding window no longer had the tokens "
-        "before its end."
-    ),
+    name="outside the attention window",
+    what="A llama.cpp server had the prefix, but its sliding-window layers had dropped the tokens before its end.",
     why=(
-        "Such layers keep the last window and a batch. A prefix that ends before them needs a checkpoint, and "
-        "without one all of the prompt is computed."
+        "Sliding-window layers keep the last window and one batch. An earlier prefix needs a checkpoint. "
+        "Without one, llama.cpp computes the whole prompt."
     ),
-    before="head of 1,000 and own part of 900 tokens, window of 64: 0 % hit",
+    before="shared prefix of 1,000 tokens, 900 more per request, window of 64: 0 % hit",
     after="--swa-full: 48 % hit",
     remedies=(
-        CodeRemedy("--swa-full, which takes memory for the whole context in all layers", "P0"),
-        CodeRemedy("--no-cache-idle-slots with it, as of a saved prompt only the window is kept", "P0"),
+        CodeRemedy("set --swa-full, which takes memory for the whole context in all layers", "P0"),
+        CodeRemedy("add --no-cache-idle-slots: a saved prompt keeps only the window", "P0"),
     ),
-    ignore="The memory is not to be had.",
+    ignore="There is no more memory.",
     wins=("window",),
 )

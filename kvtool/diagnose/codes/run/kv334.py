@@ -11,13 +11,13 @@ KV334 = CodeEntry(
     "KV334",
     name="block taken over",
     what=(
-        "TensorRT-LLM reused a part of a block for another prompt and wrote the rest of it anew, so the prompt "
-        "that it was of lost it."
+        "TensorRT-LLM reused part of a block for another prompt, and overwrote the rest. The first prompt "
+        "lost the block."
     ),
-    why="A block of which a part fits is copied only where others follow it; a last block is taken as it is.",
+    why="TensorRT-LLM copies a partly matching block only if other blocks follow it. It takes over a last block.",
     before="prompts that differ in their last block, each asked twice",
     after="a shared prefix that ends with a block",
-    remedies=(CodeRemedy("end what prompts share with a block, or take smaller blocks", "P0"),),
-    ignore="It is less than a block a request.",
+    remedies=(CodeRemedy("end the shared prefix at the end of a block, or choose smaller blocks", "P0"),),
+    ignore="The loss is less than one block per request.",
     wins=("taken_over",),
 )

@@ -1,4 +1,4 @@
-"""KV335: no tenants in this engine.
+"""KV335: engine does not separate tenants.
 
 Found by `kvtool.diagnose.run_findings.engine_findings`, from salts that the rules leave out.
 """
@@ -9,14 +9,11 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV335 = CodeEntry(
     "KV335",
-    name="no tenants in this engine",
-    what=(
-        "The workload has salts or tenants, and the engine whose rules are followed knows none: all of them share"
-        " its cache."
-    ),
-    why=("Not a loss: how fast an answer comes, and cached_tokens, tell a tenant that another one sent the same text."),
-    before="tenant a and tenant b at one llama.cpp server",
-    after="a server for each, or an engine with cache_salt",
-    remedies=(CodeRemedy("run a server for each tenant, or an engine that knows salts"),),
-    ignore="The tenants may know of each other's prompts.",
+    name="engine does not separate tenants",
+    what="The workload has salts or tenants, but this engine does not support salts. All tenants share its cache.",
+    why="It costs no tokens. But latency and cached_tokens show a tenant that another one sent the same text.",
+    before="tenant a and tenant b on one llama.cpp server",
+    after="one server per tenant, or an engine with cache_salt",
+    remedies=(CodeRemedy("run one server per tenant, or choose an engine that supports salts"),),
+    ignore="The tenants may know each other's prompts.",
 )

@@ -13,13 +13,11 @@ KV111 = CodeEntry(
     "KV111",
     name="tool order shuffled",
     what="Requests offer the same tools in different orders.",
-    why=(
-        "Tool descriptions stand near the front and are long. The first tool that is another one ends the reuse of all."
-    ),
+    why="Tool descriptions are long and come early in the prompt. The first tool that differs ends the reuse.",
     before="request 1: tools = [search, read, write]\nrequest 2: tools = [write, search, read]",
     after="both:      tools = [read, search, write]",
-    remedies=(CodeRemedy("sort tools by name where the request is built", "P1"),),
-    ignore="The order is meant: some models prefer what stands first.",
+    remedies=(CodeRemedy("sort the tools by name where the request is built", "P1"),),
+    ignore="The order is intended: some models prefer the first tool.",
     wins=("cosmetic", "displaced"),
     varies="order",
 )

@@ -11,12 +11,12 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 KV112 = CodeEntry(
     "KV112",
     name="JSON key order",
-    what="The same JSON object is written with its keys in different orders.",
-    why="Objects that are equal to a parser are different texts, and the cache sees only text.",
+    what="The same JSON object has its keys in different orders.",
+    why="A parser ignores the order of keys. The cache compares text, so it does not.",
     before='json.dumps(schema)\n{"type": "object", "name": "search"}\n{"name": "search", "type": "object"}',
     after='json.dumps(schema, sort_keys=True)\n{"name": "search", "type": "object"}',
     remedies=(CodeRemedy("write keys in sorted order", "P1"),),
-    ignore="The object is built in one place, in one order; then nothing varies and a run shows it.",
+    ignore="One place builds the object, always in one order.",
     wins=("cosmetic", "displaced"),
     varies="order",
 )

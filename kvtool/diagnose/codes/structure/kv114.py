@@ -12,14 +12,14 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 KV114 = CodeEntry(
     "KV114",
     name="few-shot examples reordered",
-    what="The same examples stand in different orders.",
-    why="Examples are long and stand near the front; shuffling them gives each request a prefix of its own.",
+    what="The same examples come in different orders.",
+    why="Examples are long and come early in the prompt. With each new order, requests share no prefix.",
     before="random.shuffle(examples)",
     after="examples.sort(key=lambda example: example.id)",
-    remedies=(CodeRemedy("fix one order; measure the answers first, as their quality depends on it", "P2"),),
-    ignore="Shuffling is the point, as in an evaluation that averages over orders.",
+    remedies=(CodeRemedy("use one fixed order; evaluate before, because the order can change answers", "P2"),),
+    ignore="Shuffling is intended, as in an evaluation that averages over orders.",
     wins=("blocked", "displaced"),
     varies="order",
-    between_two="A fixed order of the examples makes them shared; the order of examples can change answers.",
+    between_two="Use one fixed order for the examples. Evaluate first: the order can change answers.",
 )
 EXAMPLES_REORDERED = DifferenceKind("examples_reordered", "order of examples", KV114.code)

@@ -11,14 +11,15 @@ KV115 = CodeEntry(
     "KV115",
     name="tools added or removed within a session",
     what="The set of tools changes from one turn of a conversation to the next.",
-    why="Most chat templates write tools before the conversation, so the whole history behind them is computed again.",
+    why=(
+        "Most chat templates write tools before the conversation. A change means that the whole history is "
+        "computed again."
+    ),
     before="turn 1: tools = [search]\nturn 2: tools = [browse, search]",
     after="both turns: tools = [search, browse]   (and say which may be used)",
     remedies=(
         CodeRemedy("append new tools at the end of the list", "P3"),
-        CodeRemedy(
-            "offer the whole set from the start, or load descriptions late through a tool that finds tools", "P3"
-        ),
+        CodeRemedy("offer all tools from the start, or load descriptions late through a search tool", "P3"),
     ),
     ignore="It happens once in a long session.",
     wins=("blocked",),

@@ -1,4 +1,4 @@
-"""KV122: token boundary drift where texts are joined.
+"""KV122: token boundary shifts where texts are joined.
 
 Found by `kvtool.diagnose.gap_names.Namer`, in a gap whose characters are the same on both sides.
 """
@@ -9,19 +9,16 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 
 KV122 = CodeEntry(
     "KV122",
-    name="token boundary drift where texts are joined",
+    name="token boundary shifts where texts are joined",
     what=(
-        "Two prompts agree in more characters than tokens: where shared text ends and own text begins, the tokenizer "
-        "joined both."
+        "Two prompts share more characters than tokens. The tokenizer merged the end of the shared text with "
+        "the next text."
     ),
-    why=(
-        "A token that holds the end of the shared text and the start of the own one is another token, so the last "
-        "block of shared text is lost."
-    ),
+    why="The merged token differs between the prompts, so the last block of shared text is lost.",
     before="'Answer:' + ' yes'   ->  [..., ':', ' yes']\n'Answer: ' + 'yes'   ->  [..., ': ', 'yes']",
     after="end shared text with a line feed or a special token",
-    remedies=(CodeRemedy("put the boundary at a line feed or a special token", "P1"),),
-    ignore="The shared text ends inside of a block all the same, so that no whole block is lost by it.",
+    remedies=(CodeRemedy("end the shared text with a newline or a special token", "P1"),),
+    ignore="The shared text ends inside a block, so no whole block is lost.",
     wins=("seam",),
 )
-SEAM = DifferenceKind("seam", "token boundary where texts are joined", KV122.code)
+SEAM = DifferenceKind("seam", "shifted token boundary", KV122.code)

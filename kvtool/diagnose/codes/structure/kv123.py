@@ -1,4 +1,4 @@
-"""KV123: beginning-of-sequence token doubled.
+"""KV123: double beginning-of-sequence token.
 
 Found by `kvtool.fixes.chat.chat_templates.check_chat_template`, in prompts and in the template that writes them.
 """
@@ -9,18 +9,12 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 
 KV123 = CodeEntry(
     "KV123",
-    name="beginning-of-sequence token doubled",
-    what=(
-        "Prompts begin with the beginning-of-sequence token twice: once from the chat template, once from the "
-        "tokenizer."
-    ),
-    why=(
-        "A prompt with one and a prompt with two share nothing behind the first token, and models were not trained "
-        "on two."
-    ),
+    name="double beginning-of-sequence token",
+    what="Prompts begin with two beginning-of-sequence tokens: one from the chat template, one from the tokenizer.",
+    why="Prompts with one and with two share nothing after the first token. Models were not trained with two.",
     before="<s><s>[INST] ...",
     after="<s>[INST] ...",
-    remedies=(CodeRemedy("render the template without it, or tokenize with add_special_tokens=False", "P1"),),
-    ignore="All requests have both, and the model answers well with them.",
+    remedies=(CodeRemedy("render the template without the token, or tokenize with add_special_tokens=False", "P1"),),
+    ignore="All requests have both, and the model answers well.",
     wins=("blocked",),
 )

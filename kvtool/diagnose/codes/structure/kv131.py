@@ -11,12 +11,12 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 KV131 = CodeEntry(
     "KV131",
     name="chat template injects the date",
-    what="The chat template writes the current date, whatever the messages say.",
-    why="It stands before the first message, so every prefix is lost at midnight, or at once where it writes the time.",
+    what="The chat template writes the current date, whatever the messages contain.",
+    why="The date comes before the first message, so every prefix is lost at midnight. A time loses it at once.",
     before='{{ "Today Date: " + strftime_now("%d %b %Y") }}',
     after='tokenizer.apply_chat_template(messages, date_string="26 Jul 2024")',
-    remedies=(CodeRemedy("pin the date with the template's own variable, such as date_string", "P3"),),
-    ignore="The cache does not outlive a day in any case.",
+    remedies=(CodeRemedy("set a fixed date with the template's own variable, such as date_string", "P3"),),
+    ignore="The cache never lives longer than a day.",
     wins=("blocked",),
 )
-TEMPLATE_TIME = DifferenceKind("template_time", "date that the chat template writes", KV131.code)
+TEMPLATE_TIME = DifferenceKind("template_time", "date from the chat template", KV131.code)

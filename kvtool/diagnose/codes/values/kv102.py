@@ -12,20 +12,16 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 KV102 = CodeEntry(
     "KV102",
     name="random or request id",
-    what="A UUID, ULID, nonce, trace header, digest or token that is new in every request stands before shared text.",
-    why=(
-        "It never repeats, so nothing behind it is ever reused: not by other users, and not by the next turn of the "
-        "same one."
-    ),
+    what="A UUID, ULID, nonce, trace header, digest or token comes before shared text. It is new in every request.",
+    why="It never repeats, so nothing after it is ever reused, not even by the next turn.",
     before="Request 9f1c2f5e-6a0b-4d1e-9c57-2f0f3a1f7c11\n<shared instructions>",
     after="<shared instructions>\nRequest 9f1c2f5e-6a0b-4d1e-9c57-2f0f3a1f7c11",
     remedies=(
-        CodeRemedy("send the id beside the prompt, in metadata or a header: the model rarely needs it", "P3"),
-        CodeRemedy("move it to the tail of the prompt", "P2"),
+        CodeRemedy("send the id in metadata or a header: the model rarely needs it", "P3"),
+        CodeRemedy("move it to the end of the prompt", "P2"),
     ),
     ignore=(
-        "The id keeps requests apart on purpose, against timing attacks on a shared cache; a cache salt says the "
-        "same better."
+        "The id separates requests on purpose, against timing attacks on a shared cache. A cache salt does this better."
     ),
     wins=("blocked",),
     varies="value",

@@ -10,13 +10,13 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy
 KV103 = CodeEntry(
     "KV103",
     name="segment declared stable but varies",
-    what="A message or segment that is marked `stable: true` was not the same in all requests.",
-    why="Whoever marked it counts on its reuse. What varies inside of it ends the shared prefix there.",
+    what="A message or segment with `stable: true` differs between requests.",
+    why="Its author expects reuse. The difference ends the shared prefix there.",
     before="- {role: system, text: 'Build {{ build }}. You are...', stable: true}",
     after=(
         "- {role: system, text: 'You are...', stable: true}\n- {role: user, text: 'Build {{ build }}. {{ question }}'}"
     ),
-    remedies=(CodeRemedy("correct the code that builds the segment, or take the mark away"),),
+    remedies=(CodeRemedy("fix the code that builds the segment, or remove the mark"),),
     ignore="Never: either the prompt or the declaration is wrong.",
     wins=("blocked",),
 )

@@ -12,15 +12,12 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 KV104 = CodeEntry(
     "KV104",
     name="user, tenant, session or locale early",
-    what=(
-        "A name, an account, a language or another value with one setting per user stands before text that all "
-        "users share."
-    ),
-    why="Each user has a prefix of their own: the shared text is computed and kept once per user instead of once.",
+    what="A name, an account, a language or another value per user comes before text that all users share.",
+    why="Each user has a separate prefix. The shared text is computed and kept once per user instead of once.",
     before="You help {{ user.name }} ({{ user.locale }}).\n<shared handbook>",
     after="<shared handbook>\nYou help {{ user.name }} ({{ user.locale }}).",
-    remedies=(CodeRemedy("move it behind the block that all users share", "P2"),),
-    ignore="There are few users with many requests each, and what is lost is the first request of each.",
+    remedies=(CodeRemedy("move it after the text that all users share", "P2"),),
+    ignore="There are few users with many requests each. Only the first request of each user loses tokens.",
     wins=("blocked",),
     varies="value",
 )

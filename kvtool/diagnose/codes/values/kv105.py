@@ -11,15 +11,15 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 KV105 = CodeEntry(
     "KV105",
     name="counter, version, retry or step number",
-    what="A number that counts requests, steps, retries or builds stands before shared text.",
-    why="It takes a new value each time, and the reuse ends at its first digit that differs.",
+    what="A number that counts requests, steps, retries or builds comes before shared text.",
+    why="Each new value ends the reuse at its first digit that differs.",
     before="Step 7 of at most 30.\n<tools and instructions>",
     after="<tools and instructions>\nStep 7 of at most 30.",
     remedies=(
-        CodeRemedy("move it to the tail of the prompt", "P2"),
-        CodeRemedy("leave it out", "P3"),
+        CodeRemedy("move it to the end of the prompt", "P2"),
+        CodeRemedy("remove it", "P3"),
     ),
-    ignore="It changes seldom (a release number), so that one cold start for each value is little.",
+    ignore="It changes rarely, like a release number. One miss per value costs little.",
     wins=("blocked",),
     varies="value",
 )

@@ -12,12 +12,12 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 KV106 = CodeEntry(
     "KV106",
     name="working directory, git state or directory tree",
-    what="A path, a commit or a list of files stands before instructions, examples or tools.",
-    why="It differs from user to user and from one edit to the next; all that stands behind it is then computed again.",
+    what="A path, a commit or a list of files comes before instructions, examples or tools.",
+    why="It differs between users and changes with each edit. Everything after it is computed again.",
     before="cwd: {{ cwd }}\nbranch: {{ branch }}\n<examples, tool descriptions>",
     after="<examples, tool descriptions>\ncwd: {{ cwd }}\nbranch: {{ branch }}",
-    remedies=(CodeRemedy("gather it in a block of its own behind everything that is shared", "P2"),),
-    ignore="One machine with one repository runs all requests, and nothing is committed in between.",
+    remedies=(CodeRemedy("put it into one block after all shared text", "P2"),),
+    ignore="One machine with one repository sends all requests, and nothing is committed in between.",
     wins=("blocked",),
     varies="value",
 )
