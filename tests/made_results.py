@@ -95,14 +95,14 @@ def finding(code: str = "KV101", **fields: Any) -> Finding:
         "column": 6,
         "width": 9,
         "in_source": True,
-        "message": "variable `now` (timestamp) stands before shared text: 10 values, in the way of 9 requests, "
+        "message": "variable `now` (timestamp) stops reuse of the text after it: 10 values, 9 requests blocked, "
         "first at token 37, block 2",
         "tokens_lost": 500,
         "points": 0.5,
         "share_tokens": None,
         "ttft_seconds": 0.02,
         "confidence": 1.0,
-        "fix": "move its line behind the shared text, to the end of the last message",
+        "fix": "move this line to the end of the last message",
         "tier": "P2",
         "rerun": Rerun(
             group_before=0.4,
@@ -190,7 +190,7 @@ def failing() -> CheckResult:
         tokens_lost=60,
         points=0.03,
         ttft_seconds=None,
-        fix="raise --capacity; the reachable rate is that of an unlimited cache",
+        fix="raise --capacity",
         tier="P0",
         rerun=None,
     )
@@ -203,10 +203,10 @@ def failing() -> CheckResult:
         column=31,
         width=36,
         in_source=False,
-        message="UUID stands before shared text: 10 values, in the way of 9 requests, first at token 3, block 0",
+        message="UUID stops reuse of the text after it: 10 values, 9 requests blocked, first at token 3, block 0",
         tokens_lost=20,
         points=0.01,
-        fix="no fix of it could be tried: send the same each time, or what differs behind what is shared",
+        fix="send the same text each time, or move it after the shared text",
         tier=None,
         rerun=None,
         warnings=["text that follows refers to it"],

@@ -121,7 +121,7 @@ def test_a_model_with_windows_has_them_where_the_rules_know_them(capsys: pytest.
     assert vllm.cause == "window or state not kept"
     assert rows["llamacpp", "--sliding-window 128"].settings["window_layers"] == 12
     assert ("llamacpp", "--swa-full --sliding-window 128") in rows
-    assert any("gpt-oss-20b has sliding windows: in all rows but vLLM and llama.cpp" in note for note in found.notes)
+    assert any("gpt-oss-20b has sliding windows: all rows but vLLM and llama.cpp" in note for note in found.notes)
     arguments = ["profile", str(CHAT), "--no-config", "--dry-run", "--no-advice", "--json", "--model", "gpt-oss-20b"]
     assert run(arguments) == 0
     report = json.loads(capsys.readouterr().out)

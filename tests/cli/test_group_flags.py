@@ -48,9 +48,9 @@ def test_the_head_names_what_keeps_windows(told: Told, said: str, kept: str) -> 
 @pytest.mark.parametrize(
     ("flags", "name", "what"),
     [
-        ((), "trace.jsonl", "a trace of block hashes is followed"),
-        (("--replicas", "2"), "w.yaml", "whole requests are accounted for"),
-        (("--rules", "block-lru"), "w.yaml", "whole requests are accounted for"),
+        ((), "trace.jsonl", "kvtool simulates a trace of block hashes"),
+        (("--replicas", "2"), "w.yaml", "kvtool simulates whole requests"),
+        (("--rules", "block-lru"), "w.yaml", "kvtool simulates whole requests"),
     ],
 )
 def test_groups_that_are_not_followed_are_told(told: Told, flags: tuple[str, ...], name: str, what: str) -> None:
@@ -61,8 +61,8 @@ def test_groups_that_are_not_followed_are_told(told: Told, flags: tuple[str, ...
 
 def test_a_model_that_vllm_plans_as_one_group_says_why(told: Told) -> None:
     text = told("--model-preset", "gpt-oss-20b", "--disable-hybrid-kv-cache-manager")
-    assert "gpt-oss-20b: one KV cache group, as the hybrid KV cache manager is off" in text
-    assert "one KV cache group, as vLLM turns the hybrid KV cache manager off" in told(
+    assert "gpt-oss-20b: one KV cache group, because the hybrid KV cache manager is off" in text
+    assert "one KV cache group, because vLLM turns the hybrid KV cache manager off" in told(
         "--model-preset", "llama-4-scout"
     )
 

@@ -146,7 +146,7 @@ def test_a_workload_names_its_groups_itself(profile: Profile) -> None:
     Path("w.yaml").write_text("version: 1\ngroups:\n  - {name: g, requests: 3, text: hello hello}\n", encoding="utf-8")
     found = profile("w.yaml", "--group-by", "team")
     assert [group["name"] for group in found["groups"]] == ["g"]
-    assert "--group-by is about logs: a workload file names its groups" in found["notes"]
+    assert "--group-by needs a log: a workload file names its groups" in found["notes"]
 
 
 @pytest.mark.parametrize("flag", ["x[", "nothing"])

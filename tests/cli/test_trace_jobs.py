@@ -78,7 +78,7 @@ def test_a_log_that_nobody_survives_is_named_and_the_others_are_traced(
     blocks = tmp_path / "blocks"
     code, document, err = traced(capsys, logs, blocks, "-t", bytes_json, "--jobs", "2")
     assert code == 2
-    assert "part-2.jsonl: it ended each of 3 processes that tried it: its process was ended by signal 9" in err
+    assert "part-2.jsonl: 3 processes failed on it: its process was ended by signal 9" in err
     assert len(document["traces"]) == len(files(blocks)) == 6
     assert [Path(each["log"]).name for each in document["failed"]] == ["part-2.jsonl"]
     monkeypatch.setattr(Traced, "__call__", CALL)

@@ -119,7 +119,7 @@ def test_nothing_is_wider_than_the_terminal(
         (["--sweep", "routing", "--routing", "sglang:share=lots"], "'lots' is no number"),
         (["--sweep", "routing", "--routing", "dynamo,session-ring"], "no request names one"),
         (["--sweep", "routing", "--replicas", "0"], "'0' is no number of replicas"),
-        (["--sweep", "routing", "--replicas", "2,4"], "--sweep replicas tries several"),
+        (["--sweep", "routing", "--replicas", "2,4"], "use --sweep replicas for several"),
         (["--sweep", "replicas", "--replicas", "8..2"], "'8..2' goes down"),
         (["--sweep", "replicas", "--replicas", "1..99999999999"], "is no number of replicas"),
         (["--sweep", "replicas", "--replicas", "-1"], "'-1' is no number of replicas"),
@@ -201,7 +201,7 @@ def test_sessions_stay_where_they_are(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = told(capsys, str(path), "--sweep", "routing", "--routing", "session-ring")
     assert found["rows"][0]["routing"] == "session-ring"
-    assert any(note.startswith("3 of 9 requests name no session and no tenant") for note in found["notes"])
+    assert any(note.startswith("3 of 9 requests have no session and no tenant") for note in found["notes"])
 
 
 def test_no_times_and_times_that_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ def test_every_row_has_its_times_and_its_command_gives_them_again(
         if row["kind"] == "policy":
             assert again["hit_blocks"] == row["hit_blocks"]
             continue
-        assert row["sure"] == ("bound" if row["change"] == "cache without limit" else "predicted")
+        assert row["sure"] == ("bound" if row["change"] == "unlimited cache" else "predicted")
         for key in (
             "hit_rate",
             "imbalance",

@@ -107,7 +107,7 @@ def test_default_capacities_run_every_request_and_small_ones_are_left_out(
     assert least < found["rows"][-1]["capacity"] == found["distinct_blocks"]
     some = told(capsys, *sweep, "--policies", "lru", "--capacities", f"0,{least - 1},{least}")
     assert [row["capacity"] for row in some["rows"]] == [least]
-    assert f"left out: {least - 1} blocks, as SGLang runs all requests with {least} or more" in some["notes"]
+    assert f"left out: {least - 1} blocks, because SGLang needs at least {least} for all requests" in some["notes"]
     for capacity in (
         least - 1,
         least,
@@ -116,7 +116,7 @@ def test_default_capacities_run_every_request_and_small_ones_are_left_out(
         totals = told(capsys, "profile", log, *flags)["totals"]
         assert (totals["refused_requests"] > 0) == (capacity < least)
     assert run([*sweep, "--capacities", "5"]) == 2
-    assert "no row could be counted: left out: 5 blocks" in capsys.readouterr().err
+    assert "no row was computed: left out: 5 blocks" in capsys.readouterr().err
 
 
 def test_one_priority_is_said(log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +134,7 @@ def test_the_policy_of_vllm_is_what_a_profile_hits(log: str, capsys: pytest.Capt
         ("opt", 40, "bound"),
         ("opt", 80, "bound"),
     ]
-    assert any("vLLM evicts by LRU and has no other policy" in note for note in found["notes"])
+    assert any("vLLM has only LRU" in note for note in found["notes"])
     bounds = told(capsys, "what-if", log, "--sweep", "policy", "--policies", "opt", "--capacities", "1,40,80")
     assert bounds["rows"][1:] == found["rows"][2:]
     assert bounds["notes"] == []
@@ -164,8 +164,8 @@ def test_nothing_is_wider_than_the_terminal(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--sweep", "policy", "--policies", "fifo"], "vLLM evicts by LRU and has no other policy"),
-        (["--sweep", "policy", "--policies", "slru"], "--rules sglang runs it"),
+        (["--sweep", "policy", "--policies", "fifo"], "vLLM has only LRU"),
+        (["--sweep", "policy", "--policies", "slru"], "use --rules sglang"),
         (["--sweep", "policy", "--policies", "priority", "--rules", "block-lru"], "of SGLang"),
         (["--sweep", "policy", "--policies", "arc", "--rules", "sglang"], "SGLang has no policy arc"),
         (["--sweep", "policy", "--capacities", "1"], "never runs the longest request"),

@@ -133,7 +133,7 @@ def test_the_link_is_the_accelerators_own_where_nobody_says_another(told: Told) 
         (("--sweep", "tier", "--link-bandwidth", "1GB/s"), "--link-bandwidth is for --sweep pd, not tier"),
         (("--sweep", "pd", "--replicas", "1"), "cannot be split"),
         (("--sweep", "pd", "--replicas", "0"), "--replicas"),
-        (("--sweep", "tier", "--replicas", "2..4"), "--replicas is one for this sweep, not 3"),
+        (("--sweep", "tier", "--replicas", "2..4"), "--replicas takes one value in this sweep, not 3"),
         (("--sweep", "pd", "--replicas", "1..4"), "a fleet of 1 cannot be split"),
         (("--sweep", "pd", "--link-bandwidth", "0GB/s"), "the link between prefill and decode replicas moves nothing"),
         (("--sweep", "pd", "--routing", "oracle"), "oracle is a bound"),

@@ -102,7 +102,7 @@ def test_a_row_that_ends_its_processes_is_named_and_the_others_stand(
     assert found["notes"] == ["left out: fifo, 30 blocks, tried 3 times; its process was ended by signal 9"]
     flags = ["--sweep", "policy", "--rules", "block-lru", "--policies", "fifo", "--capacities", "30,40"]
     assert run(["what-if", trace, *flags, "--jobs", "2"]) == 2
-    assert "no row could be counted: left out: fifo, 30 blocks" in capsys.readouterr().err
+    assert "no row was computed: left out: fifo, 30 blocks" in capsys.readouterr().err
 
 
 def test_ray_that_is_not_installed_says_how_to_get_it(

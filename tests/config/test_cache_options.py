@@ -65,7 +65,7 @@ def test_a_better_routing_is_tried(folder: Path, capsys: Capture) -> None:
     assert found["fates"]["scattered"] == 4 * 1200
     (finding,) = [finding for finding in found["findings"] if finding["code"] == "KV304"]
     assert finding["tokens_lost"] == 4 * 1200
-    assert "replica that holds most of its prefix: gen 49.3% -> 82.2% (measured by running again)" in finding["fix"]
+    assert "replica that caches most of its prefix: gen 49.3% -> 82.2% (verified)" in finding["fix"]
 
 
 def test_a_provider_overrides_what_the_file_says_of_an_engine(folder: Path, capsys: Capture) -> None:

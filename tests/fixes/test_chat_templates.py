@@ -122,7 +122,7 @@ def test_the_date(byte_tokenizer: Tokenizer, tmp_path: Path) -> None:
     assert finding.in_source
     text = renderer.chat_template.render(ASK.messages or [])
     assert finding.tokens_lost == len(text) - len("Today: ")  # one token for each byte
-    assert f"writes the date: whenever it changes, {finding.tokens_lost} of the {len(text)} tokens" in finding.message
+    assert f"writes the date: each change makes {finding.tokens_lost} of the {len(text)} tokens" in finding.message
     assert check.fix is not None
     assert check.fix.tier == "P3"
     assert check.fix.renderer is not None

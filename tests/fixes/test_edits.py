@@ -282,7 +282,7 @@ def test_a_file_that_changed_since_it_was_read_is_left_alone(tmp_path: Path) -> 
 def test_what_was_sent_is_not_edited(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text('{"prompt": "Time: 10:31\\nBe brief."}\n' * 2)
     log = open_inputs([str(tmp_path / name)], LogOptions(), seed=None)
-    reason = "logs are records of what was sent: change what writes them"
+    reason = "a log is a record: fix the code that writes it"
     assert edits_for([fix_of(lambda: lambda turn: turn, group=None)], log) == reason
 
 

@@ -160,7 +160,7 @@ def test_what_cannot_change_places_says_why(tmp_path: Path) -> None:
     changed = edits_or_reason(
         tmp_path, "x:", lambda turn, _: replace(turn, tools=[{"name": "new"}]), workload("  tools: [{name: a}]\n" + ASK)
     )
-    assert changed == "more than the order of tools or keys would change"
+    assert changed == "it would change more than the order of tools or keys"
 
 
 VALUES = st.recursive(

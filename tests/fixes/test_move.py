@@ -313,8 +313,8 @@ def test_what_was_said_stays_in_its_message(role: str) -> None:
     [
         ("messages[0] (system)", "the end of the last message"),
         ("system", "the end of the last message"),
-        ("messages[3] (user)", "the end of its message"),
-        ("messages[3] (tool)", "the end of its message"),
+        ("messages[3] (user)", "the end of the message"),
+        ("messages[3] (tool)", "the end of the message"),
         ("prompt", "the end of the prompt"),
         ("rules", "the end of the prompt"),
     ],

@@ -51,14 +51,14 @@ def test_as_many_tokens_and_hits_agree(capsys: pytest.CaptureFixture[str]) -> No
         (
             {"requests": 53, "prompt": 6600},
             "other traffic",
-            "3 requests more than predicted, and 600 prompt tokens more",
+            "3 more requests than predicted, and 600 more prompt tokens",
         ),
         (
             {"requests": 48, "prompt": 5800},
             "part of the workload",
-            "2 requests fewer than predicted, and 200 prompt tokens fewer",
+            "2 fewer requests than predicted, and 200 fewer prompt tokens",
         ),
-        ({"prompt": 6003}, "other tokens", "1,003 prompt tokens, 1,000 predicted"),
+        ({"prompt": 6003}, "other tokens", "1,003 prompt tokens, predicted 1,000"),
         ({"cached": 1164}, "warm start", "64 more hit"),
         ({"cached": 1000}, "unexplained", "kvtool replay"),
         ({"external": 32}, "second tier", "32 tokens came from another tier"),
@@ -66,7 +66,7 @@ def test_as_many_tokens_and_hits_agree(capsys: pytest.CaptureFixture[str]) -> No
         (
             {"config": {"num_gpu_blocks": "200"}},
             "configuration",
-            "capacity_blocks is 199 at the server, 399 in the report",
+            "capacity_blocks is 199 on the server, 399 in the report",
         ),
         ({"config": {"block_size": "16"}}, "configuration", "block_size is 16 at the server"),
         ({"created": CREATED + 9, "prompt": 1000, "cached": 300, "requests": 10}, "restart", "started again"),

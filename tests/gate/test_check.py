@@ -156,7 +156,7 @@ def test_nothing_to_check(check: Command) -> None:
     assert "no INPUT was given" in err
     assert "kvtool init" in err
     write("kvtool.toml", "[gate]\nhit_rate = 0.5\n")
-    assert "kvtool.toml names no `workloads`" in check()[2]
+    assert "kvtool.toml has no `workloads`" in check()[2]
     write("kvtool.toml", 'workloads = ["none/*.yaml"]\n')
     code, _, err = check()
     assert code == 2
@@ -235,7 +235,7 @@ def test_one_bad_input_hides_no_finding_of_the_others(check: Command) -> None:
     code, out, err = check("p.j2", "broken.py", "--json")
     assert (code, out) == (2, ""), "a document without a verdict is none"
     code, out, _ = check("good.jsonl", "again.jsonl", "p.j2")
-    assert (code, last_line(out)) == (0, "NO GATE: nothing was demanded")
+    assert (code, last_line(out)) == (0, "NO GATE: no demands")
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_flags_take_the_place_of_files(check: Command) -> None:
     assert "that --min-hit-rate demands" in " ".join(out.split())
     assert "kvtool.toml:4" not in out
     out = check(*arguments, "--no-config")[1]
-    assert (last_line(out), "--min-hit-rate 0.80" in out) == ("NO GATE: nothing was demanded", True)
+    assert (last_line(out), "--min-hit-rate 0.80" in out) == ("NO GATE: no demands", True)
 
 
 def test_the_stricter_of_two_files_holds(check: Command) -> None:
@@ -422,7 +422,7 @@ def test_from_a_baseline_to_a_failing_gate_and_its_fix(check: Command) -> None:
     write("a.yaml", CALM)
     code, out, err = check("--no-advice")
     assert (code, out) == (2, "")
-    assert "there is no baseline kvtool-baseline.json" in err
+    assert "--require-baseline is set, but there is no baseline kvtool-baseline.json" in err
     assert "kvtool check --update-baseline" in err
 
     code, out, _ = check("--no-advice", "--update-baseline")
@@ -492,7 +492,7 @@ def test_a_missing_baseline_that_was_named_is_told(check: Command) -> None:
 def test_a_fall_that_is_allowed_expects_a_baseline(check: Command) -> None:
     write("a.yaml", CALM)
     assert "baseline" not in check("a.yaml", "--no-advice")[1].replace("--update-baseline", "")
-    missing = "notice: there is no baseline kvtool-baseline.json: nothing was compared"
+    missing = "notice: there is no baseline kvtool-baseline.json, so nothing was compared"
     assert missing in check("a.yaml", "--no-advice", "--max-drop", "1%")[1]
     write("kvtool.toml", 'workloads = ["a.yaml"]\n[check]\nmax_drop = "1%"\n')
     assert missing in check("--no-advice")[1]
@@ -508,7 +508,7 @@ def test_a_workload_of_several_is_updated_alone(check: Command) -> None:
     names = json.loads(Path("kvtool-baseline.json").read_text(encoding="utf-8"))["workloads"]
     assert list(names) == ["a.yaml", "b.yaml"]
     Path("b.yaml").unlink()
-    assert "notice: in the baseline and no longer checked: b.yaml" in check("--no-advice")[1]
+    assert "notice: the baseline contains b.yaml" in check("--no-advice")[1]
     assert "notice: baseline: b.yaml: taken out" in check("--update-baseline", "--no-advice")[1]
     assert json.loads(Path("kvtool-baseline.json").read_text(encoding="utf-8"))["workloads"].keys() == {"a.yaml"}
 
@@ -643,7 +643,7 @@ def test_the_next_command_leads_somewhere(check: Command) -> None:
         "      - {id: c, text: 'You are Ada, serve {{ topic }} with care and must never promise. '}\n"
         f"      - {{id: d, text: '{'These are the rules of the house. ' * 9}'}}\n      - {{id: q, text: ' hi'}}\n",
     )
-    assert "Next: edit b.yaml:8, then run this again:\n  kvtool check b.yaml" in check("b.yaml")[1]
+    assert "Next: edit b.yaml:8. Then run again:\n  kvtool check b.yaml" in check("b.yaml")[1]
 
 
 def rendered(result: CheckResult, width: int, encoding: str) -> str:

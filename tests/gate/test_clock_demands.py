@@ -56,7 +56,7 @@ def test_limits_are_held_against_todays_row_of_what_if(tmp_path: Path, capsys: p
 def test_an_objective_that_nobody_meets_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, checks = checked(capsys, trace(tmp_path / "t.jsonl"), "--slo", "ttft=0.1ms", "--max-gpus", "8")
     assert (code, checks["gpus"]["actual"]) == (1, None)
-    said = "no fleet that was tried serves them within ttft=0.1ms; --max-gpus allows 8 GPUs"
+    said = "no tested fleet meets ttft=0.1ms; --max-gpus allows 8 GPUs"
     assert checks["gpus"]["message"].endswith(said)
 
 
@@ -69,7 +69,7 @@ def test_the_next_step_is_the_table_for_the_same_objective(
     monkeypatch.setattr("sys.argv", ["kvtool", "check", "t.jsonl", *flags])
     assert run(["check", "t.jsonl", *flags]) == 1
     shown = capsys.readouterr().out
-    assert "FAIL 1 gate (all requests no fleet found, 8 allowed)" in shown
+    assert "FAIL 1 gate (all requests no fleet found, allowed 8)" in shown
     _, step, command, *_ = shown.partition("Next: see what saves GPUs:\n")
     assert step
     words = shlex.split(command)

@@ -129,8 +129,8 @@ def test_what_it_tells_stands_in_the_result(tighten: Command) -> None:
 @pytest.mark.parametrize(
     ("config", "flags", "message"),
     [
-        (None, (), "--tighten raises gates of kvtool.toml, and there is none"),
-        ("workloads = ['w.yaml']\n", (), "no hit rate is demanded in kvtool.toml"),
+        (None, (), "--tighten needs a kvtool.toml with gates, and there is none"),
+        ("workloads = ['w.yaml']\n", (), "kvtool.toml demands no hit rate"),
         ("workloads = ['w.yaml']\n[gate]\nreachable_gap = '5%'\n", (), "kvtool.toml:2:2"),
         (GATE, ("w.yaml",), "leave INPUT out"),
         (GATE, ("-g", "g"), "leave --group out"),

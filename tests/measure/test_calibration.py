@@ -416,7 +416,7 @@ def test_the_report_says_what_predictions_rest_on(
     ("flags", "message"),
     [
         (["--accelerator", "h100"], "--calibration and --accelerator both say what the predictions are for"),
-        (["--tensor-parallel", "2"], "a calibration is fitted on one device; how 2 share a model is not in it"),
+        (["--tensor-parallel", "2"], "a calibration covers one device, not a model shared by 2"),
     ],
 )
 def test_what_does_not_go_with_it(

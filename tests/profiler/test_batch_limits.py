@@ -46,7 +46,7 @@ def test_a_profile_takes_them(
     report = kvtool.profile(path, **said)
     assert (report.config["max_num_batched_tokens"], report.config["max_num_seqs"]) == limits
     assert report.config.get("batch_limits_of") == source
-    step = f"a step takes {limits[0]:,} tokens and {limits[1]:,} requests, the defaults of {source}"
+    step = f"step limit: {limits[0]:,} tokens and {limits[1]:,} requests (default of {source}"
     assert [note for note in report.notes if "a step takes" in note] == ([step] if source else [])
 
 

@@ -133,16 +133,16 @@ def test_why_something_is_not_known_is_said(in_folder: Command, tmp_path: Path) 
     write_log(tmp_path / "log.jsonl", [*TWICE, TWICE[0]])
     served_twice(events)
     assert told(in_folder) == (
-        "2 requests that neither an id of its own in the events nor a time tells apart from others that begin alike:"
+        "2 requests without an event id or a distinct time:"
         " the order of sending does"
     )
-    assert "blocks of 16 tokens, this run is of blocks of 8: --block-size 16" in told(in_folder, "--block-size", "8")
+    assert "blocks of 16 tokens, this run has 8: set --block-size 16" in told(in_folder, "--block-size", "8")
     served_twice(events, [stored([9], [1] * 16)])
     assert "16 tokens were stored for none of these requests" in told(in_folder)
     served_twice(events, ["nonsense"])
     assert "1 event could not be read" in told(in_folder)
     served_twice(events, [removed(77)])
-    assert "1 block removed that were not there: events are missing" in told(in_folder)
+    assert "1 block removed without being stored: events are missing" in told(in_folder)
     write_recorded(events, [payload([stored([1, 2], A)])], first=3)
     assert "the events begin in the middle" in told(in_folder)
     write_recorded(events, [payload([{**stored([1, 2], A), "token_ids": None}])])
@@ -172,7 +172,7 @@ def test_requests_that_ran_beside_equal_ones_are_not_guessed_at(in_folder: Comma
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "e.jsonl: no KV events are in it"),
+        ("", "e.jsonl contains no KV events"),
         ('{"type": "AllBlocksCleared"}\n{"type": 1}\n', "e.jsonl:2"),
         ('{"type": "AllBlocksCleared"}\n{"typ\n', "e.jsonl:2:"),
         ('{"payload_b64": "!", "seq": 0}\n', "`payload_b64` is not base64"),

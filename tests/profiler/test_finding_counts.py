@@ -111,7 +111,7 @@ def test_the_check_raises_where_they_do() -> None:
     one = Finding.of("KV101", "error", "g", "p", 1, 1, "m", 50, "")
     other = one.model_copy(update={"tokens_lost": 10})
     check_counted_once([one, other], [group])
-    with pytest.raises(AssertionError, match="g: findings tell of 61 lost tokens, and the ledger of 60"):
+    with pytest.raises(AssertionError, match="g: the findings have 61 lost tokens, and the ledger has 60"):
         check_counted_once([one, other.model_copy(update={"tokens_lost": 11})], [group])
 
 
@@ -126,7 +126,7 @@ def test_the_second_of_two_lines_says_where_its_tokens_count(tmp_path: Path, byt
     assert others
     for each in others:
         assert each.tokens_lost == 0
-        assert "; behind text that differs first, where " in each.message
+        assert "; an earlier change already blocks " in each.message
         assert each.severity == "error", "what it costs is what stands behind it"
 
 

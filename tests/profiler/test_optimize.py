@@ -98,7 +98,7 @@ def test_moves_need_consent_and_are_told_with_what_they_win(optimize: Optimize, 
     assert code == 0
     assert "Needs consent: --allow P2" in out
     assert "P2 KV101 desk: prompts/desk.md:2:6: move its line behind the shared text" in out
-    assert "(measured by running again)" in out
+    assert "(verified)" in out
     assert "Nothing to change in the tiers P0, P1" in out
     assert f"kvtool optimize {desk} --width 200 -t" in out
     assert out.rstrip().endswith("--allow P2")
@@ -356,7 +356,7 @@ def test_logs_are_told_and_not_edited(optimize: Optimize) -> None:
     before = contents()
     code, out, _ = optimize("a.jsonl", "--allow", "P2", "--width", "200")
     assert code == 0
-    assert "not edited: logs are records of what was sent: change what writes them" in out
+    assert "not edited: a log is a record: fix the code that writes it" in out
     assert "Nothing was written: no file can be edited for this" in out
     assert contents() == before
     refused(optimize, "logs are records of what was sent", "a.jsonl", "--write")
@@ -367,7 +367,7 @@ def test_prompts_are_told_and_not_edited(optimize: Optimize) -> None:
     found = document(optimize, *names, "--allow", "P2")
     assert found["steps"]
     assert {step["reason"] for step in found["steps"]} == {
-        "prompts are edited as files of a workload: name them in one"
+        "kvtool edits only prompts of a workload file: name them in one"
     }
     refused(optimize, "--write edits a workload file", *names, "--write")
 
@@ -445,9 +445,9 @@ def test_blank_lines_and_a_byte_order_mark(optimize: Optimize) -> None:
     [
         (
             FileEdit("prompts/desk.md", 0, 0, "{{ rid }} "),
-            "group `desk` would hit less (42.5% -> 1.8%), so the edit was dropped",
+            "group `desk` would hit less (42.5% -> 1.8%), so kvtool dropped the edit",
         ),
-        (FileEdit("prompts/desk.md", 0, 0, "!"), "the edited files hit no more than before, so the edit was dropped"),
+        (FileEdit("prompts/desk.md", 0, 0, "!"), "the edited files hit no more than before, so kvtool dropped the edit"),
     ],
 )
 def test_an_edit_that_does_not_win_is_dropped(
@@ -472,7 +472,7 @@ def test_content_is_not_changed_for_little(optimize: Optimize) -> None:
     found = document(optimize, "w.yaml", "--unsafe-fixes", "--write")
     first, second = found["steps"]
     assert (first["tier"], first["edited"]) == ("P2", True)
-    assert (second["tier"], second["reason"]) == ("P3", "too little is won for a change of what prompts say")
+    assert (second["tier"], second["reason"]) == ("P3", "the gain is too small for a change of content")
     assert found["files"] == ["prompts/desk.md"]
     assert document(optimize, "w.yaml", "--unsafe-fixes")["files"] == []
 

@@ -41,7 +41,7 @@ def test_without_sessions_and_tenants_it_is_refused(
 def test_some_without_are_counted(tmp_path: Path, bytes_json: str) -> None:
     some = log(tmp_path / "some.jsonl", ["a", None, "a", None, None])
     told = kvtool.profile([str(some)], tokenizer=bytes_json, replicas=2, routing="sticky").notes
-    assert "3 of 5 requests name no session and no tenant: sticky routing gave them to replicas in turn" in told
+    assert "3 of 5 requests have no session and no tenant: sticky routing sent them to replicas in turn" in told
     every = log(tmp_path / "all.jsonl", ["a", "b", "a"])
     report = kvtool.profile([str(every)], tokenizer=bytes_json, replicas=2, routing="sticky")
     assert not any("sticky" in note and "name no" in note for note in report.notes)

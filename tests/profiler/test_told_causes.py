@@ -197,7 +197,7 @@ def test_another_image_is_another_prompt(kvtool: Command) -> None:
 
     told = findings(kvtool, [record(n, first=True) for n in range(12)])
     assert [(each["code"], each["logged"]["part"]) for each in told] == [("KV201", "messages[0] (user)")]
-    assert "image or file stands before shared text" in told[0]["message"]
+    assert "image or file stops reuse of the text after it" in told[0]["message"]
     assert told[0]["points"] > 0.8
     assert not findings(kvtool, [record(n, first=False) for n in range(12)])
     assert not findings(kvtool, [record(1, first=True) for _ in range(12)])

@@ -22,12 +22,12 @@ def fixed(**fields: Any) -> Finding:
 
 
 def test_a_fix_that_was_proven_is_the_answer() -> None:
-    finding = fixed(message="variable `now` (time) stands before shared text: 9 values, in the way of 9 requests")
+    finding = fixed(message="variable `now` (time) stops reuse of the text after it: 9 values, 9 requests blocked")
     answer = answer_of(made_results.report(findings=[finding], editable=True), optimize=["optimize", "w.yaml"])
     assert answer.lines == [
-        ("Hit rate", "40.0% now, 90.0% with the fix below (measured by running again)"),
-        ("Lost", "500 tokens (50.0% of all) by prompts/support.md:3: variable `now` (time) stands before shared text"),
-        ("Next", "see the edits that do it; --write makes them"),
+        ("Hit rate", "40.0% now, 90.0% with the fix below (verified)"),
+        ("Not reused", "500 tokens (50.0%) after prompts/support.md:3: variable `now` (time) stops reuse of the text after it"),
+        ("Next", "Preview the edit (add --write to apply it)"),
     ]
     assert answer.command == ("optimize", "w.yaml", "--allow", "P2")
     assert answer.finding is finding
@@ -36,20 +36,20 @@ def test_a_fix_that_was_proven_is_the_answer() -> None:
 def test_what_kvtool_cannot_edit_is_edited_by_hand() -> None:
     made = made_results.report(findings=[fixed()])
     answer = answer_of(made, command=["profile", "w.yaml", "--json", "-b", "32"])
-    assert answer.todo == "edit prompts/support.md:3, then run this again"
+    assert answer.todo == "Edit prompts/support.md:3. Then run again"
     assert answer.command == ("profile", "w.yaml", "-b", "32")
 
 
 def test_of_a_log_the_line_that_writes_it_is_to_be_changed() -> None:
     answer = answer_of(made_results.report(findings=[fixed(in_source=False)]))
-    assert answer.todo == "change what writes this line, then profile the new log"
+    assert answer.todo == "Fix the code that writes this line. Then profile a new log"
     assert answer.command == ()
     place = LoggedPlace(record=2, part="messages[0] (system)", content=None, line=3)
     pair = ExamplePair(was="a.jsonl:1", now="a.jsonl:2", command="kvtool diff-prompts a.jsonl:1 a.jsonl:2")
     finding = fixed(in_source=False, path="a.jsonl", line=2, logged=place, example=pair)
     answer = answer_of(made_results.report(findings=[finding]))
     assert " by a.jsonl:2, messages[0] (system), line 3: " in answer.lost
-    assert answer.todo == "change what writes this line; two requests that differ in it"
+    assert answer.todo == "Fix the code that writes this line. Compare two affected requests"
     assert answer.command == ("diff-prompts", "a.jsonl:1", "a.jsonl:2")
 
 
@@ -68,7 +68,7 @@ def test_a_cache_that_is_too_small_is_doubled() -> None:
     made = made.model_copy(update={"config": made.config | {"capacity_blocks": 100}})
     answer = answer_of(made, command=["profile", "w.yaml", "--gpu-memory", "24GiB", "--capacity=100"])
     assert answer.rate == "40.0% now, 100.0% with an unlimited cache"
-    assert answer.lost == "600 tokens (60.0% of all), most as evicted before reuse (600)"
+    assert answer.lost == "600 tokens (60.0%), mostly evicted"
     assert answer.command == ("profile", "w.yaml", "--capacity", "200")
     assert answer.change == "--capacity 200"
 
@@ -77,7 +77,7 @@ def test_what_is_well_is_held() -> None:
     group = made_results.group(hit=953, reachable=953)
     made = made_results.report(group)
     answer = answer_of(made, command=["profile", "w.yaml"])
-    assert answer.rate == "95.3%, all that these prompts can hit as they are"
+    assert answer.rate == "95.3%, the maximum for these prompts as written"
     assert answer.command == ("profile", "w.yaml", "--min-hit-rate", "0.95")
     held = made.model_copy(update={"gates": [made_results.check("pass")]})
     assert answer_of(held).lines[-1][0] == "Lost"
@@ -95,7 +95,7 @@ def test_a_finding_that_was_not_run_says_what_to_do() -> None:
     answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])
     assert answer.rate == "40.0% now, 90.0% with an unlimited cache"
     assert answer.lost == "500 tokens (50.0% of all): too short"
-    assert (answer.todo, answer.command) == ("merge the parts; then run this again", ("profile", "w.yaml"))
+    assert (answer.todo, answer.command) == ("Merge the parts. Then run again", ("profile", "w.yaml"))
 
 
 @pytest.mark.parametrize(

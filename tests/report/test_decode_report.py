@@ -85,7 +85,7 @@ def test_the_report_has_both_figures(folder: Path, capsys: Capture, width: int) 
     ("flags", "said"),
     [
         (["--decode-batch", "0"], "--decode-batch must be at least 1, not 0"),
-        (["--decode-batch", "300"], "--decode-batch 300 is more than --max-num-seqs 256 lets decode together"),
+        (["--decode-batch", "300"], "--decode-batch 300 is more than --max-num-seqs 256 allows"),
         (["--decode-batch", "9", "--concurrency", "8"], "more than --concurrency 8"),
         (["--device", "gpu"], "unknown device `gpu`"),
         (["--decode-attention", "tree"], "--decode-attention"),

@@ -289,11 +289,11 @@ def test_fingerprints_outlive_moved_lines_and_other_figures_and_are_unique() -> 
     def prints(*found: object) -> list[str]:
         return fingerprints(list(found), os.curdir)  # type: ignore[arg-type]
 
-    one = finding(message="variable `now` (timestamp) stands before shared text: 10 values", line=3)
+    one = finding(message="variable `now` (timestamp) stops reuse of the text after it: 10 values", line=3)
     moved = finding(
-        message="variable `now` (timestamp) stands before shared text next: 99 values", line=7, tokens_lost=1
+        message="variable `now` (timestamp) is the next blocker after the fix above: 99 values", line=7, tokens_lost=1
     )
-    other = finding(message="variable `user` (name) stands before shared text: 10 values", line=3)
+    other = finding(message="variable `user` (name) stops reuse of the text after it: 10 values", line=3)
     assert prints(one) == prints(moved)
     assert prints(one) != prints(other)
     twice = prints(one, moved, other)

@@ -271,7 +271,7 @@ def test_what_shows_nothing_is_left_out() -> None:
     for prompt in shapes["worst"]:
         prompt["runs"] = [{"start": 0, "stop": 100, "fate": "unique", "path": "", "line": 0}]
     made = report(fates={"unique": 1000}, views=Views.model_validate(shapes))
-    found = page(result("none", "NO GATE: nothing was demanded", made))
+    found = page(result("none", "NO GATE: no demands", made))
     kept = {node.attributes["id"] for node in found.all("section")}
     assert kept == {"w1-findings", "w1-ttft", "w1-memory", "w1-config"}
     assert {link.attributes["href"] for link in found.all("nav")[0].all("a")} == {"#w1", *(f"#{one}" for one in kept)}
@@ -387,7 +387,7 @@ def test_waterfall_adds_up() -> None:
     assert [row[0] for row in parts] == [
         "hit",
         "same text, other tokens",
-        "blocked by volatile text",
+        "blocked (repeated after a change)",
         "unique text",
     ]
     assert sum(numbers([row[1] for row in parts])) == numbers([total[1]])[0] == 1996

@@ -45,7 +45,7 @@ def sampled() -> WhatIfDocument:
         one.model_copy(update={"error": 0.03 if one.hit_rate > 0.03 else 0.05, "sure": "sampled"})
         for one in capacity().rows
     ]
-    return document(rows, sampled=0.1, notes=["2 requests that their server refused or failed are left out"])
+    return document(rows, sampled=0.1, notes=["2 failed or refused requests are left out"])
 
 
 def policies() -> WhatIfDocument:
@@ -231,7 +231,7 @@ def table() -> WhatIfDocument:
         ("prompts", "fix 1: move `now` behind the rules", 0.35, " --fixed 1", "exact"),
         ("capacity", "cache x 2", 0.3, " --capacity 200", "exact"),
         ("tier", "host memory 256 GiB", 0.28, " --host-memory 256GiB", "predicted"),
-        ("capacity", "a cache without limit", 0.4, "", "bound"),
+        ("capacity", "an unlimited cache", 0.4, "", "bound"),
     )
     rows = [
         fleet_row(

@@ -10,8 +10,8 @@ Tier = Literal["P0", "P1", "P2", "P3"]
 TIERS: dict[Tier, str] = {
     "P0": "token ids unchanged",
     "P1": "same content in one canonical form",
-    "P2": "same segments, moved: review it",
-    "P3": "content changed: decide yourself",
+    "P2": "same segments, moved (needs your review)",
+    "P3": "content changed (needs your decision)",
 }
 
 Varies = Literal["value", "order", "session", ""]

@@ -90,11 +90,11 @@ def test_a_rule_without_a_say_is_told() -> None:
     """Long prompts that share little: no holder has all but 2,000 tokens of one. Short ones: any holder will do."""
     long = [a_request(number, 0, 300, own=290, arrival=10.0 * number) for number in range(12)]
     _, notes = rows_of(a_plan(long, None), "vllm-stack-kvaware")
-    assert any("never chose by holder: its rule had no say" in note for note in notes)
+    assert any("never chose by holder, so its rule had no effect" in note for note in notes)
     short = [a_request(number, 0, arrival=10.0 * number) for number in range(12)]
     rows, notes = rows_of(a_plan(short, None), "vllm-stack-kvaware")
     assert rows[0].imbalance == pytest.approx(3.0)
-    assert any("sent 100.0% of the requests to one of them" in note for note in notes)
+    assert any("sent 100.0% of the requests to one replica" in note for note in notes)
     _, notes = rows_of(a_plan(short, None), "round-robin,least-loaded,vllm-stack-kvaware", 1)
     assert len(notes) == 1
 
@@ -112,7 +112,7 @@ def test_a_ring_without_sessions_is_refused() -> None:
         rows_of(a_plan(requests), "round-robin,session-ring")
     some = [a_request(number, 0, arrival=float(number), session=number % 2 - 1) for number in range(6)]
     _, notes = rows_of(a_plan(some), "session-ring")
-    assert any(note.startswith("3 of 6 requests name no session and no tenant") for note in notes)
+    assert any(note.startswith("3 of 6 requests have no session and no tenant") for note in notes)
     usual = RoutingSweep(a_plan(some), FleetOptions("routing"), seed=0)
     assert "session-ring" in [row.routing for row in usual.rows(ALONE, Progress(None), repr)]
 

@@ -11,7 +11,7 @@ from kvtool.diagnose.codes.entry import CodeEntry, CodeRemedy, DifferenceKind
 KV201 = CodeEntry(
     "KV201",
     name="changing text before shared text",
-    what="Changing text comes before text that requests share. Its kind has no code of its own.",
+    what="Changing text comes before text that requests share, and no other code describes it.",
     why="A prefix cache stops at the first difference. The shared text after it is computed again.",
     before="Question: {{ question }}\n<handbook>",
     after="<handbook>\nQuestion: {{ question }}",
