@@ -166,7 +166,7 @@ def test_what_a_user_asked_is_not_moved_into_another_message(tmp_path: Path, byt
     assert account(source, byte_renderer).ledger.fates()["blocked"] > 0
     (told,) = findings(source, byte_renderer)
     assert (told.code, told.rerun, told.fix_key) == ("KV201", None, "")
-    assert "a user message, which is not for an application to rewrite" in told.fix
+    assert "a user message, which an application must not rewrite" in told.fix
 
 
 def test_an_image_that_is_all_of_a_message_is_not_called_text(tmp_path: Path, byte_renderer: Renderer) -> None:
@@ -188,7 +188,7 @@ def test_an_image_that_is_all_of_a_message_is_not_called_text(tmp_path: Path, by
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (told,) = findings(LogSource([str(path)], LogOptions()), byte_renderer)
-    assert told.fix.startswith("it is an image or a file of a user message"), told.fix
+    assert told.fix.startswith("put shared text before it: it is an image or a file in a user message"), told.fix
 
 
 def test_identical_prompts_have_no_cause(tmp_path: Path, byte_renderer: Renderer) -> None:

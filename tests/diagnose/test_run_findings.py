@@ -124,7 +124,7 @@ def test_scattered_and_routing(byte_renderer: Renderer) -> None:
     result = run(byte_renderer, plan, *talks)
     finding = findings_of(result, plan)["KV304"]
     assert finding.tokens_lost == result.ledger.fates()["scattered"] > 0
-    assert "3 replicas behind a round-robin router" in finding.message
+    assert "the round-robin router sent requests with one prefix to different replicas" in finding.message
     fixes = fixes_of(result, plan)
     assert set(fixes) == {"run:routing-sticky", "run:routing-prefix-aware"}
     for fix in fixes.values():
@@ -164,7 +164,7 @@ def test_below_a_minimum_and_at_no_breakpoint(byte_renderer: Renderer) -> None:
     found = findings_of(run(byte_renderer, plan, *requests), plan)
     assert set(found) == {"KV203"}
     assert found["KV203"].tokens_lost == 2 * 512
-    assert "1,024 tokens that openai caches from" in found["KV203"].message
+    assert "openai's minimum of 1,024 tokens" in found["KV203"].message
     marks = replace(find_provider("anthropic"), minimum=1, ttl=None)
     plan = Plan(EngineConfig(block_size=1), LATENCY, cache=CacheRules(provider=marks))
     found = findings_of(run(byte_renderer, plan, *requests), plan)
@@ -178,7 +178,7 @@ def test_shorter_than_a_block(byte_renderer: Renderer) -> None:
     finding = findings_of(run(byte_renderer, plan, *requests), plan)["KV203"]
     assert finding.tokens_lost == 3 * 40
     assert "shorter than a block of 64" in finding.message
-    assert "blocks of 32 would hit 96 tokens" in finding.fix
+    assert "blocks of 32 hit 96 tokens" in finding.fix
 
 
 def test_ends_in_the_middle_of_a_block(byte_renderer: Renderer) -> None:
@@ -187,7 +187,7 @@ def test_ends_in_the_middle_of_a_block(byte_renderer: Renderer) -> None:
     finding = findings_of(run(byte_renderer, plan, *requests), plan)["KV204"]
     assert (finding.severity, finding.tokens_lost) == ("warning", 7 * 60)
     assert finding.message == "the shared prefix of 124 tokens ends 60 tokens into a block of 64"
-    assert finding.fix.startswith("4 tokens more of shared text in front give another block for 7 of 8 requests")
+    assert finding.fix.startswith("add 4 tokens of shared text at the front: 7 of 8 requests then hit one more block")
     mostly = [[turn([*numbers(0, 128 if i > 5 else 124), *numbers(1000 * (i + 1), 60)])] for i in range(8)]
     mostly += [[turn([*numbers(0, 128), *numbers(9000 + 1000 * i, 60)])] for i in range(9)]
     message = findings_of(run(byte_renderer, plan, *mostly), plan)["KV204"].message

@@ -75,7 +75,7 @@ def test_a_question_is_not_moved_behind_its_tail(tmp_path: Path, shape: object) 
     report = _report(tmp_path, [shape(number) for number in range(20)])
     told = [finding for finding in report.findings if finding.code in ("KV201", "KV101")]
     assert all(finding.rerun is None and finding.severity == "info" for finding in told)
-    assert any("before what is asked" in each.fix or "shared before it" in each.fix for each in told)
+    assert any("before the question" in each.fix or "shared text before it" in each.fix for each in told)
 
 
 def test_a_question_moves_behind_rules_that_are_most_of_the_prompt(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_tools_file_is_sorted(tmp_path: Path, end: str) -> None:
 
 def test_what_cannot_change_places_says_why(tmp_path: Path) -> None:
     tools = [
-        ("  tools: [{name: b}, # one\n    {name: a}]\n", "comments stand between"),
+        ("  tools: [{name: b}, # one\n    {name: a}]\n", "comments between"),
         ("  tools: [&x {name: b}, {name: c}, *x]\n", "alias"),
     ]
     for text, reason in tools:
@@ -222,8 +222,8 @@ def test_a_clock_tells_less(tmp_path: Path, before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("now", "text", "reason"),
     [
-        ("{datetime: 7m, format: unix}", ASK, "no format"),
-        ('{choice: ["2026-01-05T09:00:00Z", "2026-01-05T10:00:00Z"], pick: cycle}', ASK, "no clock"),
+        ("{datetime: 7m, format: unix}", ASK, "no clock format"),
+        ('{choice: ["2026-01-05T09:00:00Z", "2026-01-05T10:00:00Z"], pick: cycle}', ASK, "not a clock"),
         ("{datetime: 7m}", ASK.replace("{{ q }}", "{{ now }}"), "no edit of the files"),
     ],
 )

@@ -55,7 +55,7 @@ def test_one_delimiter_for_all_requests(tmp_path: Path, language: str, form: str
         records.append({"messages": [{"role": "system", "content": system}, {"role": "user", "content": user}]})
     told = _findings(tmp_path, records)
     assert [each.tier for each in told] == ["P3"]
-    assert told[0].fix.startswith("use one delimiter for all requests")
+    assert told[0].fix.startswith("use one fixed delimiter for all requests")
     rerun = told[0].rerun
     assert rerun is not None
     assert rerun.group_after > 0.8 > 0.2 > rerun.group_before

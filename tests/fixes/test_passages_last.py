@@ -74,7 +74,7 @@ def test_passages_move_behind_the_instructions_with_their_introduction(tmp_path:
     texts = [f"{said.persona}\n\n{said.introduction}\n{_passages(said, seed)}\n\n{end}" for seed in range(14)]
     told = _findings(tmp_path, texts)
     assert [(each.code, each.tier) for each in told] == [("KV201", "P2")]
-    assert told[0].fix.startswith("move the passages with their introduction")
+    assert told[0].fix.startswith("move the passages and their introduction")
     rerun = told[0].rerun
     assert rerun is not None
     assert rerun.group_after > rerun.group_before + 0.5

@@ -182,7 +182,7 @@ def test_an_optional_section(place: str) -> None:
     samples[2] = Turn("g", messages=[logged(texts(samples[2])[0] + "\n\nExtra."), logged("Why?", 1, "user")])
     fix = proposed(OPTIONAL, samples)["move"]
     assert made(fix, samples[0]) == [texts(samples[1])[0], "Hm?\n\n## Beta\nTry the new tools.\nSay so."]
-    assert fix.what.startswith("move its section")
+    assert fix.what.startswith("move this section")
 
 
 def test_tools() -> None:
@@ -214,7 +214,7 @@ def test_orders() -> None:
     samples = [chat(f"[1] {a}\n[2] {b}\n[3] {c}\n\nAnswer.") for a, b, c in ("abc", "bca", "cab")]
     documents = proposed(DOCUMENTS_REORDERED, samples)["order"]
     assert documents.tier == "P2"
-    assert [warning.split(" ")[:2] for warning in documents.warnings] == [["documents", "may"], ["an", "item"]]
+    assert [warning.split(" ")[:2] for warning in documents.warnings] == [["documents", "may"], ["items", "get"]]
     examples = proposed(EXAMPLES_REORDERED, samples)["order"]
     assert any("order of examples" in warning for warning in examples.warnings)
     assert not proposed(DOCUMENTS_REORDERED, samples[:1])["order"].can_be_tried

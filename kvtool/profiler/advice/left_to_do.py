@@ -18,7 +18,7 @@ _HOSTED_SHORT = (
 )
 _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
-_SAID = "put shared text before it: it is {what} of {article} {role} message, which an application must not rewrite"
+_SAID = "put shared text before it: it is {what} in {article} {role} message, which an application must not rewrite"
 SEND_THE_SAME = "send the same text each time, or move it after the shared text"
 
 
