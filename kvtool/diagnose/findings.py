@@ -132,14 +132,14 @@ def described(
 ) -> Finding:
     """Return what and where a cause is, as information."""
     what = cause.kind.name if cause.kind is not OTHER else "changing text"
+    if cause.slot.variable:  # the name comes into brackets
+        what = what.replace(" (", ", ").replace(")", "")
     if cause.visible_text is not None:
         what = f"{what} ({' / '.join(map(_quoted, cause.visible_text))})"
-    if cause.slot.variable:
-        what = f"variable `{cause.slot.variable}` ({what.replace(' (', ', ').replace(')', '')})"
-    subject = subject or what
+    subject = subject or (f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what)
     blocked = f"{plural(cause.requests, 'request')} blocked"
     requests = blocked if cause.requests else f"changed in {plural(cause.seen, 'request')}"
-    where = f"token {cause.first_token:,}, block {cause.first_token // block_size:,}"
+    block = f", block {cause.first_token // block_size:,}" if block_size > 1 else ""
     path, line, column = place
     return Finding.of(
         code=cause.kind.code,
@@ -148,7 +148,7 @@ def described(
         path=path,
         line=line,
         column=column,
-        message=f"{subject} {claim}: {plural(cause.distinct, 'value')}, {requests}, first at {where}",
+        message=f"{subject} {claim}: {plural(cause.distinct, 'value')}, {requests}, first at token {cause.first_token:,}{block}",
         tokens_lost=cause.blocked,
         fix="",
         snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),

@@ -150,7 +150,7 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
         ),
         "unmarked": (
             "no cache breakpoint marks the end of the shared prefix, so the provider does not store it",
-            "set `cache_control` on the last block of the shared text",
+            "put a cache breakpoint on the last block of the shared text",
         ),
     }
 

@@ -150,7 +150,7 @@ def _clocked_check(facts: Facts, demand: Demand) -> Check:
     elif demand.kind == "goodput":
         actual, met = fleet.goodput, fleet.goodput >= demand.limit / _SAME_TIME
         shown, least = goodputs(fleet.goodput, demand.limit)
-        told = f"goodput {shown} within {fleet.slo}, {'' if met else 'below the '}required {least} ({demand.source})"
+        told = f"goodput {shown} within {fleet.slo}, {'at least' if met else 'below'} the required {least} ({demand.source})"
     elif fleet.gpus is None:
         actual, met = None, False
         allowed = plural(int(demand.limit), "GPU")
@@ -168,7 +168,7 @@ def _hit_rate(scope: Scope, limit: float) -> tuple[float, bool, str]:
     actual, least = rate(scope.hit_tokens, scope.prompt_tokens), exact(limit)
     shown, wanted = percents(float(actual), limit)
     if actual >= least:
-        return float(actual), True, f"hit rate {shown}, required {wanted}"
+        return float(actual), True, f"hit rate {shown}, at least the required {wanted}"
     return float(actual), False, f"hit rate {shown}, {points(float(least - actual))} below the required {wanted}"
 
 
@@ -177,7 +177,7 @@ def _gap(scope: Scope, limit: float) -> tuple[float, bool, str]:
     shown, most = points(float(gap)), points(limit)
     text = f"an unlimited cache hits {shown} more"
     if gap <= exact(limit):
-        return float(gap), True, f"{text}, allowed {most}"
+        return float(gap), True, f"{text}, {_side(True)} {most}"
     return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} above the allowed {most}"
 
 
@@ -186,7 +186,7 @@ def _reported(scope: Scope, limit: float) -> tuple[float, bool, str]:
     shown, most = points(float(gap)), points(limit)
     text = f"the provider reports {shown} less than its rules predict"
     if gap <= exact(limit):
-        return float(gap), True, f"{text}, allowed {most}"
+        return float(gap), True, f"{text}, {_side(True)} {most}"
     return float(gap), False, f"{text}, {points(float(gap - exact(limit)))} above the allowed {most}"
 
 
@@ -207,7 +207,7 @@ def _time(scope: Scope, kind: Kind, limit: float) -> tuple[float, bool, str]:
 
 def _side(met: bool) -> str:
     """Return how a figure compares with its limit, before the limit."""
-    return "allowed" if met else "above the allowed"
+    return f"{'within' if met else 'above'} the allowed"
 
 
 def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
@@ -230,7 +230,7 @@ def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
         which = f" ({', '.join(named)})" if named else ""
         who = subject(demand.group, facts.workload) if facts.groups else facts.workload
         what = f"{who}: {plural(count, 'finding')} of {demand.pattern}{which}"
-        message = f"{what}, allowed none ({demand.source})" if count else f"{what} ({demand.source})"
+        message = f"{what}, allowed: none ({demand.source})" if count else f"{what} ({demand.source})"
         status = status_of(not count, _level(demand), partial=facts.partial)
         tail = f"findings/{demand.pattern}"
         checks.append(_check(facts, demand, limit=0, actual=count, status=status, message=message, tail=tail))

@@ -22,6 +22,8 @@ _SEVERAL = 2
 _FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
 _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
 """The settings that a fix of the run was tried with, in the words of the fix."""
+_NO_GAIN = "(tested: "
+"""What the words of a fix contain that gained nothing in a trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def _rate(report: Report) -> str:
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (verified)"
         if by_hand := [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]:
-            text += f", {percent(max(by_hand))} with the edits by hand"
+            text += f", {percent(max(by_hand))} with the manual edits"
         more = reachable - max(now, fixed)
         return f"{text}, {percent(reachable)} with {_unlimited(report)}" if more >= _NOTICEABLE else text
     if reachable - now >= _NOTICEABLE:
@@ -148,7 +150,7 @@ def _next(
     if setting is not None:
         tried = command.with_flags(setting[1].split())
         return "Run again with the setting that helped", tried, setting[1]
-    if finding is not None and finding.fix and finding.tried is None:
+    if finding is not None and finding.fix and finding.tried is None and _NO_GAIN not in finding.fix:
         return f"{finding.fix[:1].upper()}{finding.fix[1:]}. Then run again", command, ""
     floor = int(report.totals.hit_rate * 100) / 100
     if not report.gates and floor > 0:

@@ -92,9 +92,7 @@ def test_an_answer_that_the_next_turn_computes_again(tmp_path: Path, bytes_json:
 def test_a_prefix_shorter_than_the_block(document: Document) -> None:
     report = document(HEAD, "--model-preset", "nemotron-3-nano")
     found = finding(report, "KV321")
-    assert found["message"].startswith(
-        "the shared prefix of 1,500 tokens is shorter than a block of 2,096 "
-    )
+    assert found["message"].startswith("the shared prefix of 1,500 tokens is shorter than a block of 2,096 ")
     assert found["tokens_lost"] == report["fates"]["long_block"] == 5 * 1488
     assert "--mamba-ssm-cache-dtype bfloat16" in found["fix"]
     wider = document(HEAD, "--model-preset", "nemotron-3-nano", "--mamba-ssm-cache-dtype", "bfloat16")

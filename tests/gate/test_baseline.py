@@ -78,8 +78,7 @@ def test_a_fall_is_told_with_what_is_new() -> None:
     found = compare(now, sums(now), sums(before), path="base.json")
     (check,) = [one for one in found.checks if one.group == "a"]
     assert check.message == (
-        "a of w.yaml: hit rate 80.0% -> 60.0%: 20.0 points below base.json, more than the 0.5 points that are allowed; "
-        "new since then: KV101"
+        "a of w.yaml: hit rate 80.0% -> 60.0%, 20.0 points below base.json (allowed: 0.5 points); new findings: KV101"
     )
     assert (check.code, check.id, check.baseline, check.actual, check.limit) == (
         *("KV402", "w.yaml/a/baseline", 0.8, 0.6),
@@ -105,7 +104,7 @@ def test_changed_workloads_are_told_and_are_no_mistake() -> None:
     before, now = facts(), facts(90, 110, requests=5)
     found = compare(now, sums(now), sums(before))
     assert {check.status for check in found.checks} == {"pass"}
-    assert found.notices == ["w.yaml has changed since the baseline: a had 4 requests and has 5"]
+    assert found.notices == ["w.yaml has changed since the baseline: a had 4 requests, now 5"]
 
 
 def test_new_and_removed_groups_are_told() -> None:
@@ -113,8 +112,8 @@ def test_new_and_removed_groups_are_told() -> None:
     now = Facts("w.yaml", before.total, {"a": before.groups["a"], "c": before.groups["b"]})
     found = compare(now, sums(now), sums(before))
     assert found.notices == [
-        "w.yaml: not in the baseline, so not compared: c",
-        "w.yaml: in the baseline and no longer in the workload: b",
+        "w.yaml: new, not compared: c",
+        "w.yaml: no longer in the workload: b",
     ]
     assert {check.group for check in found.checks} == {None, "a"}
     cut = Facts("w.yaml", before.total, {"a": before.groups["a"]}, limit=4)  # it ended before `b`
@@ -278,7 +277,7 @@ def test_an_update_says_what_changed_and_keeps_what_it_was_not_about(tmp_path: P
     loaded = load_baseline(path)
     assert loaded is not None
     assert sorted(loaded.workloads) == ["v", "w"]
-    assert update_baseline(path, {"w": sums(facts(90))}, all_workloads=True)[1:] == ["baseline: v: taken out"]
+    assert update_baseline(path, {"w": sums(facts(90))}, all_workloads=True)[1:] == ["baseline: v: removed"]
 
 
 def test_updates_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
@@ -326,10 +325,10 @@ def broken(change: str, to: str) -> str:
 
 
 WRONG = {
-    "truncated": (Baseline(workloads={"w": sums(facts())}).to_json()[:-20], "not whole: not JSON"),
+    "truncated": (Baseline(workloads={"w": sums(facts())}).to_json()[:-20], "damaged: not JSON"),
     "empty": ("", "is empty"),
-    "no object": ("[]", "is no baseline"),
-    "no schema": ("{}", "is no baseline"),
+    "no object": ("[]", "is not a baseline"),
+    "no schema": ("{}", "is not a baseline"),
     "another document": ('{"schema": "kvtool.report/1"}', "this is a kvtool.report/1, not a baseline"),
     "the future": ('{"schema": "kvtool.baseline/2", "workloads": 3}', "this kvtool reads kvtool.baseline/1"),
     "a key twice": (
@@ -337,7 +336,7 @@ WRONG = {
         "duplicate key `hit_tokens`",
     ),
     "a number without end": (broken('"requests": 4', f'"requests": {"4" * 5000}'), "a number has too many digits"),
-    "NaN": (broken('"hit_rate": 0.8', '"hit_rate": NaN'), "NaN is no number"),
+    "NaN": (broken('"hit_rate": 0.8', '"hit_rate": NaN'), "NaN is not a number"),
     "negative": (broken('"hit_tokens": 80', '"hit_tokens": -80'), "hit_tokens: Input should be greater than or equal"),
     "no whole number": (broken('"requests": 4', '"requests": 4.5'), "groups.a.requests"),
     "a rate by hand": (broken('"hit_rate": 0.8', '"hit_rate": 0.5'), "does not match 80 of 100 tokens"),
@@ -345,8 +344,11 @@ WRONG = {
         broken('"hit_rate": 0.8', '"hit_rate": 0.80001'),
         "does not match 80 of 100 tokens",
     ),
-    "reachable by hand": (broken('"reachable_tokens": 100', '"reachable_tokens": 201'), "more tokens were hit"),
-    "tokens by hand": (broken('"hit_tokens": 80', '"hit_tokens": 800'), "more tokens were hit"),
+    "reachable by hand": (
+        broken('"reachable_tokens": 100', '"reachable_tokens": 201'),
+        "more hit tokens than prompt tokens",
+    ),
+    "tokens by hand": (broken('"hit_tokens": 80', '"hit_tokens": 800'), "more hit tokens than prompt tokens"),
     "a rate above one": (broken('"hit_rate": 0.8', '"hit_rate": 8'), "less than or equal to 1"),
     "a missing key": (broken('      "hit_rate": 0.4,\n', ""), "workloads.w"),
     "too deep": ("[" * 100_000, "nested too deeply"),

@@ -59,7 +59,7 @@ def test_as_many_tokens_and_hits_agree(capsys: pytest.CaptureFixture[str]) -> No
             "2 fewer requests than predicted, and 200 fewer prompt tokens",
         ),
         ({"prompt": 6003}, "other tokens", "1,003 prompt tokens, predicted 1,000"),
-        ({"cached": 1164}, "warm start", "64 more hit"),
+        ({"cached": 1164}, "warm start", "64 more tokens hit"),
         ({"cached": 1000}, "unexplained", "kvtool replay"),
         ({"external": 32}, "second tier", "32 tokens came from another tier"),
         ({"cached": 1000, "preemptions": 2}, "preemptions", "2 preemptions"),
@@ -68,8 +68,8 @@ def test_as_many_tokens_and_hits_agree(capsys: pytest.CaptureFixture[str]) -> No
             "configuration",
             "capacity_blocks is 199 on the server, 399 in the report",
         ),
-        ({"config": {"block_size": "16"}}, "configuration", "block_size is 16 at the server"),
-        ({"created": CREATED + 9, "prompt": 1000, "cached": 300, "requests": 10}, "restart", "started again"),
+        ({"config": {"block_size": "16"}}, "configuration", "block_size is 16 on the server"),
+        ({"created": CREATED + 9, "prompt": 1000, "cached": 300, "requests": 10}, "restart", "the server restarted"),
     ],
 )
 def test_each_reason_is_told_by_its_own_figures(

@@ -22,7 +22,7 @@ def test_from_a_baseline_to_a_failing_gate_and_its_fix(check: Command) -> None:
     write("a.yaml", CALM)
     code, out, err = check("--no-advice")
     assert (code, out) == (2, "")
-    assert "there is no baseline kvtool-baseline.json" in err
+    assert "--require-baseline is set, but there is no baseline kvtool-baseline.json" in err
     assert "kvtool check --update-baseline" in err
 
     code, out, _ = check("--no-advice", "--update-baseline")
@@ -42,7 +42,7 @@ def test_from_a_baseline_to_a_failing_gate_and_its_fix(check: Command) -> None:
     write("a.yaml", CALM.replace("requests: 6", "requests: 60"))
     code, out, _ = check("--no-advice")
     assert code == 0
-    assert "faq had 6 requests and has 60" in out
+    assert "faq had 6 requests, now 60" in out
     assert out.splitlines()[-2:] == [
         "Next: record what was won:",
         "  kvtool check --no-advice -t tokenizer.json --update-baseline",
@@ -92,7 +92,7 @@ def test_a_missing_baseline_that_was_named_is_told(check: Command) -> None:
 def test_a_fall_that_is_allowed_expects_a_baseline(check: Command) -> None:
     write("a.yaml", CALM)
     assert "baseline" not in check("a.yaml", "--no-advice")[1].replace("--update-baseline", "")
-    missing = "notice: there is no baseline kvtool-baseline.json: nothing was compared"
+    missing = "notice: there is no baseline kvtool-baseline.json, so nothing was compared"
     assert missing in check("a.yaml", "--no-advice", "--max-drop", "1%")[1]
     write("kvtool.toml", 'workloads = ["a.yaml"]\n[check]\nmax_drop = "1%"\n')
     assert missing in check("--no-advice")[1]
@@ -108,8 +108,8 @@ def test_a_workload_of_several_is_updated_alone(check: Command) -> None:
     names = json.loads(Path("kvtool-baseline.json").read_text(encoding="utf-8"))["workloads"]
     assert list(names) == ["a.yaml", "b.yaml"]
     Path("b.yaml").unlink()
-    assert "notice: in the baseline and no longer checked: b.yaml" in check("--no-advice")[1]
-    assert "notice: baseline: b.yaml: taken out" in check("--update-baseline", "--no-advice")[1]
+    assert "notice: the baseline contains b.yaml" in check("--no-advice")[1]
+    assert "notice: baseline: b.yaml: removed" in check("--update-baseline", "--no-advice")[1]
     assert json.loads(Path("kvtool-baseline.json").read_text(encoding="utf-8"))["workloads"].keys() == {"a.yaml"}
 
 
@@ -164,7 +164,7 @@ def test_profile_compares_with_a_baseline(check: Command, capsys: pytest.Capture
     assert "notice: a.yaml cannot be compared with the baseline" in capsys.readouterr().out
     assert "cannot be compared" in Path("r.md").read_text(encoding="utf-8")
     for arguments, told in (
-        ([*profile, "--max-drop", "1%"], "--max-drop is about a baseline"),
+        ([*profile, "--max-drop", "1%"], "--max-drop needs a baseline"),
         ([*profile, "--baseline", "none.json"], "there is no baseline none.json"),
         ([*compared, "-o", "json=kvtool-baseline.json"], "is the baseline, too"),
     ):

@@ -50,7 +50,7 @@ def test_limits_are_held_against_todays_row_of_what_if(tmp_path: Path, capsys: p
     )
     assert (code, {each["status"] for each in checks.values()}) == (1, {"fail"})
     assert {each["code"] for each in checks.values()} == {"KV410"}
-    assert f"{gpus} GPUs needed for {slo}, beyond the {gpus - 1} that --max-gpus allows" in checks["gpus"]["message"]
+    assert f"{slo} needs {gpus} GPUs, above the allowed {gpus - 1} (--max-gpus)" in checks["gpus"]["message"]
 
 
 def test_an_objective_that_nobody_meets_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,8 +103,8 @@ def test_the_file_demands_it_too_and_flags_go_first(
 @pytest.mark.parametrize(
     ("arguments", "timed", "problem"),
     [
-        (["--max-gpus", "2"], True, "--max-gpus is about an objective"),
-        (["--min-goodput", "2"], True, "--min-goodput is about an objective"),
+        (["--max-gpus", "2"], True, "--max-gpus needs an objective"),
+        (["--min-goodput", "2"], True, "--min-goodput needs an objective"),
         (["--max-gpus", "2", "--slo", "ttft=2s"], False, "need arrival times"),
         (["--max-gpus", "0", "--slo", "ttft=2s"], True, "--max-gpus must be at least 1"),
         (["--min-goodput", "0", "--slo", "ttft=2s"], True, "--min-goodput"),

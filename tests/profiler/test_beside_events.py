@@ -132,10 +132,7 @@ def test_why_something_is_not_known_is_said(in_folder: Command, tmp_path: Path) 
     events = tmp_path / "e.jsonl.gz"
     write_log(tmp_path / "log.jsonl", [*TWICE, TWICE[0]])
     served_twice(events)
-    assert told(in_folder) == (
-        "2 requests without an event id or a distinct time:"
-        " the order of sending does"
-    )
+    assert told(in_folder) == ("2 requests without an event id or a distinct time: the order of sending does")
     assert "blocks of 16 tokens, this run has 8: set --block-size 16" in told(in_folder, "--block-size", "8")
     served_twice(events, [stored([9], [1] * 16)])
     assert "16 tokens were stored for none of these requests" in told(in_folder)

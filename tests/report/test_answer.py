@@ -26,7 +26,10 @@ def test_a_fix_that_was_proven_is_the_answer() -> None:
     answer = answer_of(made_results.report(findings=[finding], editable=True), optimize=["optimize", "w.yaml"])
     assert answer.lines == [
         ("Hit rate", "40.0% now, 90.0% with the fix below (verified)"),
-        ("Not reused", "500 tokens (50.0%) after prompts/support.md:3: variable `now` (time) stops reuse of the text after it"),
+        (
+            "Not reused",
+            "500 tokens (50.0%) after prompts/support.md:3: variable `now` (time) stops reuse of the text after it",
+        ),
         ("Next", "Preview the edit (add --write to apply it)"),
     ]
     assert answer.command == ("optimize", "w.yaml", "--allow", "P2")
@@ -48,7 +51,7 @@ def test_of_a_log_the_line_that_writes_it_is_to_be_changed() -> None:
     pair = ExamplePair(was="a.jsonl:1", now="a.jsonl:2", command="kvtool diff-prompts a.jsonl:1 a.jsonl:2")
     finding = fixed(in_source=False, path="a.jsonl", line=2, logged=place, example=pair)
     answer = answer_of(made_results.report(findings=[finding]))
-    assert " by a.jsonl:2, messages[0] (system), line 3: " in answer.lost
+    assert " after a.jsonl:2, messages[0] (system), line 3: " in answer.lost
     assert answer.todo == "Fix the code that writes this line. Compare two affected requests"
     assert answer.command == ("diff-prompts", "a.jsonl:1", "a.jsonl:2")
 
@@ -58,7 +61,7 @@ def test_several_fixes_and_groups_are_counted_and_named() -> None:
     groups = made_results.group("support"), made_results.group("sales", hit=1000, reachable=1000)
     answer = answer_of(made_results.report(*groups, findings=findings))
     assert answer.rate.startswith("70.0% now, 90.0% with the 2 fixes below")
-    assert "500 tokens (25.0% of all) in support by prompts/support.md:3: " in answer.lost
+    assert "500 tokens (25.0%) in support after prompts/support.md:3: " in answer.lost
 
 
 def test_a_cache_that_is_too_small_is_doubled() -> None:
@@ -80,7 +83,7 @@ def test_what_is_well_is_held() -> None:
     assert answer.rate == "95.3%, the maximum for these prompts as written"
     assert answer.command == ("profile", "w.yaml", "--min-hit-rate", "0.95")
     held = made.model_copy(update={"gates": [made_results.check("pass")]})
-    assert answer_of(held).lines[-1][0] == "Lost"
+    assert answer_of(held).lines[-1][0] == "Not reused"
 
 
 def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
@@ -94,7 +97,7 @@ def test_a_finding_that_was_not_run_says_what_to_do() -> None:
     finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, message="too short", fix="merge the parts")
     answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])
     assert answer.rate == "40.0% now, 90.0% with an unlimited cache"
-    assert answer.lost == "500 tokens (50.0% of all): too short"
+    assert answer.lost == "500 tokens (50.0%): too short"
     assert (answer.todo, answer.command) == ("Merge the parts. Then run again", ("profile", "w.yaml"))
 
 

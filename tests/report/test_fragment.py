@@ -21,7 +21,7 @@ TAGS = frozenset(
 def test_it_leads_with_the_answer_and_adds_up() -> None:
     found = parse(fragment(full_result()))
     [whole] = [node for node in found.children if node.tag == "div"]
-    assert [node.words() for node in whole.all("dt")] == ["Hit rate", "Lost", "Next"]
+    assert [node.words() for node in whole.all("dt")] == ["Hit rate", "Not reused", "Next"]
     assert whole.all("dd")[0].words().startswith("63.5% now")
     rows = [[cell.words() for cell in row.all("th") + row.all("td")] for row in whole.all("tbody")[0].all("tr")]
     assert sum(numbers([row[2] for row in rows])) == 2000

@@ -19,8 +19,8 @@ def test_waterfall_adds_up() -> None:
     assert [row[0] for row in parts] == [
         "hit",
         "same text, other tokens",
-        "blocked by volatile text",
-        "unique text",
+        "blocked (repeated after a change)",
+        "changing text",
     ]
     assert sum(numbers([row[1] for row in parts])) == numbers([total[1]])[0] == 1996
     assert round(sum(numbers([row[2] for row in parts])), 1) == 100.0

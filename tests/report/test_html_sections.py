@@ -28,7 +28,7 @@ def test_the_answer_comes_first() -> None:
     found = page(full_result(), "none")
     [answer] = found.all("header")[0].all(class_="answer")
     lines = [(line.all("dt")[0].words(), line.all("dd")[0].words()) for line in answer.all("div")]
-    assert [label for label, _ in lines] == ["Hit rate", "Lost", "Next"]
+    assert [label for label, _ in lines] == ["Hit rate", "Not reused", "Next"]
     assert lines[0][1].startswith("63.5% now")
     assert "prompts/support.md:3" in lines[1][1]
     several = page(result("none", "", full_report(), full_report("chat", "code", "chat.yaml")))
@@ -109,7 +109,7 @@ def test_what_shows_nothing_is_left_out() -> None:
     for prompt in shapes["worst"]:
         prompt["runs"] = [{"start": 0, "stop": 100, "fate": "unique", "path": "", "line": 0}]
     made = report(fates={"unique": 1000}, views=Views.model_validate(shapes))
-    found = page(result("none", "NO GATE: nothing was demanded", made))
+    found = page(result("none", "NO GATE: no demands", made))
     kept = {node.attributes["id"] for node in found.all("section")}
     assert kept == {"w1-findings", "w1-ttft", "w1-memory", "w1-config"}
     assert {link.attributes["href"] for link in found.all("nav")[0].all("a")} == {"#w1", *(f"#{one}" for one in kept)}
@@ -330,7 +330,7 @@ def test_findings_alone() -> None:
     cards = found.id("files").all(class_="card")
     assert [card.all("h3")[0].words() for card in cards] == [
         "error clock or date early in the prompt KV101",
-        "warning ignore that names no known code KV002",
+        "warning ignore comment without a known code KV002",
     ]
     assert "tokens lost" not in cards[0].words()  # nothing was measured
     assert "1 error, 1 warning; 1 finding silenced by comments." in found.id("files").words()

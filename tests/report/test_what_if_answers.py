@@ -101,7 +101,7 @@ def test_the_fewest_replicas_for_an_objective() -> None:
 @pytest.mark.parametrize("axis", ["replicas", "routing"])
 def test_an_objective_that_no_fleet_meets(axis: str) -> None:
     rows = [served("random", 2, 3.0, 0.0, axis=axis), served("dynamo", 2, 2.0, 0.0, axis=axis)]
-    assert routing_answer(rows).startswith("No tested change serves a request within the objectives. ")
+    assert routing_answer(rows).startswith("Nothing that was tried serves a request within the objectives. ")
 
 
 def test_an_objective_that_no_tier_and_no_split_meets() -> None:
@@ -109,7 +109,7 @@ def test_an_objective_that_no_tier_and_no_split_meets() -> None:
     tiers = [row("tier", **TODAY, **none), row("tier", **TIER, **none)]
     splits = [row("pd", replicas=2, **none), row("pd", replicas=2, prefill_replicas=1, decode_replicas=1, **none)]
     for told in (tier_answer(tiers, 16), split_answer(splits)):
-        assert told.startswith("No tested change serves a request within the objectives: ")
+        assert told.startswith("Nothing that was tried serves a request within the objectives: ")
 
 
 def test_the_router_that_serves_most_within_the_objectives_is_named() -> None:

@@ -41,7 +41,7 @@ def test_a_line_that_is_all_there_is(folder: Path, shown: Shown, document: Docum
     found = document("--dry-run", name="line.yaml")
     [finding] = [finding for finding in found["findings"] if finding["line"] == 4]
     assert (finding["severity"], finding["rerun"]) == ("warning", None)
-    assert finding["fix"].endswith("part the line, so that the value stands apart from the text that is shared")
+    assert finding["fix"].endswith("split the line, so that the value is separate from the shared text")
     assert "With fixes" not in shown("--dry-run", name="line.yaml")
 
 
@@ -60,7 +60,7 @@ def test_groups_without_times_among_those_with_some(folder: Path, shown: Shown) 
     timed = TOKENS + "    arrival: {process: uniform, rate: 5}\n"
     untimed = TOKENS.splitlines()[-1]
     (folder / "w.yaml").write_text(f"{timed}  - name: bulk\n{untimed}\n", encoding="utf-8")
-    note = "no arrival times, so all at second 0: bulk"
+    note = "no arrival times, so all requests start at second 0: bulk"
     assert note in shown("--dry-run")
     assert note not in shown("--dry-run", "--rules", "block-lru")
     assert note not in shown("--dry-run", "-g", "gen")

@@ -21,7 +21,7 @@ def test_moves_need_consent_and_are_told_with_what_they_win(optimize: Optimize, 
     assert code == 0
     assert "Needs consent: --allow P2" in out
     assert "P2 KV101 desk: prompts/desk.md:2:6: move its line behind the shared text" in out
-    assert "(measured by running again)" in out
+    assert "(verified)" in out
     assert "Nothing to change in the tiers P0, P1" in out
     assert f"kvtool optimize {desk} --width 200 -t" in out
     assert out.rstrip().endswith("--allow P2")
@@ -81,7 +81,7 @@ def test_content_is_not_changed_for_little(optimize: Optimize) -> None:
     found = document(optimize, "w.yaml", "--unsafe-fixes", "--write")
     first, second = found["steps"]
     assert (first["tier"], first["edited"]) == ("P2", True)
-    assert (second["tier"], second["reason"]) == ("P3", "too little is won for a change of what prompts say")
+    assert (second["tier"], second["reason"]) == ("P3", "the gain is too small for a change of content")
     assert found["files"] == ["prompts/desk.md"]
     assert document(optimize, "w.yaml", "--unsafe-fixes")["files"] == []
 

@@ -35,7 +35,7 @@ def test_logs_are_told_and_not_edited(optimize: Optimize) -> None:
     before = contents()
     code, out, _ = optimize("a.jsonl", "--allow", "P2", "--width", "200")
     assert code == 0
-    assert "not edited: logs are records of what was sent: change what writes them" in out
+    assert "not edited: a log is a record: fix the code that writes it" in out
     assert "Nothing was written: no file can be edited for this" in out
     assert contents() == before
     refused(optimize, "logs are records of what was sent", "a.jsonl", "--write")
@@ -46,7 +46,7 @@ def test_prompts_are_told_and_not_edited(optimize: Optimize) -> None:
     found = document(optimize, *names, "--allow", "P2")
     assert found["steps"]
     assert {step["reason"] for step in found["steps"]} == {
-        "prompts are edited as files of a workload: name them in one"
+        "kvtool edits only prompts of a workload file: name them in one"
     }
     refused(optimize, "--write edits a workload file", *names, "--write")
 
