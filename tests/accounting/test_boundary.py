@@ -51,7 +51,7 @@ def test_the_smallest_edit_that_gains_a_block() -> None:
     assert edit is not None
     assert (edit.add_tokens, edit.requests_gained, edit.tokens_saved) == (12, 380, 16 * 380 - 12 * 400)
     assert edit_sentence(group.boundary()) == (
-        "12 tokens more of shared text in front give another block for 380 of 400 requests: 1,280 fewer tokens to compute"
+        "add 12 tokens of shared text at the front: 380 of 400 requests then hit one more block (saves 1,280 tokens)"
     )
 
 

@@ -167,8 +167,8 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
         ("--capacity lots", "--capacity: `lots` is not a capacity; write it like"),
         ("--capacity nan", "--capacity: `nan` is not a capacity"),
         ("--capacity 1e999", "--capacity: `1e999` is not a capacity"),
-        ("--capacity 5KiB", "holds no block of 16 tokens"),
-        ("--capacity 15tokens", "holds no block of 16 tokens"),
+        ("--capacity 5KiB", "is less than one block of 16 tokens"),
+        ("--capacity 15tokens", "is less than one block of 16 tokens"),
         (
             "--capacity 99999999999999999999999",
             "--capacity: a cache of 99,999,999,999,999,991,611,392 blocks is more than",
@@ -294,7 +294,7 @@ def test_huge_numbers_do_no_harm(flag: str, folder: Path, bytes_json: str, capsy
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["trace.jsonl", "-b", "16"], "the trace has blocks of 512 tokens; --block-size 16 cannot be had of it"),
+        (["trace.jsonl", "-b", "16"], "the trace has blocks of 512 tokens, which do not fit --block-size 16"),
         (["trace.jsonl", "--trace-block-size", "256"], "trace.jsonl:1:41: `input_length` is 1500, which is 6 blocks"),
         (["good.jsonl", "--group", "x"], "--group needs a workload file"),
         (["good.jsonl", "--format", "nonsense"], "unknown log format `nonsense`"),

@@ -39,7 +39,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_json: str, capsy
     return start
 
 
-@pytest.mark.parametrize(("said", "kept"), [("0", "at the end of prompts alone"), ("none", "wherever they can be")])
+@pytest.mark.parametrize(("said", "kept"), [("0", "only at the end of prompts"), ("none", "everywhere")])
 def test_the_head_names_what_keeps_windows(told: Told, said: str, kept: str) -> None:
     text = told("--model-preset", "gpt-oss-20b", "--prefix-cache-retention-interval", said)
     assert f"windows are kept {kept}: prefix_cache_retention_interval {said}" in text

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
-from kvtool.diagnose.findings import is_candidate, is_declared_stable
+from kvtool.diagnose.findings import CLAIM, described, is_candidate, is_declared_stable
 from kvtool.diagnose.slots import Slot
 from kvtool.text.traced import Origin
 from kvtool.workload.logs.logs import LogOptions, LogSource, locate
@@ -47,6 +47,17 @@ def test_its_finding_names_the_place_and_says_what_moving_gives(tmp_path: Path, 
     assert finding.rerun is not None
     assert finding.rerun.group_after > finding.rerun.group_before
     assert RULES not in finding.message + finding.fix
+
+
+def test_its_sentence_is_right_for_one_and_for_many(tmp_path: Path, byte_renderer: Renderer) -> None:
+    """Subject, verb, figures; blocks of one token have no number of their own."""
+    for requests, figures in ((2, "1 value, 1 request blocked"), (4, "3 values, 3 requests blocked")):
+        source = workload(tmp_path, "It is {{ now }}.\n" + RULES, requests=requests)
+        (cause,) = causes_of(source, byte_renderer)
+        for size, block in ((1, ""), (4, f", block {cause.first_token // 4}")):
+            message = described(cause, CLAIM, place=("w.yaml", 1, 1), block_size=size).message
+            head = "variable `now` (timestamp, ISO 8601) stops reuse of the text after it"
+            assert message == f"{head}: {figures}, first at token {cause.first_token}{block}"
 
 
 def test_each_of_two_variables_is_blamed_for_its_own_place(tmp_path: Path, byte_renderer: Renderer) -> None:

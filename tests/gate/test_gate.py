@@ -93,7 +93,7 @@ def test_a_check_says_by_how_much_and_where_it_is_demanded() -> None:
     near = one(facts(79_999, 100_000), demand())
     assert (
         near.message
-        == "all requests of w.yaml: hit rate 79.999%, 0.001 points below the 80.000% that kvtool.toml:12 demands"
+        == "all requests of w.yaml: hit rate 79.999%, 0.001 points below the required 80.000% (kvtool.toml:12)"
     )
 
 

@@ -350,7 +350,7 @@ def test_steps_of_a_plan_are_one_finding_and_move_with_their_introduction(kvtool
     _, out, _ = kvtool("profile", "--dry-run", "--json", "plan.jsonl")
     first, *_ = json.loads(out)["findings"]
     assert first["tokens_lost"] > 0
-    assert first["fix"].startswith("move its block with its introduction")
+    assert first["fix"].startswith("move this block with its introduction")
 
 
 def test_examples_behind_the_word_tool_are_no_tools(kvtool: Command) -> None:

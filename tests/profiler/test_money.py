@@ -293,7 +293,7 @@ def test_a_gate_of_money_needs_prices(in_folder: Command) -> None:
     Path("kvtool.toml").write_text('workloads = ["prod.jsonl"]\n[gate]\ncost_per_1k_requests = "4"\n')
     got, out, _ = in_folder("check", "--no-advice", "--json")
     assert got == 1
-    assert "no price is known" in json.loads(out)["verdict"]["checks"][0]["message"]
+    assert "no known price" in json.loads(out)["verdict"]["checks"][0]["message"]
 
 
 def _bill(in_folder: Command, requests: Sequence[Sent], *flags: str) -> dict[str, Any]:

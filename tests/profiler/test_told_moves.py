@@ -50,7 +50,7 @@ def test_a_part_of_a_line_is_called_a_sentence(kvtool: Command, first: str, noun
         for n, name in enumerate(NAMES)
     ]
     told = next(each for each in findings(kvtool, records) if each["rerun"] is not None)
-    assert told["fix"].startswith(f"move its {noun} behind the shared text")
+    assert told["fix"].startswith(f"move this {noun} to")
 
 
 @pytest.mark.parametrize("language", ["en", "pt", "ko"])

@@ -93,6 +93,12 @@ def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
     assert (answer_of(unfinished).todo, answer_of(unfinished).command) == ("", ())
 
 
+def test_a_fix_that_gained_nothing_is_not_the_next_step() -> None:
+    finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, fix="sort the tools (tested: no gain)")
+    answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])
+    assert answer.todo == "Fail the build if the hit rate drops below today's"
+
+
 def test_a_finding_that_was_not_run_says_what_to_do() -> None:
     finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, message="too short", fix="merge the parts")
     answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])

@@ -76,9 +76,12 @@ def test_blank_lines_and_a_byte_order_mark(optimize: Optimize) -> None:
     [
         (
             FileEdit("prompts/desk.md", 0, 0, "{{ rid }} "),
-            "group `desk` would hit less (42.5% -> 1.8%), so the edit was dropped",
+            "group `desk` would hit less (42.5% -> 1.8%), so kvtool dropped the edit",
         ),
-        (FileEdit("prompts/desk.md", 0, 0, "!"), "the edited files hit no more than before, so the edit was dropped"),
+        (
+            FileEdit("prompts/desk.md", 0, 0, "!"),
+            "the edited files hit no more than before, so kvtool dropped the edit",
+        ),
     ],
 )
 def test_an_edit_that_does_not_win_is_dropped(

@@ -60,7 +60,7 @@ def test_blocks_of_answers() -> None:
     [
         ([float("nan")] * 2, "a clock needs arrival times, and no request has one"),
         ([0.0, float("nan")], "request 2 has none"),
-        ([0.0, 3.0, 1.5], "request 3 of the log comes 1.500 s before"),
+        ([0.0, 3.0, 1.5], "request 3 of the log arrives 1.500 s before"),
         ([0.0, 1.7e9], "requests 1 and 2 are 54 years apart: their clocks differ"),
         ([1.7e9, 0.0], "requests 1 and 2 are 54 years apart: their clocks differ"),
     ],

@@ -16,9 +16,9 @@ KV203 = CodeEntry(
         "minimum length, such as 1,024 tokens. Shorter prefixes are never reused."
     ),
     before="12 shared tokens, block 16: nothing is reused",
-    after="the stable parts gathered at the front: 40 shared tokens, 2 blocks",
+    after="more constant text at the front: 40 shared tokens, 2 blocks",
     remedies=(
-        CodeRemedy("merge the stable parts at the front", "P2"),
+        CodeRemedy("move more constant text to the front", "P2"),
         CodeRemedy("choose a smaller block", "P0"),
     ),
     ignore="The prompts share no more text.",
