@@ -131,7 +131,7 @@ def test_old_outputs_cut_short(mark: str, tmp_path: Path, byte_renderer: Rendere
     finding = of_code(profile(log(tmp_path, sessions(cut)), byte_renderer), "KV143")
     assert finding.severity == "error"
     assert "shortened old message" in finding.message
-    assert "seldom and many at once" in finding.fix
+    assert "rarely, many at once" in finding.fix
 
 
 @pytest.fixture

@@ -106,4 +106,4 @@ def test_a_value_at_the_end_of_its_message_is_left_alone(kvtool: Command, line: 
     found = findings(kvtool, records)
     assert [each["rerun"] for each in found] == [None] * len(found)
     assert {each["severity"] for each in found} <= {"info"}
-    assert not [each for each in found if "part the line" in each["fix"]]
+    assert not [each for each in found if "split the line" in each["fix"]]

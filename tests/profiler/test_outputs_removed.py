@@ -52,4 +52,4 @@ def test_outputs_that_a_mark_replaces(kvtool: Command, mark: str) -> None:
     found = [each for each in json.loads(out)["findings"] if each["code"] != "KV204"]
     assert [each["code"] for each in found] == ["KV143"]
     assert found[0]["logged"]["part"].endswith("(tool)")
-    assert found[0]["fix"].startswith("cut old messages seldom and many at once")
+    assert found[0]["fix"].startswith("cut old messages rarely, many at once")

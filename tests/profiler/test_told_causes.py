@@ -50,7 +50,7 @@ def test_a_clock_in_the_description_of_a_tool(kvtool: Command) -> None:
     first, *rest = findings(kvtool, [record(n) for n in range(12)])
     assert not rest
     assert (first["code"], first["tier"], first["logged"]["part"]) == ("KV101", "P3", "tools")
-    assert first["fix"].startswith("define the tool alike in each request")
+    assert first["fix"].startswith("keep the tool definition constant")
     assert first["rerun"]["group_after"] > first["rerun"]["group_before"]
 
 
@@ -64,7 +64,7 @@ def test_values_in_the_schema_of_a_tool_are_no_set_of_tools(kvtool: Command) -> 
 
     found = findings(kvtool, [record(n) for n in range(12)])
     assert {each["code"] for each in found} == {"KV201"}
-    assert found[0]["fix"].startswith("define the tool alike")
+    assert found[0]["fix"].startswith("keep the tool definition constant")
 
 
 def test_tools_that_are_added_are_still_told_as_that(kvtool: Command) -> None:
@@ -230,7 +230,7 @@ def test_an_order_that_is_meant_is_left_alone(kvtool: Command, lead: str) -> Non
     found = findings(kvtool, [record(n) for n in range(16)])
     assert [each["code"] for each in found] == ["KV113"]
     assert [each["rerun"] for each in found] == [None]
-    assert found[0]["fix"].startswith("leave the order where it is meant")
+    assert found[0]["fix"].startswith("keep the order: ")
 
 
 @pytest.mark.parametrize("lead", ["Memories:", "What we know of the customer:", "Offene Aufträge:", "Ordini aperti:"])
@@ -335,7 +335,7 @@ def test_json_that_is_laid_out_in_many_ways_is_written_in_one(kvtool: Command) -
 
     first, *_ = findings(kvtool, [record(n) for n in range(24)])
     assert (first["code"], first["tier"]) == ("KV121", "P1")
-    assert first["fix"].startswith("write JSON in one way")
+    assert first["fix"].startswith("write JSON on one line")
     assert first["rerun"]["group_after"] > first["rerun"]["group_before"] + 0.4
 
 

@@ -73,5 +73,5 @@ def test_a_sliding_window_is_cut_on_a_stride(kvtool: Command, language: str, nam
         )
     first = findings(kvtool, records)[0]
     assert first["code"] == "KV141"
-    assert first["fix"].startswith("cut the history on a stride")
+    assert first["fix"].startswith("cut the history rarely")
     assert first["rerun"]["group_after"] > first["rerun"]["group_before"] + 0.05
