@@ -35,8 +35,8 @@ from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
 
-SIZE = 8_000
-MUCH = 300_000
+SIZE = 4_000
+MUCH = 100_000
 
 REPEATED = [
     "7", "1 ", "-", "a@", "a.b@c.d", ":", "a:", "[", "{", '{"', '["a",', "<a>", "\n", "\r\n", "\r", " ", "\t", "\u00a0", '"', "\\",
