@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.cli.commands.diff import DiffCommand
@@ -87,7 +87,6 @@ def test_prompts_that_begin_others_and_equal_ones(compare):
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=6), min_size=1, max_size=8))
-@settings(deadline=None, max_examples=150)
 def test_the_tree_holds_every_common_beginning(prompts):
     root = common_trie([np.array(each, dtype=np.int32) for each in prompts])
     branches = list(root.walk())

@@ -331,7 +331,6 @@ junk = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(st.data(), junk)
 def test_any_value_may_be_junk(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, value: object) -> None:
     """It is read all the same, or refused; nothing else is raised."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import StrictUndefined, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -259,7 +259,6 @@ SNIPPETS = [
 SETUP = "{% macro m2(v) %}({{ caller(v) }}){% endmacro %}"
 
 
-@settings(deadline=None, max_examples=120)
 @given(st.lists(st.sampled_from(SNIPPETS), max_size=8), st.booleans(), st.booleans())
 def test_output_is_that_of_jinja_itself(snippets: list[str], chat: bool, is_traced: bool) -> None:
     source = SETUP + "".join(snippets)
@@ -301,7 +300,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(json_values, st.booleans(), st.sampled_from([None, 2]))
 def test_traced_json_writes_what_json_writes(value: object, ensure_ascii: bool, indent: int | None) -> None:
     written = traced_json(value, ensure_ascii=ensure_ascii, indent=indent)

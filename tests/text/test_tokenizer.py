@@ -135,7 +135,7 @@ PIECES = [
 ]
 # fmt: on
 chunks = st.one_of(st.sampled_from(PIECES), st.text(max_size=3))
-fuzz = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", ["tekken", *LOCAL, "TinyLlama_v1.1", "llm-d-test-model"])
