@@ -223,7 +223,7 @@ def test_a_changed_pattern_is_not_taken_for_a_known_one(folder: Path) -> None:
 def test_long_lines_have_the_same_ids(
     tekken: Tokenizer, plain_tekken: tokenizers.Tokenizer, folder: Path, unit: str
 ) -> None:
-    text = unit * (40_000 // len(unit))
+    text = unit * (20_000 // len(unit))  # longer than what is cut
     prompt = tekken.encode(Traced(text), add_special_tokens=False)
     assert prompt.ids.tolist() == plain_tekken.encode(text, add_special_tokens=False).ids
     ours, small = named("gpt2", folder)
