@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.json_object import JsonObject
 from kvtool.engine.model.configs.presets import (
