@@ -144,8 +144,10 @@ class Opened:
     def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
-        if report.kv_cache.bytes_per_block is None:  # the requests name several models
+        if report.kv_cache.bytes_per_block is None:  # unknown, or the requests name several models
             config |= {"model": None, "model_from": None}
+        if report.ttft.predicted.on is None:
+            config |= {"accelerator": None}
         notes = [*self.options.notes, *self.planned.notes(), *self._read_notes(), *profiler.told]
         notes += [profiler.interrupted] if profiler.interrupted is not None else []
         return report.model_copy(update={"config": config, "notes": notes})

@@ -414,6 +414,8 @@ class PlannedRun:
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         notes += self._plain_notes()
         notes += [] if plan.hosted else self.run_model.notes
+        if not (plan.hosted or plan.traced) and (note := self.run_model.tokenizer_note) is not None:
+            notes.append(note)
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes

@@ -340,6 +340,7 @@ class Profiler:
             rules=plan.cache,
             boundaries=result.book(BoundaryBook),
             tenants=0 if salts is None else len(salts.salts),
+            several_models=len(result.book(TimeBook).models) > 1 and plan.models is not None,
         )
         if plan.served is not None:
             from kvtool.diagnose.layer_group_findings import group_findings

@@ -88,6 +88,15 @@ class RunModel:
         return []
 
     @property
+    def tokenizer_note(self) -> str | None:
+        """Say which tokenizer counts as the log's model does, where none is given."""
+        if self.source != "log" or self.logged is None or self.models.folder is not None:
+            return None
+        return (
+            f"tokens are counted by the built-in tokenizer; -t {self.logged.source} counts as {self.logged.name} does"
+        )
+
+    @property
     def hint(self) -> str:
         """Return what gives the model."""
         own = self.models.own_folder
