@@ -380,7 +380,7 @@ class PlannedRun:
             choice = plan.cache.engine
             windows = "sliding_window" in {each.name for each in fields(choice.options)}
             lack = None if self.model is None else left_out_of(self.run_model.served(), windows=windows)
-            notes = [*engine_notes(choice), *self.run_model.notes]
+            notes = [*engine_notes(choice), *self.run_model.notes(with_tokens=True)]
             return notes if lack is None else [*notes, f"{lack}: here every layer has full attention"]
         if plan.cache is not None:
             how = rule_note(plan.cache)
@@ -413,9 +413,7 @@ class PlannedRun:
         if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         notes += self._plain_notes()
-        notes += [] if plan.hosted else self.run_model.notes
-        if not (plan.hosted or plan.traced) and (note := self.run_model.tokenizer_note) is not None:
-            notes.append(note)
+        notes += [] if plan.hosted else self.run_model.notes(with_tokens=not plan.traced)
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
