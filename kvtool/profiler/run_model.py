@@ -75,26 +75,21 @@ class RunModel:
             return self.served().geometry
         return find_geometry(self.given or DEFAULT_MODEL)
 
-    @property
-    def notes(self) -> list[str]:
-        """Say that the log's model is unknown, or another than the user's, and how its weights are stored."""
+    def notes(self, *, with_tokens: bool) -> list[str]:
+        """Say that the log's model is unknown, or another than the user's, how its weights are stored and, `with_tokens`, which
+        tokenizer counts as it does.
+        """
         if self.source == "unknown" and len(self.names) == 1:
             return [f"{self.why_unknown}: {self.hint} for memory and TTFT"]
         if self.source == "given" and (others := self._contradicting()):
             return [f"{shown_names([str(self.given)])} is used, as given; the log names {shown_names(others)}"]
-        if self.source == "log" and self.logged is not None and self.logged.geometry.counted is not None:
-            stored = self.logged.geometry.counted.note
-            return [] if stored is None else [f"{self.logged.name}: {stored}; TTFT is predicted for 16 bits"]
-        return []
-
-    @property
-    def tokenizer_note(self) -> str | None:
-        """Say which tokenizer counts as the log's model does, where none is given."""
-        if self.source != "log" or self.logged is None or self.models.folder is not None:
-            return None
-        return (
-            f"tokens are counted by the built-in tokenizer; -t {self.logged.source} counts as {self.logged.name} does"
-        )
+        if self.source != "log" or self.logged is None:
+            return []
+        name, counted = self.logged.name, self.logged.geometry.counted
+        stored = [] if counted is None or counted.note is None else [f"{name}: {counted.note}; TTFT is for 16 bits"]
+        if not with_tokens or self.models.folder is not None:
+            return stored
+        return [*stored, f"tokens are counted by the built-in tokenizer; -t {self.logged.source} counts as {name} does"]
 
     @property
     def hint(self) -> str:
