@@ -60,10 +60,14 @@ class Plan:
         return self.latency.geometry.name if self.sized else None
 
     @property
+    def model_label(self) -> str:
+        """Name the model of predicted times, and say where nobody named it."""
+        return self.latency.geometry.name + (" (assumed)" if self.model_from == "assumed" else "")
+
+    @property
     def predicted_on(self) -> str:
         """Name the model and the accelerator of predicted times."""
-        assumed = " (assumed)" if self.model_from == "assumed" else ""
-        return f"{self.latency.geometry.name}{assumed} on {self.latency.accelerator.name}"
+        return f"{self.model_label} on {self.latency.accelerator.name}"
 
     def latency_of(self, model: str | None) -> LatencyModel | None:
         """Return the times of a request that names a model, or none; None where they are unknown."""

@@ -64,8 +64,8 @@ class FleetPlan:
     slo: Slo | None = None
     tiers: TierPlan | None = None
     """What lies below each replica's GPU; None: nothing."""
-    predicted_on: str = ""
-    """The model and the accelerator of the times, for notes."""
+    model_label: str | None = None
+    """The model of the times, for notes; None: the name of its geometry."""
 
     @classmethod
     def of(cls, trace: BlockTrace, planned: PlannedRun, *, slo: Slo | None = None, speedup: float = 1.0) -> FleetPlan:
@@ -80,7 +80,12 @@ class FleetPlan:
         if config.block_size != trace.block_size:
             raise KvtoolError(f"the trace has blocks of {trace.block_size} tokens, the engine {config.block_size}")
         plan = planned.plan
-        return cls(fleet_requests(trace, speedup), config, plan.latency, slo, predicted_on=plan.predicted_on)
+        return cls(fleet_requests(trace, speedup), config, plan.latency, slo, model_label=plan.model_label)
+
+    @property
+    def predicted_on(self) -> str:
+        """Name the model and the accelerator of the times."""
+        return f"{self.model_label or self.latency.geometry.name} on {self.latency.accelerator.name}"
 
     @property
     def gpus_each(self) -> int:
