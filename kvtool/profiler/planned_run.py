@@ -257,6 +257,11 @@ class PlannedRun:
         if self._model_from == "unknown":
             self.run_model.check_known(what)
 
+    @property
+    def assumed_note(self) -> str:
+        """Say which model's sizes llama.cpp's rules take where none is named."""
+        return f"{self.geometry.name} is assumed for llama.cpp's --cache-ram"
+
     def facts_of(self, rules: str) -> Mapping[str, int]:
         """Return facts that these rules read from the model, by the names of their options. EngineError if they do not cover its
         layers."""
@@ -381,6 +386,7 @@ class PlannedRun:
             windows = "sliding_window" in {each.name for each in fields(choice.options)}
             lack = None if self.model is None else left_out_of(self.run_model.served(), windows=windows)
             notes = [*engine_notes(choice), *self.run_model.notes(with_tokens=True)]
+            notes += [self.assumed_note] if self.rules == "llamacpp" and self.model is None else []
             return notes if lack is None else [*notes, f"{lack}: here every layer has full attention"]
         if plan.cache is not None:
             how = rule_note(plan.cache)

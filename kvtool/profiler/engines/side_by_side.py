@@ -168,7 +168,7 @@ class EngineComparison:
             but = " and llama.cpp" if not self._missing else ""
             notes.append(f"{lack}: in all rows but vLLM{but} every layer has full attention")
         if planned.model is None and not self._missing:
-            notes.append(f"llama.cpp saves prompts in bytes: {planned.geometry.name} is assumed for --cache-ram")
+            notes.append(planned.assumed_note)
         if self._refused:
             notes.append(f"{self._refused:,} requests that the chat template refuses are left out")
         return notes
