@@ -162,7 +162,7 @@ def test_variables_are_listed() -> None:
         ("{% if now %}", "endif", "p.md:1:1"),
         ("x {{ a b }}", "got 'b'", "p.md:1:3"),
         ("{# open", "Missing end of comment", "p.md:1:1"),
-        ("{{ now|nope }}", "No filter named 'nope'", "p.md:1:1"),
+        ("{{ now|nope }}", "unknown filter `nope`", "p.md:1:8"),
         ("a\nb {{ user.nam }}", "no attribute 'nam'", "p.md:2:11"),
         ("{{ ''.__class__.__mro__ }}", "unsafe", "p.md:1:1"),
         ("{{ now|attr('__class__') }}", "unsafe", "p.md:1:1"),
@@ -173,7 +173,7 @@ def test_variables_are_listed() -> None:
         ("{{ now.marks }}", "'str object' has no attribute 'marks'", "p.md:1:8"),
         ("{{ now['at'] }}", "has no attribute 'at'", "p.md:1:9"),
         ("{{ 1 / 0 }}", "division by zero", "p.md:1:1"),
-        ("{% include '/etc/passwd' %}", "no loader", "p.md:1:1"),
+        ("{% include '/etc/passwd' %}", "includes `/etc/passwd`, which does not exist", "p.md:1:13"),
         ("\n\n{{ lipsum(10**9) }}", "undefined variable `lipsum`", "p.md:3:4"),
     ],
 )

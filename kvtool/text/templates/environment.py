@@ -9,14 +9,16 @@ from datetime import datetime
 from types import BuiltinMethodType, MethodType
 from typing import Any, NoReturn, cast
 
-from jinja2 import StrictUndefined
-from jinja2.exceptions import TemplateError, TemplateRuntimeError, TemplateSyntaxError
+from jinja2 import StrictUndefined, Template, nodes
+from jinja2.environment import TemplateModule
+from jinja2.exceptions import TemplateError, TemplateNotFound, TemplateRuntimeError, TemplateSyntaxError
 from jinja2.filters import make_attrgetter
 from jinja2.lexer import Token
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.utils import Joiner, Namespace
 from markupsafe import Markup
 
+from kvtool.text.templates.application import Application, Fields, FixedFunction, is_filled, keep_value
 from kvtool.text.templates.code_generator import ParsedEnvironment, TracedCode
 from kvtool.text.templates.filter_prices import price_filters, price_json, price_tests
 from kvtool.text.templates.format_prices import (
@@ -50,21 +52,42 @@ _TEXT_METHODS = frozenset(name for name in dir(str) if not name.startswith("_"))
 _TRACED_ONLY = frozenset(dir(Traced)) - frozenset(dir(str))
 _HIDDEN = ("_loop_vars", "_block_vars")
 _FREE_CALLS = (Macro, LoopContext, Joiner)
+_COMPILED_CHARACTER = 40
+"""Steps of compiling a character of a template that is included by a name that only a rendering knows."""
+_LONGEST_INCLUDED = 1 << 20
+MAIN = "<template>"
+"""The file name of a template's code; templates that it includes have numbers."""
 _BUILT_IN = (str, bytes, dict, list, tuple, int, float, range, BoundedFormatter)
 
 
 class TracedEnvironment(Work, ParsedEnvironment):
-    """The environment of one template. Its code pays for each run of statements, this for what depends on the size of values."""
+    """The environment of one template and those that it includes. Their code pays for each run of statements, this for what
+    depends on the size of values."""
 
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "**", "%"})
     code_generator_class = TracedCode
 
-    def __init__(self, source: Traced, *, chat: bool, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        source: Traced,
+        *,
+        chat: bool,
+        clock: Callable[[], datetime] | None = None,
+        application: Application | None = None,
+    ) -> None:
         # Nothing is computed while a template is compiled: nobody pays then.
         super().__init__(source, chat=chat)
         if not chat:
             self.undefined = StrictUndefined
         self._clock = clock or datetime.now
+        self._application = application or Application()
+        self._included: dict[str, Template] = {}
+        self.compiled: dict[str, tuple[Template, Traced]] = {}
+        """By the file name of its code: each template with its source."""
+        self.failed = source
+        """The source in which a syntax error is."""
+        self.static: set[str] = set()
+        """Included templates whose names the code of the template says."""
         self._install(chat=chat)
 
     def _located(self, name: str | None, filename: str | None, state: str | None) -> Iterator[Token]:
@@ -73,6 +96,46 @@ class TracedEnvironment(Work, ParsedEnvironment):
             if number == _MOST_TOKENS:
                 raise TemplateSyntaxError(f"more than {_MOST_TOKENS:,} words and marks of code", token.lineno)
             yield token
+
+    # Other templates
+
+    def compile_source(self, source: Traced, tree: nodes.Template, name: str | None, filename: str) -> Template:
+        """Compile a parsed template; call it inside `reading` of its source."""
+        code = self.compile(tree, name=name, filename=filename)
+        template = Template.from_code(self, code, self.make_globals(None))
+        self.compiled[filename] = template, source
+        return template
+
+    def find_source(self, name: str, includer: str | None) -> tuple[str, Traced] | None:
+        """Return the path and the source of a template that another one includes; None where there is none."""
+        found = self._application.find(name, includer) if self._application.find is not None else None
+        if found is None:
+            return None
+        if len(found.source) > _LONGEST_INCLUDED:
+            raise TemplateRuntimeError(f"`{name}` is larger than {_LONGEST_INCLUDED >> 20} MiB")
+        return found.name, unified_lines(found.source)
+
+    def join_path(self, template: str, parent: str) -> str:
+        return f"{template}\0{parent}"  # `_load_template` knows both then
+
+    def _load_template(self, name: Any, globals: Any = None) -> Template:  # noqa: A002 - Jinja's name
+        del globals
+        wanted, _, includer = str(name).partition("\0")
+        found = self.find_source(wanted, includer or None)
+        if found is None:
+            raise TemplateNotFound(wanted)
+        path, source = found
+        if path not in self.static:
+            self.spend(_COMPILED_CHARACTER * len(source))
+        if path not in self._included:
+            filename = f"{MAIN[:-1]} {len(self._included) + 1}>"
+            with self.reading(source):
+                try:
+                    self._included[path] = self.compile_source(source, self.parse(source), path, filename)
+                except TemplateSyntaxError:
+                    self.failed = source
+                    raise
+        return self._included[path]
 
     def _install(self, *, chat: bool) -> None:
         del self.globals["lipsum"]
@@ -90,6 +153,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
         price_tests(self, cast("dict[str, Callable[..., Any]]", self.tests))
         if chat:
             self.filters["tojson"] = self._tojson
+        self.filters.update(dict.fromkeys(self._application.filters, keep_value))
+        self.tests.update(dict.fromkeys(self._application.tests, is_filled))
 
     # Called by the code that is generated
 
@@ -111,6 +176,15 @@ class TracedEnvironment(Work, ParsedEnvironment):
             marks.append(Mark(mark.length, origin, offset) if mark.origin is None else mark)
             offset += mark.length
         return Traced(text, marks)
+
+    def text(self, value: object) -> str:
+        if isinstance(value, str):
+            return value
+        if type(value) is TemplateModule:
+            return self.concat(value._body_stream)
+        if type(value) is FixedFunction:
+            return self.text(value.value)
+        return super().text(value)
 
     def concat(self, pieces: Iterable[object]) -> Traced:
         texts: list[str] = []
@@ -167,6 +241,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         kind = type(obj)
+        if kind is Fields and attribute in obj:
+            return obj[attribute]
         if kind is dict:
             if attribute in obj and attribute not in _DICT_NAMES:
                 return obj[attribute]  # what Jinja finds too, after an exception
@@ -282,6 +358,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
             return price_keys(self, args[0]), *args[1:]
         if getattr(function, "__name__", "") == "maketrans":
             price_table(self, args)
+        if getattr(function, "__name__", "") == "strftime" and args and isinstance(args[0], str):
+            price_strftime(self, args[0])
         for name, value in (*enumerate(args), *kwargs.items()):
             if name not in _HIDDEN:
                 self.plain(value)
@@ -353,6 +431,11 @@ def _separated(items: Iterable[object], separator: object) -> Iterator[object]:
             yield separator
         first = False
         yield item
+
+
+def unified_lines(source: Traced) -> Traced:
+    """Return the source with the line breaks that Jinja counts."""
+    return source.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _word_count(text: str) -> int:
