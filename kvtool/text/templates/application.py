@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -43,10 +43,14 @@ class Application:
 class Fields(dict[str, Any]):
     """An object of an application: its fields are found as attributes and as keys, before the methods of mappings."""
 
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__({name: value for name, value in fields.items() if name != ANY_KEY})
+        self._others = {ANY_KEY: fields[ANY_KEY]} if ANY_KEY in fields else {}
+
     def __missing__(self, key: object) -> Any:
-        if ANY_KEY in self.keys():
-            return self[ANY_KEY]
-        raise KeyError(key)
+        if not self._others:
+            raise KeyError(key)
+        return self._others[ANY_KEY]
 
 
 class FixedFunction:
@@ -57,7 +61,7 @@ class FixedFunction:
     def __init__(self, value: object) -> None:
         self.value = value
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def __call__(self, *_args: object, **_kwargs: object) -> object:
         return self.value
 
     def __str__(self) -> str:
@@ -66,12 +70,12 @@ class FixedFunction:
     __repr__ = __str__
 
 
-def keep_value(value: Any = None, *args: object, **kwargs: object) -> Any:
+def keep_value(value: Any = None, *_args: object, **_kwargs: object) -> Any:
     """Return the value of a filter of the application unchanged."""
     return value
 
 
-def is_filled(value: Any = None, *args: object, **kwargs: object) -> bool:
+def is_filled(value: Any = None, *_args: object, **_kwargs: object) -> bool:
     """Return what a test of the application says: whether the value is not empty."""
     return bool(value)
 

@@ -50,6 +50,7 @@ _DICT_NAMES = frozenset(dir(dict))
 _DICT_METHODS = frozenset({"get", "items", "keys", "values"})
 _TEXT_METHODS = frozenset(name for name in dir(str) if not name.startswith("_")) - {"format", "format_map"}
 _TRACED_ONLY = frozenset(dir(Traced)) - frozenset(dir(str))
+_GROWING = frozenset({"append", "extend", "insert", "pop", "update", "setdefault"})
 _HIDDEN = ("_loop_vars", "_block_vars")
 _FREE_CALLS = (Macro, LoopContext, Joiner)
 _COMPILED_CHARACTER = 40
@@ -77,10 +78,12 @@ class TracedEnvironment(Work, ParsedEnvironment):
     ) -> None:
         # Nothing is computed while a template is compiled: nobody pays then.
         super().__init__(source, chat=chat)
+        self._chat = chat
         if not chat:
             self.undefined = StrictUndefined
         self._clock = clock or datetime.now
         self._application = application or Application()
+        self._found: dict[tuple[str, str | None], tuple[str, Traced] | None] = {}
         self._included: dict[str, Template] = {}
         self.compiled: dict[str, tuple[Template, Traced]] = {}
         """By the file name of its code: each template with its source."""
@@ -108,12 +111,12 @@ class TracedEnvironment(Work, ParsedEnvironment):
 
     def find_source(self, name: str, includer: str | None) -> tuple[str, Traced] | None:
         """Return the path and the source of a template that another one includes; None where there is none."""
-        found = self._application.find(name, includer) if self._application.find is not None else None
-        if found is None:
-            return None
-        if len(found.source) > _LONGEST_INCLUDED:
-            raise TemplateRuntimeError(f"`{name}` is larger than {_LONGEST_INCLUDED >> 20} MiB")
-        return found.name, unified_lines(found.source)
+        if (name, includer) not in self._found:
+            found = self._application.find(name, includer) if self._application.find is not None else None
+            if found is not None and len(found.source) > _LONGEST_INCLUDED:
+                raise TemplateRuntimeError(f"`{name}` is larger than {_LONGEST_INCLUDED >> 20} MiB")
+            self._found[name, includer] = None if found is None else (found.name, unified_lines(found.source))
+        return self._found[name, includer]
 
     def join_path(self, template: str, parent: str) -> str:
         return f"{template}\0{parent}"  # `_load_template` knows both then
@@ -272,6 +275,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         if isinstance(obj, type) and attr != "fromkeys":
             return False  # `dict.update(message)` would change what is not the template's
+        if not self._chat and type(obj) in (list, dict) and attr in _GROWING:
+            return True  # applications may render in an environment that allows it; values are made for each rendering
         return super().is_safe_attribute(obj, attr, value)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:

@@ -234,14 +234,10 @@ def _variable(variable: object, where: Path, name: str, *, nested: bool = False)
     if not present:
         yield Problem(where, f"variable `{name}` has no values", f"give it one of {', '.join(VARIABLES)}", True)
     for key in present[1:]:
-        yield Problem(
-            (*where, key), f"`{present[0]}` and `{key}` of variable `{name}` exclude each other", None, True
-        )
+        yield Problem((*where, key), f"`{present[0]}` and `{key}` of variable `{name}` exclude each other", None, True)
     for key, owners in _COMPANIONS.items():
         if key in variable and present and present[0] not in owners:
-            yield Problem(
-                (*where, key), f"`{key}` of variable `{name}` goes with {' or '.join(owners)}", None, True
-            )
+            yield Problem((*where, key), f"`{key}` of variable `{name}` goes with {' or '.join(owners)}", None, True)
     choice, weights = variable.get("choice"), variable.get("weights")
     if isinstance(choice, list) and isinstance(weights, list) and len(choice) != len(weights):
         yield Problem((*where, "weights"), f"{len(choice)} choices but {len(weights)} weights", None, True)
@@ -254,7 +250,9 @@ def _variable(variable: object, where: Path, name: str, *, nested: bool = False)
         yield Problem((*where, "per"), f"`per` of `{name}` has no meaning here", hint, True)
     fields, items = variable.get("object"), variable.get("items")
     below: list[tuple[Path, str, object]] = [((key,), name, variable.get(key)) for key in ("list", "function")]
-    below += [(("object", key), f"{name}.{key}", one) for key, one in fields.items()] if isinstance(fields, dict) else []
+    below += (
+        [(("object", key), f"{name}.{key}", one) for key, one in fields.items()] if isinstance(fields, dict) else []
+    )
     below += [(("items", at), f"{name}[{at}]", one) for at, one in enumerate(items)] if isinstance(items, list) else []
     for path, inner, one in below:
         yield from _variable(one, (*where, *path), inner, nested=True)

@@ -261,8 +261,6 @@ class Variable(SpecModel):
     """How long a value stays: for a request, a session, or the whole workload."""
 
 
-
-
 class TextSource(SpecModel):
     """Text written here, in a file, or in one of several files."""
 

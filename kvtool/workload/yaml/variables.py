@@ -157,18 +157,16 @@ def _choice(variable: Variable, choices: list[object], loading: Loading, at: Pat
     if not sum(variable.weights) > 0:
         raise loading.error("the weights are all zero", (*at, "weights"))
     weighted = Weighted(variable.weights)
-    values = [_value_of(choice) for choice in choices]
-    return lambda number: values[weighted.index(*key, number)]
+    return lambda number: _value_of(choices[weighted.index(*key, number)])
 
 
 def _of(entries: Sequence[object], pick: Pick, loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:
     picker = _picker(len(entries), pick, loading, at, key)
-    values = [_value_of(entry) for entry in entries]
-    return lambda number: values[picker.index(number)]
+    return lambda number: _value_of(entries[picker.index(number)])
 
 
 def _value_of(data: object) -> object:
-    """Return data as a template gets it: fields of a mapping are attributes, too."""
+    """Return data as a template gets it, made anew: fields of a mapping are attributes, too."""
     if isinstance(data, dict):
         return Fields({key: _value_of(value) for key, value in data.items()})
     return [_value_of(item) for item in data] if isinstance(data, list) else data
