@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from jinja2 import nodes
 
@@ -11,15 +12,14 @@ from kvtool.text.templates.shapes import LIST_METHODS, TEXT_METHODS, Shape, unif
 
 Argument = tuple[nodes.Expr, Shape]
 """An argument of a filter or a call, and its shape."""
-_SAME = frozenset(("list", "sort", "reverse", "unique", "shuffle", "select", "reject", "selectattr", "rejectattr"))
-_ONE = frozenset(("first", "last", "random", "min", "max"))
-_NUMBERS = frozenset(("abs", "round", "int", "float", "filesizeformat"))
 _NEEDS_TEXT = frozenset(("truncate", "wordwrap", "indent", "urlize"))
 _TEXTS_OF_ANY = frozenset(
     ("upper", "lower", "title", "capitalize", "trim", "string", "escape", "e", "safe", "forceescape", "striptags",
-     "replace", "center", "urlencode", "tojson", "pprint", "format")
+     "replace", "center", "urlencode", "tojson", "pprint")
 )  # fmt: skip
 _BY_ATTRIBUTE = frozenset(("sort", "unique", "min", "max", "sum", "join", "groupby", "map"))
+_ATTRIBUTE = {"sum": 0, "groupby": 0, "join": 1}
+"""Where the attribute is among the arguments, if it has no name."""
 _LISTS_OF_TEXT = frozenset(("split", "rsplit", "splitlines", "partition", "rpartition"))
 _NUMBERS_OF_TEXT = frozenset(("count", "find", "rfind", "index", "rindex"))
 _TRUTHS_OF_TEXT = frozenset(name for name in TEXT_METHODS if name.startswith(("is", "starts", "ends")))
@@ -33,75 +33,110 @@ def constant(node: nodes.Node | None) -> object:
     return node.value if isinstance(node, nodes.Const) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A use of a filter: what is filtered, its shape, the arguments, and what `attribute` leads to."""
+
+    node: nodes.Node | None
+    base: Shape
+    args: Sequence[Argument]
+    attribute: str | None
+
+    @property
+    def first(self) -> object:
+        return constant(self.args[0][0]) if self.args else None
+
+    def part(self) -> Shape:
+        """Return the shape of an item, or of its attribute."""
+        if self.attribute is None:
+            return self.base.element()
+        return [self.base.element().at_path(each) for each in self.attribute.split(",")][-1]
+
+
 def filtered(
     name: str, base: Shape, args: Sequence[Argument], named: Mapping[str, nodes.Expr], node: nodes.Node | None = None
 ) -> Shape:
     """Return the shape of `base | name(args)`; `node` is what is filtered."""
-    first = constant(args[0][0]) if args else None
+    position = _ATTRIBUTE.get(name)
     attribute = constant(named.get("attribute"))
-    if attribute is None and name in _BY_ATTRIBUTE and name != "join" and args and name in ("sum", "groupby"):
-        attribute = first
-    if attribute is None and name == "join" and len(args) > 1:
-        attribute = constant(args[1][0])
-    if isinstance(attribute, str) and name in _BY_ATTRIBUTE:
-        part = [base.element().at_path(each) for each in attribute.split(",")][-1]
-    else:
-        part = base.element() if name in ("join", "sum", "map") else Shape()
-    if name in _SAME:
-        base.element()
-        if name in ("selectattr", "rejectattr") and isinstance(first, str):
-            tested(base.element().at_path(first), args[1:])
-        elif name in ("select", "reject"):
-            tested(base.element(), args)
-        return base
-    if name in _ONE:
-        return base.element()
-    if name in ("default", "d"):
-        return unify(base, *(shape for _, shape in args[:1]))
-    if name in ("length", "count"):
-        return Shape("maybe number")
-    if name in _NUMBERS:
-        base.hint("number")
-        return Shape("number")
-    if name == "sum":
-        part.hint("number")
-        return Shape("number")
-    if name == "join":
-        return Shape("maybe text")
-    if name == "map":
-        return _mapped(part, attribute, args)
-    if name == "groupby":
-        return _grouped(base, part)
-    if name in ("batch", "slice"):
-        out = Shape()
-        unify(out.element(), base)
-        base.element()
-        return out
-    if name in ("items", "dictsort"):
-        return pairs(base)
-    if name == "xmlattr":
-        base.hint("object")
-    if name == "attr" and isinstance(first, str):
-        return base.field(first)
-    if name == "format":
-        printf(constant(node), [shape for _, shape in args])
+    if attribute is None and position is not None and len(args) > position:
+        attribute = constant(args[position][0])
+    use = _Use(node, base, args, attribute if isinstance(attribute, str) and name in _BY_ATTRIBUTE else None)
     if name in _NEEDS_TEXT:
         base.hint("text")
     if name in _NEEDS_TEXT or name in _TEXTS_OF_ANY:
         return Shape("maybe text")
-    return Shape("number") if name == "wordcount" else base
+    read = _FILTERS.get(name)
+    return base if read is None else read(use)
 
 
-def _mapped(part: Shape, attribute: object, args: Sequence[Argument]) -> Shape:
-    """Return the list that `map` makes: of attributes, or of what a filter gives for each item."""
+def _same_items(use: _Use) -> Shape:
+    use.part()
+    return use.base
+
+
+def _selected(use: _Use) -> Shape:
+    tested(use.base.element(), use.args)
+    return use.base
+
+
+def _selected_by_attribute(use: _Use) -> Shape:
+    if isinstance(use.first, str):
+        tested(use.base.element().at_path(use.first), use.args[1:])
+    return use.base
+
+
+def _one_item(use: _Use) -> Shape:
+    use.part()
+    return use.base.element()
+
+
+def _number(use: _Use) -> Shape:
+    use.base.hint("number")
+    return Shape("number")
+
+
+def _sum(use: _Use) -> Shape:
+    use.part().hint("number")
+    return Shape("number")
+
+
+def _joined(use: _Use) -> Shape:
+    use.part()
+    return Shape("maybe text")
+
+
+def _lists(use: _Use) -> Shape:
     out = Shape()
-    name = constant(args[0][0]) if args else None
-    made = part if attribute is not None or not isinstance(name, str) else filtered(name, part, args[1:], {})
-    unify(out.element(), made)
+    use.base.element()
+    unify(out.element(), use.base)
     return out
 
 
-def _grouped(base: Shape, key: Shape) -> Shape:
+def _attribute_of(use: _Use) -> Shape:
+    return use.base.field(use.first) if isinstance(use.first, str) else use.base.any_value()
+
+
+def _formatted(use: _Use) -> Shape:
+    printf(constant(use.node), [shape for _, shape in use.args])
+    return Shape("maybe text")
+
+
+def _written_as_attributes(use: _Use) -> Shape:
+    use.base.hint("object")
+    return Shape("maybe text")
+
+
+def _mapped(use: _Use) -> Shape:
+    """Return the list that `map` makes: of attributes, or of what a filter gives for each item."""
+    out = Shape()
+    by_filter = use.attribute is None and isinstance(use.first, str)
+    unify(out.element(), filtered(str(use.first), use.part(), use.args[1:], {}) if by_filter else use.part())
+    return out
+
+
+def _grouped(use: _Use) -> Shape:
+    key, base = use.part(), use.base
     out = Shape()
     group = out.element()
     unify(group.field("grouper"), group.position(0), key)
@@ -116,6 +151,28 @@ def pairs(base: Shape) -> Shape:
     out.element().position(0).hint("maybe text")
     unify(out.element().position(1), base.any_value())
     return out
+
+
+_FILTERS: dict[str, Callable[[_Use], Shape]] = {
+    **dict.fromkeys(("list", "sort", "reverse", "unique", "shuffle"), _same_items),
+    **dict.fromkeys(("select", "reject"), _selected),
+    **dict.fromkeys(("selectattr", "rejectattr"), _selected_by_attribute),
+    **dict.fromkeys(("first", "last", "random", "min", "max"), _one_item),
+    **dict.fromkeys(("abs", "round", "int", "float", "filesizeformat"), _number),
+    **dict.fromkeys(("default", "d"), lambda use: unify(use.base, *(shape for _, shape in use.args[:1]))),
+    **dict.fromkeys(("length", "count"), lambda _: Shape("maybe number")),
+    **dict.fromkeys(("batch", "slice"), _lists),
+    **dict.fromkeys(("items", "dictsort"), lambda use: pairs(use.base)),
+    "attr": _attribute_of,
+    "format": _formatted,
+    "groupby": _grouped,
+    "join": _joined,
+    "map": _mapped,
+    "sum": _sum,
+    "wordcount": lambda _: Shape("number"),
+    "xmlattr": _written_as_attributes,
+}
+"""What is not here gives its value."""
 
 
 def tested(shape: Shape, args: Sequence[Argument]) -> None:

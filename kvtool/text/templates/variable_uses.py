@@ -159,7 +159,7 @@ class _Reader(ExpressionReader):
 
     def _call_block(self, node: nodes.CallBlock) -> None:
         names: Scope = {argument.name: Shape() for argument in node.args}
-        macro = self._called(node.call.node) if isinstance(node.call, nodes.Call) else None
+        macro = self._called(node.call.node)
         self._value(node.call)
         if isinstance(macro, Macro):
             for given, name in zip(macro.caller, names.values(), strict=False):
