@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from kvtool.diagnose.values.classify import OTHER, classify
 from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.sentences import words_in
@@ -26,8 +27,8 @@ def inserted_begin(text: str, after: int, moving: Sequence[Span]) -> int | None:
 def inserted_content(text: str, moving: Sequence[Span] = (), after: int = 0) -> Iterator[Span]:
     """Yield inserted content with the line that introduces it, the last first.
 
-    A value is inserted content where nothing but a label is on its line and it is free text, or nothing but inserted content
-    follows it.
+    A value is inserted content where nothing but a label is on its line and it is free text; or nothing but inserted content
+    follows it, and it is no clock, id or number.
     """
     if not isinstance(text, Traced):
         return
@@ -39,7 +40,8 @@ def inserted_content(text: str, moving: Sequence[Span] = (), after: int = 0) -> 
         begin = _begin_of(plain, start)
         if begin is None or REST_OF_LINE.match(plain, stop) is None:
             continue
-        if _is_free(plain[start:stop]) or CLOSED.match(plain, stop, end) is not None:
+        value = plain[start:stop]
+        if _is_free(value) or (CLOSED.match(plain, stop, end) is not None and not _is_detected(value)):
             end = len(plain[:begin].rstrip("\r\n"))
             yield end, stop
 
@@ -78,3 +80,8 @@ def _values(text: Traced) -> Iterator[Span]:
 def _is_free(value: str) -> bool:
     """Return whether a value is free text: several lines, or more words than a name or a date has."""
     return "\n" in value.strip() or words_in(value) >= THRESHOLDS.content_words
+
+
+def _is_detected(value: str) -> bool:
+    """Return whether a value is a clock, an id or a number."""
+    return not value.strip("0123456789.,:%+- \n") or classify(value.strip()) is not OTHER

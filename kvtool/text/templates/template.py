@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 
-from jinja2 import Template, meta, nodes
+from jinja2 import Environment, Template, meta, nodes
 from jinja2.exceptions import TemplateError, TemplateNotFound, TemplateRuntimeError, TemplateSyntaxError, UndefinedError
 
 from kvtool.errors import KvtoolError, Place
@@ -143,7 +143,7 @@ def _shortened(message: str) -> str:
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …"
 
 
-def _undeclared(tree: nodes.Template, environment: TracedEnvironment) -> frozenset[str]:
+def undeclared_names(tree: nodes.Template, environment: Environment) -> frozenset[str]:
     """The names that a template takes from outside: `meta.find_undeclared_variables`, which would compute what is constant."""
     names = meta.TrackingCodeGenerator(environment)
     names.optimizer = None
@@ -177,7 +177,7 @@ class TracedTemplate:
         self._environment = TracedEnvironment(source, chat=chat, clock=clock, application=application)
         try:
             tree = self._environment.parse(source)
-            names = set(_undeclared(tree, self._environment))
+            names = set(undeclared_names(tree, self._environment))
             self._template = self._environment.compile_source(source, tree, None, MAIN)
             self._read_included(tree, names)
             self.variables = frozenset(names - set(self._environment.globals))
@@ -208,7 +208,7 @@ class TracedTemplate:
             environment.static.add(path)
             with environment.reading(source), suppress(TemplateSyntaxError):
                 inner = environment.parse(source)
-                names |= _undeclared(inner, environment)
+                names |= undeclared_names(inner, environment)
                 waiting += [(each, path) for each in meta.find_referenced_templates(inner)]
 
     def render(self, variables: Mapping[str, object], steps: int = MAX_WORK) -> Traced:

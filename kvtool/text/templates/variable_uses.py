@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from jinja2 import Environment, meta, nodes
+from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateError
 from jinja2.ext import do, loopcontrols
 
@@ -16,6 +16,7 @@ from kvtool.text.templates.application import Find, keep_value
 from kvtool.text.templates.expression_uses import Caller, ExpressionReader, Loop, Macro, Module, Scope
 from kvtool.text.templates.filter_uses import constant
 from kvtool.text.templates.shapes import Shape, unify
+from kvtool.text.templates.template import undeclared_names
 
 _MOST_NODES = 200_000
 _DEEPEST = 20
@@ -60,7 +61,7 @@ class _Reader(ExpressionReader):
                     unknown.add(node.name)
                     known[node.name] = keep_value
         self._path.append(path)
-        self._free.append(frozenset(meta.find_undeclared_variables(tree)))
+        self._free.append(undeclared_names(tree, self._environment))
         scopes, self._scopes = self._scopes, [names]
         try:
             self._body(tree.body)
