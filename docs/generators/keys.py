@@ -23,6 +23,9 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (fields.Text, "text"),
     (fields.Str, "text"),
     (fields.Value, "text"),
+    (fields.DataField, "text, list or mapping"),
+    (fields.CountField, "whole number, or the least and the most"),
+    (fields.FunctionName, "name"),
     (fields.Name, "name"),
     (fields.Bool, "true or false"),
     (fields.Integer, "whole number"),
@@ -133,7 +136,7 @@ def type_words(hint: Any) -> str:
 
 
 def _several(words: str) -> str:
-    plural = {"text": "texts", "whole number": "whole numbers", "number, from 0": "numbers, from 0", "code": "codes"}
+    plural = {"text": "texts", "whole number": "whole numbers", "number, from 0": "numbers, from 0", "code": "codes", "text, list or mapping": "texts, lists or mappings", "name": "names"}
     return plural.get(words, words)
 
 

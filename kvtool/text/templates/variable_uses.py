@@ -24,11 +24,12 @@ _DEEPEST = 20
 
 @dataclass(slots=True)
 class VariableUses:
-    """Shapes of the variables of templates, and names of filters and tests that Jinja does not have."""
+    """Shapes of the variables of templates, names of filters and tests that Jinja does not have, and the included files."""
 
     variables: dict[str, Shape] = field(default_factory=dict)
     filters: set[str] = field(default_factory=set)
     tests: set[str] = field(default_factory=set)
+    included: set[str] = field(default_factory=set)
 
     def read(self, source: str, find: Find) -> None:
         """Take in a template and those that it includes; of one that does not parse, nothing."""
@@ -180,6 +181,7 @@ class _Reader(ExpressionReader):
                 with suppress(KvtoolError):
                     found = self._find(name, self._path[-1])
             if found is not None:
+                self._uses.included.add(found.name)
                 if found.name not in self._path:
                     with suppress(TemplateError):
                         self.read(str.__str__(found.source), found.name, names)

@@ -248,7 +248,7 @@ class Variable(SpecModel):
     start: Str | None = None
     """Where the clock of `datetime` begins."""
     format: Str | None = None
-    """How `datetime` is written: iso, date, time, unix or strftime's notation; `object` is a date that templates format."""
+    """How `datetime` is written, in strftime's notation. With `object` it is a date, which templates format."""
     step: Integer | None = None
     """By how much `counter` goes on."""
     weights: list[Weight] | None = None

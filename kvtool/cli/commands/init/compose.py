@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import floor
 from pathlib import Path
 
+from kvtool.cli.commands.init.copied_prompts import CopiedPrompt
 from kvtool.cli.commands.init.made_up import MADE_UP, generator, names_line, variable_lines
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
@@ -41,6 +42,8 @@ class FoundPrompt:
     uses: VariableUses = field(default_factory=VariableUses)
     raw: bool = False
     own: bool = False
+    copied: CopiedPrompt | None = None
+    """The copy of a prompt that is no file of its own."""
 
     @property
     def stem(self) -> str:
@@ -55,16 +58,19 @@ class FoundTemplates:
     shared: VariableUses
 
 
-def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> FoundTemplates:
+def read_prompts(
+    folder: Path, names: Sequence[str], notes: list[str], copies: Sequence[CopiedPrompt] = ()
+) -> FoundTemplates:
     """Return the templates that a workload can render; `notes` get a line for each of the others.
 
     What each variable must be is inferred from its uses. All prompts share one variable of a name, where one value suits all.
+    A template that another one includes is no prompt by itself.
     """
     texts = {name: read_text(folder / name, shown=name) for name in names}
     kept: list[FoundPrompt] = []
     for name, text in texts.items():
         plain = not name.lower().endswith(_JINJA)
-        prompt = FoundPrompt(name, _uses(folder, [name], texts))
+        prompt = FoundPrompt(name, _uses(folder, [(name, text)]))
         error = _error(folder, prompt, prompt.uses)
         if error is None:
             kept.append(prompt)
@@ -74,14 +80,26 @@ def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> FoundT
             notes.append(left_out(name, error))
         if plain and error is None and not prompt.uses.variables and style_of(text) not in ("", "jinja"):
             notes.append(f"{name} has placeholders that are not Jinja. They are sent as written.")
+    for copy in copies:
+        prompt = FoundPrompt(copy.path, _uses(folder, [(copy.path, copy.text)]), copied=copy)
+        if (error := _error(folder, prompt, prompt.uses)) is None:
+            kept.append(prompt)
+        else:
+            notes.append(left_out(copy.path, error))
+    parts = {os.path.realpath(path) for prompt in kept for path in prompt.uses.included}
+    kept = [prompt for prompt in kept if prompt.copied or os.path.realpath(folder / prompt.path) not in parts]
     templates = [prompt for prompt in kept if not prompt.raw]
     if len(templates) == 1:
         return FoundTemplates(kept, templates[0].uses)
-    shared = _uses(folder, [prompt.path for prompt in templates], texts)
-    alone = {prompt.path for prompt in templates if _error(folder, prompt, shared) is not None}
-    if alone:
-        shared = _uses(folder, [prompt.path for prompt in templates if prompt.path not in alone], texts)
-    return FoundTemplates([replace(prompt, own=prompt.path in alone) for prompt in kept], shared)
+
+    def read(prompts: Sequence[FoundPrompt]) -> VariableUses:
+        return _uses(folder, [(one.path, one.copied.text if one.copied else texts[one.path]) for one in prompts])
+
+    shared = read(templates)
+    kept = [replace(prompt, own=not prompt.raw and _error(folder, prompt, shared) is not None) for prompt in kept]
+    if any(prompt.own for prompt in kept):
+        shared = read([prompt for prompt in kept if not prompt.raw and not prompt.own])
+    return FoundTemplates(kept, shared)
 
 
 def left_out(name: str, error: KvtoolError) -> str:
@@ -92,10 +110,11 @@ def left_out(name: str, error: KvtoolError) -> str:
     return f"{name} was left out: {first.message}{place}{hint}"
 
 
-def _uses(folder: Path, names: Sequence[str], texts: Mapping[str, str]) -> VariableUses:
+def _uses(folder: Path, templates: Sequence[tuple[str, str]]) -> VariableUses:
+    """Return the uses of variables in templates, each a path and a text."""
     uses = VariableUses()
-    for name in names:
-        uses.read(texts[name], _finder(folder, name))
+    for name, text in templates:
+        uses.read(text, _finder(folder, name))
     return uses
 
 
@@ -163,6 +182,11 @@ def compose_workload(found: FoundTemplates) -> str:
     return "\n".join(lines) + "\n"
 
 
+def copied_places(prompts: Sequence[FoundPrompt]) -> dict[str, str]:
+    """Return where the variables of copied prompts are written."""
+    return {name: place for prompt in prompts if prompt.copied for name, place in prompt.copied.places.items()}
+
+
 def rate_comment(rate: float, *, made_up: bool) -> str:
     """Return a hit rate as `init` shows it everywhere."""
     return f"hit rate {percent(rate)}" + (f" with {MADE_UP} values" if made_up else "")
@@ -170,14 +194,17 @@ def rate_comment(rate: float, *, made_up: bool) -> str:
 
 def _paired(prompts: Sequence[FoundPrompt]) -> list[tuple[FoundPrompt | None, FoundPrompt | None]]:
     """System and user prompts that belong together by their names, the others alone."""
-    by_path = {prompt.path: prompt for prompt in prompts}
+    by_path = {prompt.path: prompt for prompt in prompts if prompt.copied is None}
     users: dict[str, FoundPrompt] = {}
-    for prompt in prompts:
+    for prompt in by_path.values():
         if "system" in prompt.path and (user := by_path.get(prompt.path.replace("system", "user"))) is not None:
             users[prompt.path] = user
     taken = {user.path for user in users.values()}
     pairs: list[tuple[FoundPrompt | None, FoundPrompt | None]] = []
     for prompt in prompts:
+        if prompt.copied is not None:
+            pairs.append((prompt, None))
+            continue
         if prompt.path in taken:
             continue
         alone_user = prompt.path not in users and "user" in prompt.stem.lower()
@@ -197,6 +224,11 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
 
 
 def _message(role: str, prompt: FoundPrompt) -> str:
+    if prompt.copied is not None:
+        return (
+            f"      # Copied from {_one_line(prompt.path)}. Copy it again after a change there.\n"
+            f"      - {{role: {role}, text: {_text(prompt.copied.text)}}}"
+        )
     raw = ", raw: true" if prompt.raw else ""
     return f"      - {{role: {role}, file: {_text(prompt.path)}{raw}}}"
 

@@ -19,7 +19,7 @@ class InitCommand(InitOptions, Command):
 
     kvtool finds templates, prompts and logs in FOLDER by their names. Without a workload file it writes one, with made-up values
     for the variables of the templates. It names the line that loses most. The gate is today's hit rate, rounded down to whole
-    percent; check --tighten raises it later. Prompts in Python are named and never run.
+    percent; check --tighten raises it later. Prompts in Python, YAML and TOML are copied into the workload file. No code is run.
     """
 
     def run(self) -> int:
@@ -33,8 +33,10 @@ class InitCommand(InitOptions, Command):
             WORKLOAD,
             compose_config,
             compose_workload,
+            copied_places,
             read_prompts,
         )
+        from kvtool.cli.commands.init.copied_prompts import copy_prompts
         from kvtool.cli.commands.init.detect import detect
         from kvtool.cli.commands.init.made_up import has_made_up
         from kvtool.cli.commands.init.steps import (
@@ -54,14 +56,18 @@ class InitCommand(InitOptions, Command):
         found = detect(folder)
         target = target_file(self, folder)
         check_values(self)
-        prompts = None if found.workloads else read_prompts(folder, found.templates, found.notes)
+        prompts = None
+        if not found.workloads:
+            copies = copy_prompts(folder, [*found.python, *found.data], found.notes)
+            prompts = read_prompts(folder, found.templates, found.notes, copies)
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
             raise KvtoolError(f"`{folder / WORKLOAD}` already exists", hint="overwrite it with --force")
         inputs = [*found.workloads, *files, *found.logs]
         if not inputs:
             raise report_nothing_found(self.folder, found)
-        measured = measured_inputs(self, folder, inputs, files, found.notes)
+        places = copied_places(prompts.prompts) if prompts is not None else {}
+        measured = measured_inputs(self, folder, inputs, files, found.notes, places)
         if measured.partial:
             print("kvtool: interrupted; nothing was written", file=sys.stderr)
             return 130

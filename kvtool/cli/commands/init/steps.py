@@ -84,7 +84,7 @@ def _line_of_table(project: Path) -> Place | None:
 
 
 def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
-    hint = "templates (.j2), text in a folder `prompts`, logs (.jsonl) and workload files (.yaml) are found"
+    hint = "kvtool finds templates (.j2), texts in a folder `prompts`, Python, YAML, logs (.jsonl) and workload files"
     if found.python:
         hint += f"; {_python(found)}"
     if found.notes:
@@ -93,15 +93,15 @@ def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
 
 
 def _python(found: FoundPrompts) -> str:
-    """Return notes on prompts that are made in Python."""
+    """Return notes on calls in Python that make or send prompts."""
     named = [str(call) for call in found.calls[:_MOST_CALLS]]
     named += [name for name in found.python if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
     more = len(found.calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
-    reads = f"kvtool lint {shlex.quote(found.python[0])} reads how the text is put together"
+    first = shlex.quote(found.python[0])
     return (
-        f"prompts in Python: {which}; {reads}; what is sent stands in no file, so a workload needs a log of it,"
-        " or kvtool lint --probe MODULE:FUNCTION, which runs your code"
+        f"prompts in Python: {which}. Read them: kvtool lint {first}."
+        " For the prompts that are sent, profile a log, or run your code: kvtool lint --probe MODULE:FUNCTION"
     )
 
 
@@ -111,7 +111,12 @@ def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:
 
 
 def measured_inputs(
-    command: InitOptions, folder: Path, names: list[str], files: Mapping[str, str], notes: list[str]
+    command: InitOptions,
+    folder: Path,
+    names: list[str],
+    files: Mapping[str, str],
+    notes: list[str],
+    places: Mapping[str, str],
 ) -> MeasuredInputs:
     """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
@@ -132,20 +137,22 @@ def measured_inputs(
                 measured.partial = True
                 break
             measured.rates[name] = profile.totals.hit_rate
-            if (loss := largest_loss(profile)) is not None:
+            if (loss := largest_loss(profile, places if name in files else {})) is not None:
                 measured.losses[name] = loss
             for group in profile.groups:
                 measured.groups[group.name] = min(group.hit_rate, measured.groups.get(group.name, 1.0))
     return measured
 
 
-def largest_loss(profile: Report) -> str | None:
-    """Return a sentence on the line that keeps most tokens from being reused; None where there is none."""
+def largest_loss(profile: Report, places: Mapping[str, str]) -> str | None:
+    """Return a sentence on the line that keeps most tokens from being reused; None where there is none. `places` are those of the
+    variables of copied prompts, in the files that they are from."""
     cause = max(profile.causes, key=lambda each: each.blame_tokens, default=None)
     total = profile.totals.prompt_tokens
     if cause is None or not cause.blame_tokens or not total:
         return None
     place = f"{cause.path}:{cause.line}:{cause.column}" if cause.line else cause.path
+    place = places.get(cause.variable or "", place)
     what = f" (`{cause.variable}`)" if cause.variable else ""
     return (
         f"{cause.code} {place}{what} loses most: {cause.blame_tokens:,} tokens,"
