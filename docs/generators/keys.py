@@ -136,7 +136,14 @@ def type_words(hint: Any) -> str:
 
 
 def _several(words: str) -> str:
-    plural = {"text": "texts", "whole number": "whole numbers", "number, from 0": "numbers, from 0", "code": "codes", "text, list or mapping": "texts, lists or mappings", "name": "names"}
+    plural = {
+        "text": "texts",
+        "text, list or mapping": "texts, lists or mappings",
+        "name": "names",
+        "whole number": "whole numbers",
+        "number, from 0": "numbers, from 0",
+        "code": "codes",
+    }
     return plural.get(words, words)
 
 
