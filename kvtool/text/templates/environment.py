@@ -9,9 +9,9 @@ from datetime import datetime
 from types import BuiltinMethodType, MethodType
 from typing import Any, NoReturn, cast
 
-from jinja2 import StrictUndefined, Template, nodes
+from jinja2 import StrictUndefined
 from jinja2.environment import TemplateModule
-from jinja2.exceptions import TemplateError, TemplateNotFound, TemplateRuntimeError, TemplateSyntaxError
+from jinja2.exceptions import TemplateError, TemplateRuntimeError, TemplateSyntaxError
 from jinja2.filters import make_attrgetter
 from jinja2.lexer import Token
 from jinja2.runtime import Context, LoopContext, Macro
@@ -19,7 +19,7 @@ from jinja2.utils import Joiner, Namespace
 from markupsafe import Markup
 
 from kvtool.text.templates.application import Application, Fields, FixedFunction, is_filled, keep_value
-from kvtool.text.templates.code_generator import ParsedEnvironment, TracedCode
+from kvtool.text.templates.code_generator import TracedCode
 from kvtool.text.templates.filter_prices import price_filters, price_json, price_tests
 from kvtool.text.templates.format_prices import (
     ESCAPES,
@@ -28,9 +28,10 @@ from kvtool.text.templates.format_prices import (
     price_printf,
     price_strftime,
 )
+from kvtool.text.templates.included_templates import IncludingEnvironment
 from kvtool.text.templates.method_prices import price_keys, price_method, price_replace, price_table
 from kvtool.text.templates.traced_json import traced_json
-from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, Work, size_of, width_of
+from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, size_of, width_of
 from kvtool.text.traced import Mark, Traced
 
 MAX_ARGUMENTS = 1_000
@@ -53,15 +54,10 @@ _TRACED_ONLY = frozenset(dir(Traced)) - frozenset(dir(str))
 _GROWING = frozenset({"append", "extend", "insert", "pop", "update", "setdefault"})
 _HIDDEN = ("_loop_vars", "_block_vars")
 _FREE_CALLS = (Macro, LoopContext, Joiner)
-_COMPILED_CHARACTER = 40
-"""Steps of compiling a character of a template that is included by a name that only a rendering knows."""
-_LONGEST_INCLUDED = 1 << 20
-MAIN = "<template>"
-"""The file name of a template's code; templates that it includes have numbers."""
 _BUILT_IN = (str, bytes, dict, list, tuple, int, float, range, BoundedFormatter)
 
 
-class TracedEnvironment(Work, ParsedEnvironment):
+class TracedEnvironment(IncludingEnvironment):
     """The environment of one template and those that it includes. Their code pays for each run of statements, this for what
     depends on the size of values."""
 
@@ -77,20 +73,11 @@ class TracedEnvironment(Work, ParsedEnvironment):
         application: Application | None = None,
     ) -> None:
         # Nothing is computed while a template is compiled: nobody pays then.
-        super().__init__(source, chat=chat)
+        super().__init__(source, chat=chat, application=application)
         self._chat = chat
         if not chat:
             self.undefined = StrictUndefined
         self._clock = clock or datetime.now
-        self._application = application or Application()
-        self._found: dict[tuple[str, str | None], tuple[str, Traced] | None] = {}
-        self._included: dict[str, Template] = {}
-        self.compiled: dict[str, tuple[Template, Traced]] = {}
-        """By the file name of its code: each template with its source."""
-        self.failed = source
-        """The source in which a syntax error is."""
-        self.static: set[str] = set()
-        """Included templates whose names the code of the template says."""
         self._install(chat=chat)
 
     def _located(self, name: str | None, filename: str | None, state: str | None) -> Iterator[Token]:
@@ -99,46 +86,6 @@ class TracedEnvironment(Work, ParsedEnvironment):
             if number == _MOST_TOKENS:
                 raise TemplateSyntaxError(f"more than {_MOST_TOKENS:,} words and marks of code", token.lineno)
             yield token
-
-    # Other templates
-
-    def compile_source(self, source: Traced, tree: nodes.Template, name: str | None, filename: str) -> Template:
-        """Compile a parsed template; call it inside `reading` of its source."""
-        code = self.compile(tree, name=name, filename=filename)
-        template = Template.from_code(self, code, self.make_globals(None))
-        self.compiled[filename] = template, source
-        return template
-
-    def find_source(self, name: str, includer: str | None) -> tuple[str, Traced] | None:
-        """Return the path and the source of a template that another one includes; None where there is none."""
-        if (name, includer) not in self._found:
-            found = self._application.find(name, includer) if self._application.find is not None else None
-            if found is not None and len(found.source) > _LONGEST_INCLUDED:
-                raise TemplateRuntimeError(f"`{name}` is larger than {_LONGEST_INCLUDED >> 20} MiB")
-            self._found[name, includer] = None if found is None else (found.name, unified_lines(found.source))
-        return self._found[name, includer]
-
-    def join_path(self, template: str, parent: str) -> str:
-        return f"{template}\0{parent}"  # `_load_template` knows both then
-
-    def _load_template(self, name: Any, globals: Any = None) -> Template:  # noqa: A002 - Jinja's name
-        del globals
-        wanted, _, includer = str(name).partition("\0")
-        found = self.find_source(wanted, includer or None)
-        if found is None:
-            raise TemplateNotFound(wanted)
-        path, source = found
-        if path not in self.static:
-            self.spend(_COMPILED_CHARACTER * len(source))
-        if path not in self._included:
-            filename = f"{MAIN[:-1]} {len(self._included) + 1}>"
-            with self.reading(source):
-                try:
-                    self._included[path] = self.compile_source(source, self.parse(source), path, filename)
-                except TemplateSyntaxError:
-                    self.failed = source
-                    raise
-        return self._included[path]
 
     def _install(self, *, chat: bool) -> None:
         del self.globals["lipsum"]
@@ -436,11 +383,6 @@ def _separated(items: Iterable[object], separator: object) -> Iterator[object]:
             yield separator
         first = False
         yield item
-
-
-def unified_lines(source: Traced) -> Traced:
-    """Return the source with the line breaks that Jinja counts."""
-    return source.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _word_count(text: str) -> int:

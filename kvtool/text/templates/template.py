@@ -15,7 +15,8 @@ from jinja2.exceptions import TemplateError, TemplateNotFound, TemplateRuntimeEr
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.templates.application import Application
-from kvtool.text.templates.environment import MAIN, TracedEnvironment, unified_lines
+from kvtool.text.templates.environment import TracedEnvironment
+from kvtool.text.templates.included_templates import MAIN, unified_lines
 from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.traced import Origin, Traced
 

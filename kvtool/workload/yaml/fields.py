@@ -16,15 +16,12 @@ from pydantic_core import PydanticCustomError
 
 from kvtool.text import quantities
 from kvtool.text.files.yaml_nodes import Scalar
-from kvtool.text.templates.application import NAME as FUNCTION_NAME
 from kvtool.text.traced import Traced
 
 T = TypeVar("T")
 Json = object
 """What JSON can say; pydantic looks into annotations, and a recursive type would not end there."""
 _LONGEST_NUMBER = 40  # characters: a bound for hostile files
-MOST_ITEMS = 1_000
-"""Of a list that a variable makes."""
 _PREFIX, _FAMILY = "KV", "KV1"
 _CODE = re.compile("KV[0-9]{0,3}")
 
@@ -190,15 +187,15 @@ def _as_tools(value: object) -> Tools:
     for number, item in enumerate(value):
         if not isinstance(item, Mapping):
             raise fail(f"tools[{number}]: expected a function schema (a mapping), got {described(item)}")
-    return Tools(schemas=[_as_json(item) for item in value])
+    return Tools(schemas=[as_json(item) for item in value])
 
 
-def _as_json(value: object) -> Json:
+def as_json(value: object) -> Json:
     """Return a YAML tree as JSON data; texts keep their places."""
     if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_json(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, Scalar):
         if value.kind == "null":
             return None
@@ -211,39 +208,6 @@ def _as_json(value: object) -> Json:
         return number
     assert value is None or isinstance(value, str | int | float | bool)
     return value
-
-
-def _as_data(value: object) -> Json:
-    """Return a text as written, a list or a mapping as data; their texts do not keep places, as a variable writes them."""
-    return _without_places(_as_json(value)) if isinstance(value, Mapping | list) else as_str(value)
-
-
-def _without_places(value: Json) -> Json:
-    if isinstance(value, Mapping):
-        return {key: _without_places(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_places(item) for item in value]
-    return str.__str__(value) if isinstance(value, str) else value
-
-
-def _as_count(value: object) -> tuple[int, int]:
-    """Return the least and the most of a number of items."""
-    ends = [as_int(each) for each in (value if isinstance(value, list) else [value, value])]
-    if len(ends) != 2:
-        raise fail(f"expected a number, or the least and the most: [1, 5]; got {described(value)}")
-    low, high = ends
-    assert isinstance(low, int)
-    assert isinstance(high, int)
-    if not 0 <= low <= high <= MOST_ITEMS:
-        raise fail(f"the least must be at least 0, the most at most {MOST_ITEMS:,}, and not below the least")
-    return low, high
-
-
-def _as_function_name(value: object) -> str:
-    name = as_str(value)
-    if not FUNCTION_NAME.fullmatch(name):
-        raise fail(f"{described(value)} is not a name", "letters, digits and `_`, not a digit first")
-    return name
 
 
 class KnownCodes(Protocol):
@@ -394,22 +358,4 @@ CodeField = Annotated[
     str, BeforeValidator(_as_code), WithJsonSchema({"type": "string", "pattern": "^[kK][vV][0-9]{0,3}$"})
 ]
 PickField = Annotated[Pick, PlainValidator(_as_pick), WithJsonSchema(_PICK_SCHEMA)]
-DataField = Annotated[object, PlainValidator(_as_data), WithJsonSchema({"type": [*_ANY["type"], "array", "object"]})]
-"""What a text field takes, or a list or a mapping, whose values keep their types."""
-CountField = Annotated[
-    tuple[int, int],
-    PlainValidator(_as_count),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 0, "maximum": MOST_ITEMS},
-                {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
-            ]
-        }
-    ),
-]
-FunctionName = Annotated[
-    str, BeforeValidator(_as_function_name), WithJsonSchema({"type": "string", "pattern": f"^{FUNCTION_NAME.pattern}$"})
-]
-"""The name of a filter or a test."""
 ToolsField = Annotated[Tools, PlainValidator(_as_tools), WithJsonSchema(_TOOLS_SCHEMA)]

@@ -18,12 +18,9 @@ from kvtool.workload.yaml.fields import (
     CapacityField,
     CostField,
     Count,
-    CountField,
-    DataField,
     Duration,
     FindingKey,
     Fraction,
-    FunctionName,
     HostMib,
     Integer,
     Interval,
@@ -48,6 +45,7 @@ from kvtool.workload.yaml.fields import (
     as_int,
     as_str,
 )
+from kvtool.workload.yaml.variable_fields import CountField, DataField, FunctionName
 
 DEFAULT_SESSION_OUTPUT = 64
 """Tokens of an answer in a session, where nothing is said: it becomes part of the next prompt, so it must not be tiny."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from math import floor
 from pathlib import Path
 
-from kvtool.cli.commands.init.copied_prompts import CopiedPrompt
 from kvtool.cli.commands.init.made_up import MADE_UP, generator, names_line, variable_lines
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.lint.prompt_copies import CopiedPrompt
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text

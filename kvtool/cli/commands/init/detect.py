@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.formats.prompt_formats import may_hold_prompts
+from kvtool.lint.prompt_copies import may_hold_prompts
 from kvtool.lint.python.prompt_calls import PromptCall, prompt_calls
 from kvtool.text.files.text_files import decode
 from kvtool.text.terminal.numbers import plural

@@ -36,7 +36,6 @@ class InitCommand(InitOptions, Command):
             copied_places,
             read_prompts,
         )
-        from kvtool.cli.commands.init.copied_prompts import copy_prompts
         from kvtool.cli.commands.init.detect import detect
         from kvtool.cli.commands.init.made_up import has_made_up
         from kvtool.cli.commands.init.steps import (
@@ -51,6 +50,7 @@ class InitCommand(InitOptions, Command):
             write_all,
         )
         from kvtool.config.loading import load_config
+        from kvtool.lint.prompt_copies import copy_prompts
 
         folder = Path(self.folder)
         found = detect(folder)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
+from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.python.built_prompts import PythonPrompts
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
+
+__all__ = ["CopiedPrompt", "copy_prompts", "may_hold_prompts"]
 
 _MOST = 4
 """Prompts of one file."""
