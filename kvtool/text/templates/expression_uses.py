@@ -20,7 +20,7 @@ from kvtool.text.templates.filter_uses import (
     method_called,
     printf,
 )
-from kvtool.text.templates.shapes import Shape, unify
+from kvtool.text.templates.shapes import ValueShape, unify
 
 _BUILT_IN = frozenset(("range", "dict", "cycler", "joiner", "namespace"))
 LEAST_ITEMS = 10
@@ -32,12 +32,12 @@ _ORDERS = frozenset(("lt", "lteq", "gt", "gteq"))
 class Macro:
     """A macro: its parameters, and the parameters of the block that calls it."""
 
-    parameters: dict[str, Shape]
-    caller: list[Shape] = field(default_factory=list)
+    parameters: dict[str, ValueShape]
+    caller: list[ValueShape] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Module:
+class ImportedNames:
     """An imported template."""
 
     names: dict[str, Local]
@@ -47,7 +47,7 @@ class Module:
 class Loop:
     """The `loop` of a `for`."""
 
-    over: Shape
+    over: ValueShape
 
 
 @dataclass(slots=True)
@@ -55,21 +55,21 @@ class Caller:
     macro: Macro
 
 
-Local = Shape | Macro | Module | Loop | Caller
+Local = ValueShape | Macro | ImportedNames | Loop | Caller
 Scope = dict[str, Local]
 
 
 class ExpressionReader:
     """Reads expressions in the scopes of a template."""
 
-    def __init__(self, variables: dict[str, Shape]) -> None:
+    def __init__(self, variables: dict[str, ValueShape]) -> None:
         self._variables = variables
         self._scopes: list[Scope] = []
         self._free: list[frozenset[str]] = []
         """Of each template that is being read: the names that it may take from outside."""
-        self._keyed: list[tuple[Shape, Shape, Shape]] = []
+        self._keyed: list[tuple[ValueShape, ValueShape, ValueShape]] = []
         """Values, keys that are no constants, and what is there."""
-        self._differences: list[tuple[Shape, Shape, Shape]] = []
+        self._differences: list[tuple[ValueShape, ValueShape, ValueShape]] = []
         """Values that are subtracted, and what that gives."""
         self._branches = 0
 
@@ -102,21 +102,21 @@ class ExpressionReader:
     def _local(self, name: str) -> Local | None:
         return next((scope[name] for scope in reversed(self._scopes) if name in scope), None)
 
-    def _name(self, name: str) -> Shape:
+    def _name(self, name: str) -> ValueShape:
         found = self._local(name)
         if found is not None:
-            return found if isinstance(found, Shape) else Shape()
+            return found if isinstance(found, ValueShape) else ValueShape()
         if name in _BUILT_IN or name == "self" or name not in self._free[-1]:
-            return Shape()
-        return self._variables.setdefault(name, Shape())
+            return ValueShape()
+        return self._variables.setdefault(name, ValueShape())
 
-    def _set(self, target: nodes.Node, shape: Shape) -> None:
+    def _set(self, target: nodes.Node, shape: ValueShape) -> None:
         if isinstance(target, nodes.Name):
             scope = self._scopes[-1]
             before = self._local(target.name)
             if target.name in self._free[-1]:
-                unify(shape, self._variables.setdefault(target.name, Shape()))
-            if self._branches and isinstance(before, Shape):
+                unify(shape, self._variables.setdefault(target.name, ValueShape()))
+            if self._branches and isinstance(before, ValueShape):
                 unify(shape, before)
             scope[target.name] = shape
         elif isinstance(target, nodes.Tuple | nodes.List):
@@ -140,34 +140,34 @@ class ExpressionReader:
     def _values(self, parts: Sequence[nodes.Expr]) -> list[Argument]:
         return [(node, self._value(node)) for node in parts]
 
-    def _value(self, node: nodes.Node | None) -> Shape:
+    def _value(self, node: nodes.Node | None) -> ValueShape:
         """Return the shape of an expression."""
         read = next((self._READERS[kind] for kind in type(node).__mro__ if kind in self._READERS), None)
-        return Shape() if read is None else read(self, node)
+        return ValueShape() if read is None else read(self, node)
 
-    def _test(self, node: nodes.Test) -> Shape:
+    def _test(self, node: nodes.Test) -> ValueShape:
         apply_test(node.name, self._value(node.node), self._values(node.args or []))
-        return Shape("bool")
+        return ValueShape("bool")
 
-    def _either(self, node: nodes.CondExpr) -> Shape:
+    def _either(self, node: nodes.CondExpr) -> ValueShape:
         self._truth(node.test)
-        return unify(Shape(), *(self._value(each) for each in (node.expr1, node.expr2) if each is not None))
+        return unify(ValueShape(), *(self._value(each) for each in (node.expr1, node.expr2) if each is not None))
 
-    def _concat(self, node: nodes.Concat) -> Shape:
+    def _concat(self, node: nodes.Concat) -> ValueShape:
         self._values(node.nodes)
-        return Shape("maybe text")
+        return ValueShape("maybe text")
 
-    def _logic(self, node: nodes.And | nodes.Or | nodes.Not) -> Shape:
+    def _logic(self, node: nodes.And | nodes.Or | nodes.Not) -> ValueShape:
         if isinstance(node, nodes.Not):
             self._truth(node.node)
-            return Shape("bool")
+            return ValueShape("bool")
         if isinstance(node, nodes.And):
             self._truth(node.left)
             return self._value(node.right)
         return unify(self._value(node.left), self._value(node.right))
 
-    def _sequence(self, node: nodes.List | nodes.Tuple) -> Shape:
-        out = Shape("list")
+    def _sequence(self, node: nodes.List | nodes.Tuple) -> ValueShape:
+        out = ValueShape("list")
         for number, (_, shape) in enumerate(self._values(node.items)):
             if isinstance(node, nodes.Tuple):
                 unify(out.position(number), shape)
@@ -175,8 +175,8 @@ class ExpressionReader:
                 unify(out.element(), shape)
         return out
 
-    def _dict(self, node: nodes.Dict) -> Shape:
-        out = Shape("object")
+    def _dict(self, node: nodes.Dict) -> ValueShape:
+        out = ValueShape("object")
         keys: list[str] = []
         for pair in node.items:
             self._value(pair.key)
@@ -187,19 +187,19 @@ class ExpressionReader:
         out.literal = keys
         return out
 
-    def _attribute(self, node: nodes.Getattr) -> Shape:
+    def _attribute(self, node: nodes.Getattr) -> ValueShape:
         if isinstance(node.node, nodes.Name):
             local = self._local(node.node.name)
             if isinstance(local, Loop):
                 if node.attr in ("previtem", "nextitem"):
                     return local.over.element()
-                return Shape("bool" if node.attr in ("first", "last") else "number")
-            if isinstance(local, Module):
+                return ValueShape("bool" if node.attr in ("first", "last") else "number")
+            if isinstance(local, ImportedNames):
                 found = local.names.get(node.attr)
-                return found if isinstance(found, Shape) else Shape()
+                return found if isinstance(found, ValueShape) else ValueShape()
         return self._value(node.node).field(node.attr)
 
-    def _item(self, node: nodes.Getitem) -> Shape:
+    def _item(self, node: nodes.Getitem) -> ValueShape:
         base = self._value(node.node)
         if isinstance(node.arg, nodes.Slice):
             for part in (node.arg.start, node.arg.stop, node.arg.step):
@@ -215,7 +215,7 @@ class ExpressionReader:
             root = base.root
             root.least = max(root.least, back if isinstance(back, int) else (key if isinstance(key, int) else 0) + 1)
             return root.positions[key] if isinstance(key, int) and key in root.positions else base.element()
-        out = Shape()
+        out = ValueShape()
         self._keyed.append((base, shape, out))
         return out
 
@@ -225,13 +225,13 @@ class ExpressionReader:
             return self._local(node.name)
         if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
             local = self._local(node.node.name)
-            if isinstance(local, Module):
+            if isinstance(local, ImportedNames):
                 return local.names.get(node.attr)
             if isinstance(local, Loop):
-                return Shape()
+                return ValueShape()
         return None
 
-    def _call(self, node: nodes.Call) -> Shape:
+    def _call(self, node: nodes.Call) -> ValueShape:
         args = self._values(node.args)
         named = {pair.key: self._value(pair.value) for pair in node.kwargs}
         for rest in (node.dyn_args, node.dyn_kwargs):
@@ -245,23 +245,23 @@ class ExpressionReader:
                 for name, given in named.items():
                     if name in function.parameters:
                         unify(function.parameters[name], given)
-                return Shape("maybe text")
+                return ValueShape("maybe text")
             case Loop():
                 for _, given in args[:1]:
                     unify(function.over, given)
-                return Shape("maybe text")
+                return ValueShape("maybe text")
             case Caller():
                 known = function.macro.caller
-                known += [Shape() for _ in args[len(known) :]]
+                known += [ValueShape() for _ in args[len(known) :]]
                 for shape, (_, given) in zip(known, args, strict=False):
                     unify(shape, given)
-                return Shape("maybe text")
-            case Shape() if isinstance(node.node, nodes.Getattr):
-                return Shape()
+                return ValueShape("maybe text")
+            case ValueShape() if isinstance(node.node, nodes.Getattr):
+                return ValueShape()
             case _:
                 return self._call_outside(node, args, named)
 
-    def _call_outside(self, node: nodes.Call, args: list[Argument], named: dict[str, Shape]) -> Shape:
+    def _call_outside(self, node: nodes.Call, args: list[Argument], named: dict[str, ValueShape]) -> ValueShape:
         """Return what a method, a function of Jinja or of the application gives."""
         if isinstance(node.node, nodes.Getattr):
             base = self._value(node.node.node)
@@ -271,29 +271,29 @@ class ExpressionReader:
             if name == "range":
                 for _, shape in args:
                     shape.hint("number")
-                out = Shape("list")
+                out = ValueShape("list")
                 out.element().hint("number")
                 return out
-            out = Shape("object")
+            out = ValueShape("object")
             for key, shape in named.items():
                 unify(out.field(key), shape)
-            return out if name in ("dict", "namespace") else Shape()
+            return out if name in ("dict", "namespace") else ValueShape()
         if name in ("super", "caller"):
-            return Shape("maybe text")
+            return ValueShape("maybe text")
         return self._value(node.node).returned()
 
-    def _filter(self, node: nodes.Filter) -> Shape:
-        base = Shape("maybe text") if node.node is None else self._value(node.node)
+    def _filter(self, node: nodes.Filter) -> ValueShape:
+        base = ValueShape("maybe text") if node.node is None else self._value(node.node)
         named: dict[str, nodes.Expr] = {str(pair.key): pair.value for pair in node.kwargs or []}
         for value in named.values():
             self._value(value)
         if node.name in ("length", "count") and isinstance(node.node, nodes.Name | nodes.Getattr):
-            out = Shape("maybe number")
+            out = ValueShape("maybe number")
             out.lengths = base.root.lengths
             return out
         return filtered(node.name, base, self._values(node.args or []), named, node.node)
 
-    def _compare(self, node: nodes.Compare) -> Shape:
+    def _compare(self, node: nodes.Compare) -> ValueShape:
         left: nodes.Expr = node.expr
         shape = self._value(left)
         for operand in node.ops:
@@ -311,21 +311,21 @@ class ExpressionReader:
             elif not isinstance(left, nodes.Const):
                 compare_within(shape, right, other)
             left, shape = right, other
-        return Shape("bool")
+        return ValueShape("bool")
 
-    def _arithmetic(self, node: nodes.BinExpr) -> Shape:
+    def _arithmetic(self, node: nodes.BinExpr) -> ValueShape:
         left, right = self._value(node.left), self._value(node.right)
         if isinstance(node, nodes.Mod) and isinstance(constant(node.left), str):
             parts = node.right.items if isinstance(node.right, nodes.Tuple) else [node.right]
             printf(constant(node.left), [self._value(part) for part in parts])
-            return Shape("maybe text")
+            return ValueShape("maybe text")
         if isinstance(node, nodes.Mul) and "maybe text" in left.root.hints:
             right.hint("number")
-            return Shape("maybe text")
+            return ValueShape("maybe text")
         if not isinstance(node, nodes.Add):
             left.hint("number")
             right.hint("number")
-            out = Shape("number")
+            out = ValueShape("number")
             if isinstance(node, nodes.Sub):
                 self._differences.append((left, right, out))
             return out
@@ -338,7 +338,7 @@ class ExpressionReader:
                 other.hint("list")
         return unify(left.hint("added"), right)
 
-    _READERS: ClassVar[dict[type, Callable[[ExpressionReader, Any], Shape]]] = {
+    _READERS: ClassVar[dict[type, Callable[[ExpressionReader, Any], ValueShape]]] = {
         nodes.Name: lambda self, node: self._name(node.name),
         nodes.Const: lambda _, node: _constant_shape(node.value),
         nodes.Getattr: _attribute,
@@ -360,9 +360,9 @@ class ExpressionReader:
     }
 
 
-def _constant_shape(value: object) -> Shape:
+def _constant_shape(value: object) -> ValueShape:
     if isinstance(value, bool):
-        return Shape("maybe bool")
+        return ValueShape("maybe bool")
     if isinstance(value, int | float):
-        return Shape("maybe number")
-    return Shape("maybe text") if isinstance(value, str) else Shape()
+        return ValueShape("maybe number")
+    return ValueShape("maybe text") if isinstance(value, str) else ValueShape()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from kvtool.text.templates.shapes import LIST_METHODS, TEXT_METHODS, Shape, unify
+from kvtool.text.templates.shapes import LIST_METHODS, TEXT_METHODS, ValueShape, unify
 
-Argument = tuple[nodes.Expr, Shape]
+Argument = tuple[nodes.Expr, ValueShape]
 """An argument of a filter or a call, and its shape."""
 _NEEDS_TEXT = frozenset(("truncate", "wordwrap", "indent", "urlize"))
 _TEXTS_OF_ANY = frozenset(
@@ -38,7 +38,7 @@ class _Use:
     """A use of a filter: what is filtered, its shape, the arguments, and what `attribute` leads to."""
 
     node: nodes.Node | None
-    base: Shape
+    base: ValueShape
     args: Sequence[Argument]
     attribute: str | None
 
@@ -46,7 +46,7 @@ class _Use:
     def first(self) -> object:
         return constant(self.args[0][0]) if self.args else None
 
-    def part(self) -> Shape:
+    def part(self) -> ValueShape:
         """Return the shape of an item, or of its attribute."""
         if self.attribute is None:
             return self.base.element()
@@ -54,8 +54,12 @@ class _Use:
 
 
 def filtered(
-    name: str, base: Shape, args: Sequence[Argument], named: Mapping[str, nodes.Expr], node: nodes.Node | None = None
-) -> Shape:
+    name: str,
+    base: ValueShape,
+    args: Sequence[Argument],
+    named: Mapping[str, nodes.Expr],
+    node: nodes.Node | None = None,
+) -> ValueShape:
     """Return the shape of `base | name(args)`; `node` is what is filtered."""
     position = _ATTRIBUTE.get(name)
     attribute = constant(named.get("attribute"))
@@ -65,102 +69,102 @@ def filtered(
     if name in _NEEDS_TEXT:
         base.hint("text")
     if name in _NEEDS_TEXT or name in _TEXTS_OF_ANY:
-        return Shape("maybe text")
+        return ValueShape("maybe text")
     read = _FILTERS.get(name)
     return base if read is None else read(use)
 
 
-def _same_items(use: _Use) -> Shape:
+def _same_items(use: _Use) -> ValueShape:
     use.part()
     return use.base
 
 
-def _selected(use: _Use) -> Shape:
+def _selected(use: _Use) -> ValueShape:
     tested(use.base.element(), use.args)
     return use.base
 
 
-def _selected_by_attribute(use: _Use) -> Shape:
+def _selected_by_attribute(use: _Use) -> ValueShape:
     if isinstance(use.first, str):
         tested(use.base.element().at_path(use.first), use.args[1:])
     return use.base
 
 
-def _one_item(use: _Use) -> Shape:
+def _one_item(use: _Use) -> ValueShape:
     use.part()
     return use.base.element()
 
 
-def _number(use: _Use) -> Shape:
+def _number(use: _Use) -> ValueShape:
     use.base.hint("number")
-    return Shape("number")
+    return ValueShape("number")
 
 
-def _sum(use: _Use) -> Shape:
+def _sum(use: _Use) -> ValueShape:
     use.part().hint("number")
-    return Shape("number")
+    return ValueShape("number")
 
 
-def _joined(use: _Use) -> Shape:
+def _joined(use: _Use) -> ValueShape:
     use.part()
-    return Shape("maybe text")
+    return ValueShape("maybe text")
 
 
-def _lists(use: _Use) -> Shape:
-    out = Shape()
+def _lists(use: _Use) -> ValueShape:
+    out = ValueShape()
     use.base.element()
     unify(out.element(), use.base)
     return out
 
 
-def _attribute_of(use: _Use) -> Shape:
+def _attribute_of(use: _Use) -> ValueShape:
     return use.base.field(use.first) if isinstance(use.first, str) else use.base.any_value()
 
 
-def _formatted(use: _Use) -> Shape:
+def _formatted(use: _Use) -> ValueShape:
     printf(constant(use.node), [shape for _, shape in use.args])
-    return Shape("maybe text")
+    return ValueShape("maybe text")
 
 
-def _written_as_attributes(use: _Use) -> Shape:
+def _written_as_attributes(use: _Use) -> ValueShape:
     use.base.hint("object")
-    return Shape("maybe text")
+    return ValueShape("maybe text")
 
 
-def _mapped(use: _Use) -> Shape:
+def _mapped(use: _Use) -> ValueShape:
     """Return the list that `map` makes: of attributes, or of what a filter gives for each item."""
-    out = Shape()
+    out = ValueShape()
     by_filter = use.attribute is None and isinstance(use.first, str)
     unify(out.element(), filtered(str(use.first), use.part(), use.args[1:], {}) if by_filter else use.part())
     return out
 
 
-def _grouped(use: _Use) -> Shape:
+def _grouped(use: _Use) -> ValueShape:
     key, base = use.part(), use.base
-    out = Shape()
+    out = ValueShape()
     group = out.element()
     unify(group.field("grouper"), group.position(0), key)
     unify(group.field("list"), group.position(1), base)
     return out
 
 
-def pairs(base: Shape) -> Shape:
+def pairs(base: ValueShape) -> ValueShape:
     """Return the keys and values of a mapping."""
-    out = Shape()
+    out = ValueShape()
     base.hint("object", "iterated")
     out.element().position(0).hint("maybe text")
     unify(out.element().position(1), base.any_value())
     return out
 
 
-_FILTERS: dict[str, Callable[[_Use], Shape]] = {
+_FILTERS: dict[str, Callable[[_Use], ValueShape]] = {
     **dict.fromkeys(("list", "sort", "reverse", "unique", "shuffle"), _same_items),
     **dict.fromkeys(("select", "reject"), _selected),
     **dict.fromkeys(("selectattr", "rejectattr"), _selected_by_attribute),
     **dict.fromkeys(("first", "last", "random", "min", "max"), _one_item),
     **dict.fromkeys(("abs", "round", "int", "float", "filesizeformat"), _number),
     **dict.fromkeys(("default", "d"), lambda use: unify(use.base, *(shape for _, shape in use.args[:1]))),
-    **dict.fromkeys(("length", "count"), lambda _: Shape("maybe number")),
+    **dict.fromkeys(("length", "count"), lambda _: ValueShape("maybe number")),
     **dict.fromkeys(("batch", "slice"), _lists),
     **dict.fromkeys(("items", "dictsort"), lambda use: pairs(use.base)),
     "attr": _attribute_of,
@@ -169,13 +173,13 @@ _FILTERS: dict[str, Callable[[_Use], Shape]] = {
     "join": _joined,
     "map": _mapped,
     "sum": _sum,
-    "wordcount": lambda _: Shape("number"),
+    "wordcount": lambda _: ValueShape("number"),
     "xmlattr": _written_as_attributes,
 }
 """What is not here gives its value."""
 
 
-def tested(shape: Shape, args: Sequence[Argument]) -> None:
+def tested(shape: ValueShape, args: Sequence[Argument]) -> None:
     """Take in that a value is tested: `selectattr("role", "equalto", "user")`."""
     name = constant(args[0][0]) if args else None
     if name is None:
@@ -184,7 +188,7 @@ def tested(shape: Shape, args: Sequence[Argument]) -> None:
         apply_test(str(name), shape, args[1:])
 
 
-def apply_test(name: str, shape: Shape, args: Sequence[Argument]) -> None:
+def apply_test(name: str, shape: ValueShape, args: Sequence[Argument]) -> None:
     """Take in `shape is name(args)`."""
     if name in ("eq", "equalto", "==", "ne", "!="):
         for node, other in args[:1]:
@@ -205,7 +209,7 @@ def apply_test(name: str, shape: Shape, args: Sequence[Argument]) -> None:
         shape.hint("tested")
 
 
-def compare_equal(shape: Shape, node: nodes.Expr, other: Shape) -> None:
+def compare_equal(shape: ValueShape, node: nodes.Expr, other: ValueShape) -> None:
     """Take in `shape == node`."""
     value = constant(node)
     if isinstance(value, bool):
@@ -218,7 +222,7 @@ def compare_equal(shape: Shape, node: nodes.Expr, other: Shape) -> None:
         unify(shape, other)
 
 
-def compare_order(shape: Shape, node: nodes.Expr, other: Shape) -> None:
+def compare_order(shape: ValueShape, node: nodes.Expr, other: ValueShape) -> None:
     """Take in `shape < node`."""
     value = constant(node)
     if isinstance(value, int | float):
@@ -230,16 +234,16 @@ def compare_order(shape: Shape, node: nodes.Expr, other: Shape) -> None:
         unify(shape, other).hint("maybe number")
 
 
-def compare_within(shape: Shape, node: nodes.Expr, other: Shape) -> None:
+def compare_within(shape: ValueShape, node: nodes.Expr, other: ValueShape) -> None:
     """Take in `shape in node`."""
     if isinstance(node, nodes.List | nodes.Tuple):
         for item in node.items:
-            compare_equal(shape, item, Shape())
+            compare_equal(shape, item, ValueShape())
     elif not isinstance(node, nodes.Const) and other.root.literal is None and "object" not in other.root.hints:
         unify(other.element(), shape)
 
 
-def method_called(name: str, base: Shape, args: Sequence[Argument], node: nodes.Node | None = None) -> Shape:
+def method_called(name: str, base: ValueShape, args: Sequence[Argument], node: nodes.Node | None = None) -> ValueShape:
     """Return the shape of `base.name(args)`; `node` is what has the method."""
     first = constant(args[0][0]) if args else None
     if name in ("get", "pop", "setdefault") and args and not isinstance(first, int):
@@ -250,12 +254,12 @@ def method_called(name: str, base: Shape, args: Sequence[Argument], node: nodes.
         base.hint("object", "iterated")
         if name == "items":
             return pairs(base)
-        out = Shape()
-        unify(out.element(), base.any_value() if name == "values" else Shape("maybe text"))
+        out = ValueShape()
+        unify(out.element(), base.any_value() if name == "values" else ValueShape("maybe text"))
         return out
     if name in ("append", "insert") and args:
         unify(base.element(), args[-1][1])
-        return Shape()
+        return ValueShape()
     if name == "extend" and args:
         return unify(base, args[0][1])
     if name == "format":
@@ -274,7 +278,7 @@ def method_called(name: str, base: Shape, args: Sequence[Argument], node: nodes.
     return result
 
 
-def printf(form: object, values: Sequence[Shape]) -> None:
+def printf(form: object, values: Sequence[ValueShape]) -> None:
     """Take in `form % values`: a conversion to a number needs one."""
     if not isinstance(form, str):
         return

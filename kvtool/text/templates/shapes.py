@@ -32,7 +32,7 @@ _DATE_NAMES = frozenset(name for name in dir(datetime) if not name.startswith("_
 _DATE_METHODS = _DATE_NAMES - TEXT_METHODS - {"min", "max", "year", "month", "day", "hour", "minute", "second"}
 
 
-class Shape:
+class ValueShape:
     """A value that templates use. Shapes of one value are unified: each then stands for all of them."""
 
     __slots__ = (
@@ -52,18 +52,18 @@ class Shape:
     )
 
     def __init__(self, *hints: Hint) -> None:
-        self._same: Shape | None = None
+        self._same: ValueShape | None = None
         self.hints: set[Hint] = set(hints)
-        self.fields: dict[str, Shape] = {}
+        self.fields: dict[str, ValueShape] = {}
         self.called: set[str] = set()
         """Fields that are called."""
-        self.item: Shape | None = None
+        self.item: ValueShape | None = None
         """Any item of a list."""
-        self.positions: dict[int, Shape] = {}
+        self.positions: dict[int, ValueShape] = {}
         """Items of a tuple that is unpacked."""
-        self.value: Shape | None = None
+        self.value: ValueShape | None = None
         """The value of a key that no template names."""
-        self.result: Shape | None = None
+        self.result: ValueShape | None = None
         self.texts: list[str] = []
         self.numbers: list[float] = []
         self.lengths: list[float] = []
@@ -74,7 +74,7 @@ class Shape:
         """All keys of a mapping that a template writes."""
 
     @property
-    def root(self) -> Shape:
+    def root(self) -> ValueShape:
         shape = self
         while shape._same is not None:
             if shape._same._same is not None:
@@ -82,36 +82,36 @@ class Shape:
             shape = shape._same
         return shape
 
-    def hint(self, *hints: Hint) -> Shape:
+    def hint(self, *hints: Hint) -> ValueShape:
         self.root.hints.update(hints)
         return self
 
-    def field(self, name: str) -> Shape:
-        return self.root.fields.setdefault(name, Shape())
+    def field(self, name: str) -> ValueShape:
+        return self.root.fields.setdefault(name, ValueShape())
 
-    def element(self) -> Shape:
+    def element(self) -> ValueShape:
         """Return the shape of its items."""
         root = self.root
         if root.item is None:
-            root.item = Shape()
+            root.item = ValueShape()
         return root.item
 
-    def position(self, number: int) -> Shape:
-        return self.root.positions.setdefault(number, Shape())
+    def position(self, number: int) -> ValueShape:
+        return self.root.positions.setdefault(number, ValueShape())
 
-    def any_value(self) -> Shape:
+    def any_value(self) -> ValueShape:
         root = self.root
         if root.value is None:
-            root.value = Shape()
+            root.value = ValueShape()
         return root.value
 
-    def returned(self) -> Shape:
+    def returned(self) -> ValueShape:
         root = self.root
         if root.result is None:
-            root.result = Shape()
+            root.result = ValueShape()
         return root.result
 
-    def at_path(self, path: str) -> Shape:
+    def at_path(self, path: str) -> ValueShape:
         """Return the shape of `a.b.0`, as filters name attributes."""
         shape = self
         for step in path.split("."):
@@ -162,7 +162,7 @@ class Shape:
         return "bool" if hints & {"maybe bool", "tested"} and "shown" not in hints else "text"
 
 
-def unify(*shapes: Shape) -> Shape:
+def unify(*shapes: ValueShape) -> ValueShape:
     """Say that these are the same value; returns one of them."""
     waiting = [(shapes[0], other) for other in shapes[1:]]
     while waiting:

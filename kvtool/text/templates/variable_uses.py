@@ -13,9 +13,9 @@ from jinja2.ext import do, loopcontrols
 
 from kvtool.errors import KvtoolError
 from kvtool.text.templates.application import Find, keep_value
-from kvtool.text.templates.expression_uses import Caller, ExpressionReader, Loop, Macro, Module, Scope
+from kvtool.text.templates.expression_uses import Caller, ExpressionReader, ImportedNames, Loop, Macro, Scope
 from kvtool.text.templates.filter_uses import constant
-from kvtool.text.templates.shapes import Shape, unify
+from kvtool.text.templates.shapes import ValueShape, unify
 from kvtool.text.templates.template import undeclared_names
 
 _MOST_NODES = 200_000
@@ -26,7 +26,7 @@ _DEEPEST = 20
 class VariableUses:
     """Shapes of the variables of templates, names of filters and tests that Jinja does not have, and the included files."""
 
-    variables: dict[str, Shape] = field(default_factory=dict)
+    variables: dict[str, ValueShape] = field(default_factory=dict)
     filters: set[str] = field(default_factory=set)
     tests: set[str] = field(default_factory=set)
     included: set[str] = field(default_factory=set)
@@ -98,7 +98,7 @@ class _Reader(ExpressionReader):
 
     def _assign_block(self, node: nodes.AssignBlock) -> None:
         self._block_body(node.body, node.filter)
-        self._set(node.target, Shape("maybe text"))
+        self._set(node.target, ValueShape("maybe text"))
 
     def _with(self, node: nodes.With) -> None:
         values = [self._value(value) for value in node.values]
@@ -108,13 +108,13 @@ class _Reader(ExpressionReader):
             self._body(node.body)
 
     def _import(self, node: nodes.Import) -> None:
-        self._scopes[-1][node.target] = Module(self._included(node.template, {}))
+        self._scopes[-1][node.target] = ImportedNames(self._included(node.template, {}))
 
     def _import_names(self, node: nodes.FromImport) -> None:
         found = self._included(node.template, {})
         for imported in node.names:
             source, target = imported if isinstance(imported, tuple) else (imported, imported)
-            self._scopes[-1][target] = found.get(source, Shape())
+            self._scopes[-1][target] = found.get(source, ValueShape())
 
     def _include(self, node: nodes.Include) -> None:
         outer: Scope = {name: value for scope in self._scopes for name, value in scope.items()}
@@ -151,21 +151,21 @@ class _Reader(ExpressionReader):
                 self._value(filters)
 
     def _macro(self, node: nodes.Macro) -> None:
-        macro = Macro({argument.name: Shape() for argument in node.args})
+        macro = Macro({argument.name: ValueShape() for argument in node.args})
         self._scopes[-1][node.name] = macro
         for argument, default in zip(reversed(node.args), reversed(node.defaults), strict=False):
             unify(macro.parameters[argument.name], self._value(default))
-        own: Scope = {**macro.parameters, "caller": Caller(macro), "varargs": Shape(), "kwargs": Shape()}
+        own: Scope = {**macro.parameters, "caller": Caller(macro), "varargs": ValueShape(), "kwargs": ValueShape()}
         with self._scope(own):
             self._body(node.body)
 
     def _call_block(self, node: nodes.CallBlock) -> None:
-        names: Scope = {argument.name: Shape() for argument in node.args}
+        names: Scope = {argument.name: ValueShape() for argument in node.args}
         macro = self._called(node.call.node)
         self._value(node.call)
         if isinstance(macro, Macro):
             for given, name in zip(macro.caller, names.values(), strict=False):
-                if isinstance(name, Shape):
+                if isinstance(name, ValueShape):
                     unify(given, name)
         with self._scope(names):
             self._body(node.body)

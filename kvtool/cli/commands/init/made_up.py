@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from math import ceil, floor
 
-from kvtool.text.templates.shapes import MAPPING_METHODS, Shape, unify
+from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
 
 MADE_UP = "made up"
 """Marks a guess, in values and in comments."""
@@ -29,7 +29,7 @@ _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 )
 
 
-def variable_lines(name: str, shape: Shape) -> list[str]:
+def variable_lines(name: str, shape: ValueShape) -> list[str]:
     """Return the lines of a variable under `vars:`."""
     return list(_Writer().lines(name, shape, name, 1))
 
@@ -38,9 +38,9 @@ class _Writer:
     """Writes one variable; a shape that contains itself ends with an empty list."""
 
     def __init__(self) -> None:
-        self._open: list[Shape] = []
+        self._open: list[ValueShape] = []
 
-    def lines(self, key: str, shape: Shape, path: str, depth: int, *, item: bool = False) -> Iterator[str]:
+    def lines(self, key: str, shape: ValueShape, path: str, depth: int, *, item: bool = False) -> Iterator[str]:
         """Yield the lines of an entry of a mapping or, with `item`, of a list."""
         root = shape.root
         pad = "  " * depth
@@ -62,7 +62,7 @@ class _Writer:
         yield from self._parts(root, kind, path, depth, pad)
         self._open.pop()
 
-    def _parts(self, root: Shape, kind: str, path: str, depth: int, pad: str) -> Iterator[str]:
+    def _parts(self, root: ValueShape, kind: str, path: str, depth: int, pad: str) -> Iterator[str]:
         if kind == "function":
             yield from self.lines("function", root.returned(), path, depth + 1)
         elif kind == "list" and root.element().root in self._open:
@@ -80,13 +80,13 @@ class _Writer:
             for name, field in self._fields(root, path).items():
                 yield from self.lines(_key(name), field, f"{path}.{name}", depth + 2)
 
-    def _fields(self, root: Shape, path: str) -> dict[str, Shape]:
+    def _fields(self, root: ValueShape, path: str) -> dict[str, ValueShape]:
         """Return the fields of an object; keys are made up where a template runs over them."""
         fields = {name: field for name, field in root.fields.items() if name not in root.called & MAPPING_METHODS}
         value = root.value
         iterated = "iterated" in root.hints or (root.item is not None and not root.item.is_structured())
         if value is None and not fields:
-            value = Shape("maybe text")
+            value = ValueShape("maybe text")
         if value is not None and iterated and fields:
             unify(value, *fields.values())
         if value is not None and iterated and not fields:
@@ -102,7 +102,7 @@ def _one_of(path: str) -> str:
     return path[:-1] if path.endswith("s") and not path.endswith("ss") and len(path) > 2 else path
 
 
-def _count(root: Shape) -> str:
+def _count(root: ValueShape) -> str:
     low, high = 1, 3
     if root.lengths:
         low, high = max(floor(min(root.lengths)) - 1, 0), max(ceil(max(root.lengths)), 0) + 1
@@ -110,7 +110,7 @@ def _count(root: Shape) -> str:
     return f"[{min(low, 1000)}, {min(max(high, low), 1000)}]"
 
 
-def _scalar(root: Shape, kind: str, path: str) -> tuple[str, str]:
+def _scalar(root: ValueShape, kind: str, path: str) -> tuple[str, str]:
     """Return the generator of a value as YAML, and what it is."""
     if kind == "date":
         return "{datetime: 1m, format: object}", "a clock, one minute a request"
