@@ -566,7 +566,7 @@ def test_a_model_larger_than_memory(checkpoint: Path, capsys: Capture, monkeypat
         (["--hash-algo", "md5"], "'native', 'sha256', 'sha256_cbor', 'xxhash', 'xxhash_cbor'"),
         (["--load-format", "gguf"], "'auto', 'dummy'"),
         (["--tensor-parallel", "0"], "--tensor-parallel must be at least 1, not 0"),
-        (["--tensor-parallel", "3"], "cannot be cut for 3 accelerators"),
+        (["--tensor-parallel", "3"], "cannot be split over 3 accelerators"),
         (["--accelerator", "l4", "--tensor-parallel", "x"], "--tensor-parallel"),
         (["--model", "nothing/at-all"], "unknown model `nothing/at-all`"),
     ],
@@ -662,7 +662,7 @@ def test_size_of_a_folder(checkpoint: Path, capsys: Capture) -> None:
         (["size", "llama-3.1-8b", "--accelerator", "h1000"], "unknown accelerator `h1000`"),
         (["size", "llama-3.1-8b", "--gpu-memory-utilization", "2"], "--gpu-memory-utilization is in (0, 1], not 2.0"),
         (["size", "llama-3.1-8b", "--block-size", "0"], "--block-size must be at least 1, not 0"),
-        (["size", "llama-3.1-8b", "--tensor-parallel", "3"], "cannot be cut for 3 accelerators"),
+        (["size", "llama-3.1-8b", "--tensor-parallel", "3"], "cannot be split over 3 accelerators"),
     ],
 )
 def test_sizes_that_cannot_be(arguments: list[str], said: str, folder: Path, capsys: Capture) -> None:

@@ -335,4 +335,4 @@ def test_a_file_cannot_say_where_events_are(tmp_path: Path, capsys: pytest.Captu
     pytest.importorskip("zmq")
     (tmp_path / "m.prom").write_text(_growing("", 0)[2].decode())
     assert run(["watch", str(tmp_path / "m.prom"), "--kv-events", "server"]) == 2
-    assert "give the endpoint" in " ".join(capsys.readouterr().err.split())
+    assert "pass the endpoint" in " ".join(capsys.readouterr().err.split())

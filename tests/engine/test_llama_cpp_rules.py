@@ -325,10 +325,10 @@ def test_a_prompt_that_does_not_fit_is_refused_and_changes_nothing() -> None:
     cache = LlamaCppCache(LlamaCppOptions(parallel=2, ctx_size=512, cache_ram=0))
     cache.serve(asked([1, 2, 3]))
     with pytest.raises(
-        EngineError, match=r"a prompt of 256 tokens does not fit into a slot of llama\.cpp: its context is 256"
+        EngineError, match=r"a prompt of 256 tokens does not fit into a slot: its context is 256"
     ) as caught:
         cache.serve(asked(range(256)))
-    assert caught.value.hint == "give a larger --ctx-size, or with --parallel fewer slots"
+    assert caught.value.hint == "raise --ctx-size, or lower --parallel"
     with pytest.raises(EngineError, match="a prompt without tokens"):
         cache.serve(asked([]))
     assert cache.num_tokens == 3
@@ -346,7 +346,7 @@ def test_a_prompt_that_does_not_fit_is_refused_and_changes_nothing() -> None:
         ({"cache_reuse": -1}, "cache_reuse is -1; llama.cpp takes 0 or more"),
         ({"sliding_window": 0}, "sliding_window is 0; llama.cpp takes 1 or more"),
         ({"ubatch_size": 0}, "ubatch_size is 0; llama.cpp takes 1 or more"),
-        ({"slot_prompt_similarity": 1.5}, "slot_prompt_similarity is 1.5, not a part of a prompt"),
+        ({"slot_prompt_similarity": 1.5}, "slot_prompt_similarity is 1.5, not a share"),
     ],
 )
 def test_an_option_that_cannot_be(changes: dict[str, Any], message: str) -> None:

@@ -311,7 +311,7 @@ def test_a_scheduler_that_can_schedule_nothing_says_so() -> None:
     engine.add(request("a", numbers(0, 8)))
     engine.config = replace(engine.config, max_num_batched_tokens=4)
     with pytest.raises(
-        EngineError, match="request a can never be scheduled: 8 tokens are to be computed, a step takes 4"
+        EngineError, match="it needs request a can never be scheduled: 8 tokens in one step, which takes 4"
     ):
         engine.schedule()
 

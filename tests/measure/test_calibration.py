@@ -146,7 +146,7 @@ def test_a_rate_that_nothing_is_limited_by_stays_in_bounds() -> None:
 def test_too_few_steps() -> None:
     of = fitted(TINY)
     points = [point for point in seen(of, LAPTOP) if not point.held_out][: LEAST_POINTS - 1]
-    with pytest.raises(EngineError, match="7 steps are too few to fit five constants to; 8 are needed"):
+    with pytest.raises(EngineError, match="7 steps are too few to fit five constants; 8 are needed"):
         fit(of, [*points, *(Point(p.work, p.layers, p.seconds, held_out=True) for p in points)])
 
 
@@ -226,7 +226,7 @@ HUGE = 10**30
     [
         (
             lambda d: d.update(kind="kvtool-report"),
-            "is no calibration: its `kind` is not `kvtool-calibration`",
+            "is not a calibration: its `kind` is not `kvtool-calibration`",
             '"kind"',
         ),
         (lambda d: d.pop("kind"), "is no calibration", None),

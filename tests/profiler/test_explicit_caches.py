@@ -97,7 +97,7 @@ def test_storage_is_tokens_times_hours_and_each_cache_counts_once(
         ),
         (
             [asked(1, cached={"name": NAME, "ttl": "60s"}, model="gemini-2.5-flash")],
-            "no price of storage is known of gemini-2.5-flash",
+            "no storage price is known for gemini-2.5-flash",
         ),
         ([{**CACHE, "usageMetadata": {}}, asked(1, cached=None)], "how many tokens they hold"),
     ],

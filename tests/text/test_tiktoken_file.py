@@ -78,7 +78,7 @@ def test_ranks_of_nobody_knows_what(tmp_path: Path) -> None:
 def test_a_line_that_is_no_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiktoken_file, "_KINDS", {3: tiktoken_file._KINDS[50_256]})
     (tmp_path / "x.tiktoken").write_bytes(b"YQ== 0\nYg== 1\nbroken\n")
-    with pytest.raises(KvtoolError, match="line 3 is not a token in Base64 and its rank"):
+    with pytest.raises(KvtoolError, match="line 3 is not a Base64 token with its rank"):
         load_tokenizer(str(tmp_path / "x.tiktoken"))
 
 

@@ -266,7 +266,7 @@ def test_broken_text_and_ids_do_not_crash(tekken: Tokenizer) -> None:
 
 def test_a_huge_word_is_refused(tekken: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvtool.text.tokens.tokenizer._PIECE_CHARACTERS", 20_000)
-    with pytest.raises(KvtoolError, match="20,001 characters without a place where tokenizer `tekken` must split"):
+    with pytest.raises(KvtoolError, match="20,001 characters that tokenizer `tekken` cannot split"):
         tekken.encode_ids("x" * 20_001)
     assert len(tekken.encode_ids("x y" * 20_001)) > 0
 
@@ -363,7 +363,7 @@ def test_offline_and_not_cached() -> None:
     ) as caught:
         load_tokenizer("no-such-org/no-such-model", offline=True)
     assert caught.value.exit_code == 4
-    assert caught.value.hint == "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
+    assert caught.value.hint == "pass -t ./tokenizer.json, or leave -t out for the built-in tokenizer"
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -474,5 +474,5 @@ def test_a_tokenizer_that_does_not_end_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["1..10", "a--b", "a/b..c"])
 def test_a_name_that_no_repository_has_is_refused(name: str) -> None:
-    with pytest.raises(KvtoolError, match="no repository of the Hugging Face hub has such a name"):
+    with pytest.raises(KvtoolError, match="a Hugging Face repository cannot have this name"):
         load_tokenizer(name, offline=True)

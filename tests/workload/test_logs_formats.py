@@ -270,7 +270,7 @@ def test_ids_must_fit_the_length_and_the_hint_knows_the_block_size(of: Any) -> N
         ({"messages": chat("user"), "tools": {}}, "`tools` must be a list", 64),
         (
             {"messages": [{"role": "user", "content": [{"type": ["text"], "text": "a"}]}]},
-            r"messages\[0\] \(user\) has a part whose `type` is a list, not text",
+            r"messages\[0\] \(user\) has a part with a `type` that is a list, not text",
             53,
         ),
         ({"messages": [{"role": "user", "content": [{"type": {}, "tool_use": 1}]}]}, "`type` is an object", 53),
@@ -280,7 +280,7 @@ def test_ids_must_fit_the_length_and_the_hint_knows_the_block_size(of: Any) -> N
         ({"prompt": [[], []]}, r"`prompt\[0\]` is empty", 13),
         ({"prompt": [[1], ["a"]]}, r"`prompt\[1\]` must be a list of token ids", 18),
         ({"token_ids": [1, 2.5]}, "list of token ids", 15),
-        ({"token_ids": [1, -3]}, "-3, which is no token id", 19),
+        ({"token_ids": [1, -3]}, "-3, which is not a token id", 19),
         ({"token_ids": [4294967296]}, "no token id", 16),
         ({"token_ids": []}, "is empty", 15),
         ({"token_ids": [[1], [2, 3]]}, "list of token ids", 15),

@@ -268,4 +268,4 @@ def _bits(quantized: JsonObject | None) -> tuple[float, float, str | None]:
     if method in ("awq", "gptq"):
         bits = quantized.integer_or("bits", quantized.integer_or("w_bit", 4)) + _SCALE_BITS
         return bits, bits, f"matrices by {method} in {bits:g} bits with scales, embeddings in 16"
-    return 16.0, 16.0, f"how large {method!a} makes them is not known: counted in 16 bits, which is more than they take"
+    return 16.0, 16.0, f"kvtool does not know the size of {method!a} weights: it counts 16 bits, an upper limit"

@@ -92,7 +92,7 @@ def _drawn(variable: Variable, loading: Loading, at: Path, key: tuple[Key, ...])
     if variable.range is not None:
         low, high = variable.range
         if low > high:
-            raise loading.error(f"the range begins at {low} and ends before it, at {high}", (*at, "range"))
+            raise loading.error(f"the range ends at {high}, before its start {low}", (*at, "range"))
         picker = _picker(high - low + 1, variable.pick or Pick("random"), loading, at, key)
         return lambda number: low + picker.index(number)
     text = variable.text
@@ -120,7 +120,7 @@ def _of(entries: list[str], pick: Pick, loading: Loading, at: Path, key: tuple[K
 
 def _picker(count: int, pick: Pick, loading: Loading, at: Path, key: tuple[Key, ...]) -> Picker:
     if pick.how == "zipf" and count > MOST_ENTRIES:
-        raise loading.error(f"zipf picks from at most {MOST_ENTRIES:,} entries, here are {count:,}", (*at, "pick"))
+        raise loading.error(f"zipf picks from at most {MOST_ENTRIES:,} entries, not {count:,}", (*at, "pick"))
     return Picker(count, pick, *key)
 
 
@@ -136,7 +136,7 @@ def _clock(variable: Variable, step: float, loading: Loading, at: Path) -> Draw:
     form = variable.format or "iso"
     if form not in _FORMATS and "%" not in form:
         hint = f"one of {', '.join(_FORMATS)}, or a strftime format such as `%d %B %Y`"
-        raise loading.error(f"`{form}` is not a format of dates", (*at, "format"), hint)
+        raise loading.error(f"`{form}` is not a date format", (*at, "format"), hint)
     fine = step % 1 > 0 or start.microsecond > 0
 
     def show(number: int) -> str:
@@ -144,13 +144,13 @@ def _clock(variable: Variable, step: float, loading: Loading, at: Path) -> Draw:
             return _formatted(start + timedelta(seconds=step * number), form, fine)
         except OverflowError:
             raise loading.error(
-                f"the clock leaves the calendar at request {number:,}", at, "take a smaller step"
+                f"the clock exceeds the calendar at request {number:,}", at, "take a smaller step"
             ) from None
 
     try:
         show(0)
     except (ValueError, UnicodeError):
-        raise loading.error(f"`{form}` is not a format of dates", (*at, "format")) from None
+        raise loading.error(f"`{form}` is not a date format", (*at, "format")) from None
     return show
 
 
@@ -188,9 +188,7 @@ def _value(line: str, key: str | None, place: Place) -> str:
     if key is None:
         if isinstance(record, str):
             return record
-        raise KvtoolError(
-            "this line is not a string", hint="say with `key:` which value of a record is meant", place=place
-        )
+        raise KvtoolError("this line is not a string", hint="name the key of the record with `key:`", place=place)
     if not isinstance(record, dict) or key not in record:
         known = fields_shown("key", record, 8) if isinstance(record, dict) and record else None
         raise KvtoolError(f"this record has no `{key}`", hint=known, place=place)

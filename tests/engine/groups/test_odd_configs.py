@@ -52,7 +52,7 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
         ),
         ({**LLAMA, "num_attention_heads": 0}, "num_attention_heads", "must be at least 1, not 0"),
         ({**LLAMA, "num_key_value_heads": 3}, "num_attention_heads", "cannot share 3 K/V heads evenly"),
-        ({**LLAMA, "num_hidden_layers": 0}, "num_hidden_layers", "is from 1 to 10,000, not 0"),
+        ({**LLAMA, "num_hidden_layers": 0}, "num_hidden_layers", "must be from 1 to 10,000, not 0"),
         ({**LLAMA, "num_hidden_layers": 10**9}, "num_hidden_layers", "is from 1 to 10,000"),
         ({**LLAMA, "vocab_size": 10**400}, "vocab_size", "must be a whole number of at most"),
         ({**LLAMA, "hidden_size": 0}, "hidden_size", "no multiple of"),

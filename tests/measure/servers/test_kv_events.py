@@ -130,7 +130,7 @@ def test_a_payload_that_is_no_batch_is_a_sentence(data: bytes) -> None:
 def test_a_payload_of_100_megabytes_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv_events, "_batch", None)
     batch = read_payload(memoryview(bytes(100 << 20)), 1)
-    assert batch.problems == ("a batch of 104,857,600 bytes was not read: 2,097,152 is the most",)
+    assert batch.problems == ("a batch of 104,857,600 bytes is too large: 2,097,152 is the most",)
     assert batch.lost
 
 

@@ -151,7 +151,7 @@ def test_what_a_server_does_not_say_of_its_cache_follows_from_its_blocks(capsys:
         (_server(running=1), ("--yes",), 2, "other requests"),
         (_server(more=3), ("--yes",), 2, "had other requests meanwhile"),
         (_server(status=500), ("--yes",), 4, "HTTP 500"),
-        (_server(stream="data: {\n\n"), ("--yes",), 4, "an answer that is no JSON"),
+        (_server(stream="data: {\n\n"), ("--yes",), 4, "an answer that is not JSON"),
         (_server(stream="data: [DONE]\n\n"), ("--yes",), 4, "streamed no token"),
         (_server(stream='data: {"choices": [{"text": "x"}]}\n\n'), ("--yes",), 4, "an answer that was cut off"),
         (_server(stream='data: {"error": {"message": "x"}}\n\n'), ("--yes",), 4, "an error in the middle"),

@@ -48,8 +48,8 @@ def test_a_map_that_matches_nothing_is_refused(tmp_path: Path) -> None:
     ("asked", "says"),
     [
         ("session=a", "--map names no prompt"),
-        ("messages", "`messages` is no NAME=PATH"),
-        ("messages=a,messages=b", "`messages` is there twice"),
+        ("messages", "`messages` is not NAME=PATH"),
+        ("messages=a,messages=b", "`messages` appears twice"),
         ("talk=a", "there is no `talk`"),
         ("messages=a..b", "no path to a field"),
     ],

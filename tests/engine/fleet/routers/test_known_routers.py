@@ -107,9 +107,9 @@ def test_settings_are_asked_for_by_name() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no router '' is known"),
-        ("sgl", "no router 'sgl' is known"),
-        ("\x1b[31m", r"no router '\\x1b\[31m' is known"),
+        ("", "unknown router ''"),
+        ("sgl", "unknown router 'sgl'"),
+        ("\x1b[31m", r"unknown router '\\x1b\[31m'"),
         ("sglang:shared=1", "no setting 'shared=1'"),
         ("sglang:share", "no setting 'share'"),
         ("sglang:share=much", "'much' is no number of at least 0"),
