@@ -197,7 +197,7 @@ def test_what_is_passed_over(profile: Profile) -> None:
     Path("logs/image.png").write_bytes(b"\x89PNG\0\0")
     Path("logs/round").symlink_to("..")
     assert "1 file skipped (1 binary): list them with -v" in profile("logs")["notes"]
-    assert "passed over: logs/image.png (binary)" in profile("logs", "-v")["notes"]
+    assert "skipped: logs/image.png (binary)" in profile("logs", "-v")["notes"]
 
 
 @pytest.mark.parametrize("command", ["profile", "check", "optimize", "diff-prompts"])

@@ -113,7 +113,7 @@ def test_a_server_that_dies_is_waited_for(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("page", "code", "words"),
     [
-        ((401, {}, b""), 4, "wants a key"),
+        ((401, {}, b""), 4, "requires an API key"),
         ((404, {}, b""), 4, "has no such page"),
         ((429, {"Retry-After": "1"}, b""), 4, "too much to do"),
         ((500, {}, b""), 4, "failed (HTTP 500)"),
@@ -138,7 +138,7 @@ def test_what_cannot_be_watched_is_a_sentence(
 def test_a_server_that_refuses_later_ends_the_watch(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(lambda path, before: (401, {}, b"") if before else _growing(path, before)) as server:
         assert run(["watch", server.url, *FAST, "--json"]) == 4
-    assert "wants a key" in capsys.readouterr().err
+    assert "requires an API key" in capsys.readouterr().err
 
 
 def test_a_page_without_metrics_ends_the_watch_with_its_sums(capsys: pytest.CaptureFixture[str]) -> None:

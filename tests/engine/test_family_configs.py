@@ -171,7 +171,7 @@ def test_layers_that_predict_further_tokens_are_left_aside(tmp_path: Path) -> No
         ("deepseek", {"n_group": 3}, "8 experts do not make 3 equal groups"),
         ("deepseek", {"topk_group": 3}, "3 groups cannot be chosen from 2"),
         ("deepseek", {"num_experts_per_tok": 5}, "5 experts cannot be chosen from 4"),
-        ("deepseek", {"n_group": 8, "topk_group": 4}, "a group has 1 experts, of which the best 2 are added"),
+        ("deepseek", {"n_group": 8, "topk_group": 4}, "a group has only 1 experts, not the 2 best to add"),
         ("deepseek", {"kv_lora_rank": 0}, "kv_rank of latent attention must be at least 1"),
         ("deepseek", {"qk_rope_head_dim": 7}, "rope_dim must be even"),
         ("deepseek", {"moe_layer_freq": 2}, "`moe_layer_freq` 2 is not supported"),

@@ -246,7 +246,7 @@ def test_no_weights(folder: Path) -> None:
 def test_a_missing_shard(folder: Path, state: dict[str, torch.Tensor]) -> None:
     put_shards(folder, state)
     (folder / "model-00002-of-00003.safetensors").unlink()
-    with pytest.raises(EngineError, match=r"names 'model-00002-of-00003.safetensors', which is not there$"):
+    with pytest.raises(EngineError, match=r"names the missing file 'model-00002-of-00003.safetensors'$"):
         load_model(folder)
     (folder / "model-00003-of-00003.safetensors").unlink()
     with pytest.raises(EngineError, match=r"00002.* is not there \(2 of 3 shards are missing\)$"):
@@ -352,8 +352,8 @@ def test_a_preset_has_no_weights() -> None:
     ("arguments", "message"),
     [
         ({"dtype": "int4"}, "unknown dtype 'int4'"),
-        ({"device": "tpu9"}, "there is no device 'tpu9' here"),
-        ({"device": "cuda:99"}, "there is no device 'cuda:99' here"),
+        ({"device": "tpu9"}, "this machine has no device 'tpu9'"),
+        ({"device": "cuda:99"}, "this machine has no device 'cuda:99'"),
     ],
 )
 def test_arguments_that_cannot_be(arguments: dict[str, str], message: str, folder: Path) -> None:

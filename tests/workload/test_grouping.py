@@ -268,9 +268,7 @@ def test_four_system_prompts_are_four_groups(tmp_path: Path) -> None:
     source = opened([path])
     assert groups(source) == {f"system-{number}": 3 for number in range(1, 5)}
     places = ", ".join(f"system-{number} {path}:{number}" for number in range(1, 5))
-    assert source.outcome.notes == [
-        f"groups by system prompt: 4 (first: {places}); change with --group-by FIELD"
-    ]
+    assert source.outcome.notes == [f"groups by system prompt: 4 (first: {places}); change with --group-by FIELD"]
     assert not any(word in "".join(source.outcome.notes) for word in ("invoices", "shopper"))
 
 

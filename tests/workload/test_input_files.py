@@ -76,7 +76,7 @@ def test_what_is_passed_over_is_told_in_one_line_or_by_name() -> None:
     assert found.notes() == [
         "10 files skipped (2 binary, 2 without prompts, 1 other, 1 empty, 1 text, 1 Python, 2 more): list them with -v"
     ]
-    assert found.notes(name_all=True)[0] == "passed over: logs/app.log (other)"
+    assert found.notes(name_all=True)[0] == "skipped: logs/app.log (other)"
     assert len(found.notes(name_all=True)) == len(OTHERS)
 
 

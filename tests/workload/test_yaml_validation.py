@@ -57,7 +57,7 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
     [
         ("groups: []\nversion: 1\n", "1:1", "groups: must not be empty", None),
         ("version: 1\n", "1:1", "`groups` is missing", None),
-        (ONE_GROUP.replace("1", "2", 1), "1:10", "version: `2` is not known", "version: 1"),
+        (ONE_GROUP.replace("1", "2", 1), "1:10", "version: `2` is unknown", "version: 1"),
         (ONE_GROUP.replace("1", "'1'", 1), "1:10", "expected a whole number", "leave the quotes out"),
         (ONE_GROUP + "<<: 1\n", "5:1", "unknown key `<<`", "merge keys"),
         (ONE_GROUP + "vars: [1]\n", "5:1", "vars: expected a mapping, got a list", None),

@@ -194,7 +194,7 @@ def test_several_modules_of_mtp_read_further_ahead() -> None:
 
 
 def test_drafts_of_a_model_that_has_none() -> None:
-    with pytest.raises(EngineError, match="has no layers that predict further tokens"):
+    with pytest.raises(EngineError, match="has no MTP layers"):
         planned("qwen3-8b", speculation=Speculation(method="mtp", tokens=2))
 
 

@@ -98,7 +98,7 @@ def test_a_wrong_event_is_a_sentence_and_the_others_are_read(event: object) -> N
     assert [type(each) for each in batch.events] == [RemovedBlocks, ClearedBlocks]
     assert batch.lost
     (said,) = batch.problems
-    assert said.startswith("an event was not read: ")
+    assert said.startswith("cannot read an event: ")
     assert SECRET not in said
     assert len(said) < 200
 
@@ -123,7 +123,7 @@ def test_a_wrong_event_is_a_sentence_and_the_others_are_read(event: object) -> N
 def test_a_payload_that_is_no_batch_is_a_sentence(data: bytes) -> None:
     batch = read_payload(data, 9)
     assert (batch.events, batch.seq, batch.lost) == ((), 9, True)
-    assert batch.problems[0].startswith("a batch was not read: ")
+    assert batch.problems[0].startswith("cannot read a batch: ")
     assert "secret" not in batch.problems[0]
 
 

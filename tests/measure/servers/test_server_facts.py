@@ -164,7 +164,7 @@ def test_answers_of_other_shapes_say_nothing(hostile: str) -> None:
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ((401, {}, b"{}"), r"wants a key \(HTTP 401\)"),
+        ((401, {}, b"{}"), r"requires an API key \(HTTP 401\)"),
         ((403, {}, b"{}"), r"denies access \(HTTP 403\)"),
         ((404, {}, b"{}"), r"has no such page \(HTTP 404\)"),
         ((429, {"Retry-After": "7"}, b""), r"is overloaded \(HTTP 429\)"),

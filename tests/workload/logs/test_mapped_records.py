@@ -50,7 +50,7 @@ def test_a_map_that_matches_nothing_is_refused(tmp_path: Path) -> None:
         ("session=a", "--map names no prompt"),
         ("messages", "`messages` is not NAME=PATH"),
         ("messages=a,messages=b", "`messages` appears twice"),
-        ("talk=a", "there is no `talk`"),
+        ("talk=a", "unknown name `talk`"),
         ("messages=a..b", "no path to a field"),
     ],
 )

@@ -173,6 +173,5 @@ def test_a_type_that_is_no_text_is_an_error(tmp_path: Path) -> None:
 
 def test_a_session_in_which_nothing_was_answered_yet_is_not_called_empty(tmp_path: Path) -> None:
     assert (
-        refusal(lines(tmp_path / "r.jsonl", [meta(), message("user", "a")])).message
-        == "it contains no model request"
+        refusal(lines(tmp_path / "r.jsonl", [meta(), message("user", "a")])).message == "it contains no model request"
     )
