@@ -65,7 +65,7 @@ class Sentence:
     text: str
 
     def names_slots(self, word: str) -> bool:
-        """Whether word is "slot" in a file about llama.cpp, whose own word it is."""
+        """Whether word is "slot" in a file that names llama.cpp: there it is the field's word."""
         return word.lower().startswith("slot") and "llama" in (ROOT / self.path).read_text("utf-8").lower()
 
     def faults(self) -> Iterator[str]:
