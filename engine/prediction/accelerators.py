@@ -77,7 +77,7 @@ ACCELERATORS = {
         ),
         Accelerator(
             "b200", 2250e12, 8e12, 180 * _GIB,
-            "1/8 of NVIDIA HGX B200 (36 PFLOP/s bf16 with sparsity, half dense) and of NVIDIA DGX B200 "
+            "1/8 of NVIDIA HGX B200 (36 PFLOP/s bf16 with sparsity, half dense) and of NVIDIA DGX B200's data sheet "
             "(64 TB/s, 1,440 GB); NVLink 1.8 TB/s",
             _NVLINK_5,
         ),

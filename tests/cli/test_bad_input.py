@@ -185,8 +185,8 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
         ("--num-gpu-blocks 99999999999", "--num-gpu-blocks: a cache of "),
         ("--num-gpu-blocks 9 --capacity 5", "--capacity and --num-gpu-blocks both set the size of the cache"),
         ("--gpu-memory 80GiB --capacity 5", "--capacity and --gpu-memory both set the size of the cache"),
-        ("--gpu-memory 80GiB --gpu-memory-utilization nan", "--gpu-memory-utilization is in (0, 1], not nan"),
-        ("--gpu-memory 80GiB --gpu-memory-utilization 0", "--gpu-memory-utilization is in (0, 1], not 0.0"),
+        ("--gpu-memory 80GiB --gpu-memory-utilization nan", "--gpu-memory-utilization must be in (0, 1], not nan"),
+        ("--gpu-memory 80GiB --gpu-memory-utilization 0", "--gpu-memory-utilization must be in (0, 1], not 0.0"),
         ("--gpu-memory-utilization 0.5", "--gpu-memory-utilization is a part of --gpu-memory, which is not given"),
         ("--block-size 0", "--block-size must be at least 1, not 0"),
         ("--block-size -16", "--block-size must be at least 1, not -16"),
@@ -260,9 +260,9 @@ def test_records_that_a_run_cannot_take_are_told_with_their_line(
     times = [{"prompt": "a", "timestamp": 1}, {"prompt": "a"}]
     Path("times.jsonl").write_text("".join(json.dumps(record) + "\n" for record in times))
     err = refused(["profile", "times.jsonl", "--dry-run", "-t", bytes_json, "--ttl", "5m"], 2, capsys)
-    assert "times.jsonl:2:1: a time to live needs to know when requests arrive" in err
+    assert "times.jsonl:2:1: a time to live needs arrival times" in err
     err = refused(["profile", "w.yaml", "--dry-run", "-t", bytes_json, "--ttl", "5m"], 2, capsys)
-    assert re.search(r"w\.yaml:\d+:\d+: a time to live needs to know when requests arrive", err)
+    assert re.search(r"w\.yaml:\d+:\d+: a time to live needs arrival times", err)
 
 
 def test_hashes_of_64_digits_name_blocks(folder: Path, bytes_json: str, capsys: Capture) -> None:
@@ -474,4 +474,4 @@ def test_a_text_that_no_tokenizer_can_cut(suffix: str, folder: Path, capsys: Cap
     path = folder / f"big{suffix}"
     path.write_text(json.dumps({"prompt": words}) + "\n" if suffix == ".jsonl" else words, encoding="ascii")
     err = refused(["profile", path.name, "--dry-run"], 2, capsys)
-    assert "without a place where tokenizer `tekken` must split" in err
+    assert "that tokenizer `tekken` cannot split" in err

@@ -136,7 +136,7 @@ def test_the_next_command_repeats_what_was_asked(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gpu_memory_utilization": 0.0}, r"--gpu-memory-utilization is in \(0, 1\], not 0.0"),
+        ({"gpu_memory_utilization": 0.0}, r"--gpu-memory-utilization must be in \(0, 1\], not 0.0"),
         ({"max_model_len": 0}, "--max-model-len must be at least 1, not 0"),
         ({"block_size": -16}, "--block-size must be at least 1, not -16"),
         ({"tensor_parallel": 0}, "--tensor-parallel must be at least 1, not 0"),

@@ -91,7 +91,7 @@ def test_two_replicas_behind_one_url_are_told(capsys: pytest.CaptureFixture[str]
 
     seen = _lines(answer, capsys, "--count", "3")
     assert [each.state for each in seen] == ["counting", "several servers", "several servers"]
-    assert "several servers behind one URL" in seen[-1].message
+    assert "several servers share this URL" in seen[-1].message
 
 
 def test_a_server_that_dies_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,7 @@ def test_a_server_that_dies_is_waited_for(capsys: pytest.CaptureFixture[str]) ->
         ((500, {}, b""), 4, "failed (HTTP 500)"),
         ((302, {"Location": "http://other.example/"}, b""), 4, "redirects to another host"),
         ((200, {}, b"x" * 10_000_001), 4, "more than 10 MB"),
-        ((200, {}, b"<html>"), 2, "no metric in the Prometheus format"),
+        ((200, {}, b"<html>"), 2, "not a metric in the Prometheus format"),
         ((200, {}, b"other_total 1\n"), 2, "no metrics of a server that kvtool knows"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_page_without_metrics_ends_the_watch_with_its_sums(capsys: pytest.Capt
     with serving(lambda path, before: (200, {}, b"<html>") if before > 1 else _growing(path, before)) as server:
         assert run(["watch", server.url, *FAST, "--plain", "--width", "100"]) == 2
     said = capsys.readouterr()
-    assert "no metric in the Prometheus format" in " ".join(said.err.split())
+    assert "not a metric in the Prometheus format" in " ".join(said.err.split())
     assert "prompt tokens: last 10 s" in said.out
 
 
@@ -153,8 +153,8 @@ def test_a_page_without_metrics_ends_the_watch_with_its_sums(capsys: pytest.Capt
     ("arguments", "words"),
     [
         (["x.prom"], "no such file"),
-        (["ftp://h/metrics"], "no way to reach a server"),
-        (["http://u:p@h"], "no user, password or query"),
+        (["ftp://h/metrics"], "not a scheme for servers"),
+        (["http://u:p@h"], "must not contain a user, password or query"),
         (["http://h", "--interval", "0"], "--interval is from 100 ms"),
         (["http://h", "--window", "soon"], "--window:"),
         (["http://h", "--count", "0"], "at least 1"),
@@ -245,7 +245,7 @@ def test_an_endpoint_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) ->
     pytest.importorskip("zmq")
     with serving(_growing) as server:
         assert run(["watch", server.url, "--kv-events", "tcp://*:5557"]) == 2
-    assert "no endpoint of KV events" in " ".join(capsys.readouterr().err.split())
+    assert "not an endpoint of KV events" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_server_says_where_its_ranks_publish_and_what_was_before_counts(

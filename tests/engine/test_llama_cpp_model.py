@@ -55,8 +55,8 @@ def test_a_window_and_latent_attention(name: str, facts: dict[str, int]) -> None
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("qwen3-next-80b-a3b", "qwen3-next-80b-a3b has 36 layers that keep a state"),
-        ("llama-4-scout", "llama-4-scout has layers that attend within chunks"),
+        ("qwen3-next-80b-a3b", "qwen3-next-80b-a3b has 36 layers with a state"),
+        ("llama-4-scout", "llama-4-scout has layers with chunked attention"),
     ],
 )
 def test_a_model_that_the_rules_leave_out_is_refused(name: str, message: str) -> None:

@@ -180,7 +180,7 @@ def bad_calls(kernels: Any) -> list[tuple[str, Callable[[], object]]]:
         ("weight must be float32, not float16", lambda: kernels.rms_norm(x, weight.half(), 1e-6)),
         ("x must be float32 .*, not int64", lambda: kernels.rms_norm(x.long(), weight.long(), 1e-6)),
         (r"strides \[1, 8\]", lambda: kernels.rms_norm(torch.zeros(8, 8).T, weight, 1e-6)),
-        ("no elements", lambda: kernels.rms_norm(torch.zeros(3, 0), torch.zeros(0), 1e-6)),
+        ("empty rows", lambda: kernels.rms_norm(torch.zeros(3, 0), torch.zeros(0), 1e-6)),
         (r"delta must be \[3, 8\], not \[2, 8\]", lambda: kernels.add_rms_norm(x, x[:2], weight, 1e-6)),
         ("7 elements of a head cannot be paired", lambda: kernels.rotary(heads[..., :7], cos[..., :7], sin[..., :7])),
         (r"sin must be \[3, 1, 8\], not \[2, 1, 8\]", lambda: kernels.rotary(heads, cos, sin[:2])),

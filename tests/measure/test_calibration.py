@@ -229,7 +229,7 @@ HUGE = 10**30
             "is not a calibration: its `kind` is not `kvtool-calibration`",
             '"kind"',
         ),
-        (lambda d: d.pop("kind"), "is no calibration", None),
+        (lambda d: d.pop("kind"), "is not a calibration", None),
         (lambda d: d.update(version=2), "version 2; this kvtool reads version 1", '"version"'),
         (lambda d: d.update(version=0), "`version` must be a whole number from 1 to", '"version"'),
         (
@@ -259,7 +259,7 @@ HUGE = 10**30
             '"num_layers"',
         ),
         (lambda d: d["model"].update(hidden_size=True), "`model.hidden_size` must be a whole number", '"hidden_size"'),
-        (lambda d: d["model"].update(num_heads=3), "no multiple of `model.num_kv_heads`", '"num_heads"'),
+        (lambda d: d["model"].update(num_heads=3), "not a multiple of `model.num_kv_heads`", '"num_heads"'),
         (lambda d: d["model"].update(dtype="int2"), "`model.dtype` must be one of float32", '"dtype"'),
         (lambda d: d["machine"].update(device=""), "`machine.device` must be a text of 1 to 200", '"device"'),
         (lambda d: d["machine"].update(device="x" * 999), "`machine.device` must be a text of 1 to 200", '"device"'),

@@ -70,7 +70,7 @@ def test_a_model_file_of_ranks_in_a_folder(tmp_path: Path, monkeypatch: pytest.M
 
 def test_ranks_of_nobody_knows_what(tmp_path: Path) -> None:
     (tmp_path / "mine.tiktoken").write_bytes(written(ranks()))
-    with pytest.raises(KvtoolError, match="is a list of 264 ranks, and neither how it cuts words") as caught:
+    with pytest.raises(KvtoolError, match="has 264 ranks, and kvtool knows neither its word rules") as caught:
         load_tokenizer(str(tmp_path / "mine.tiktoken"))
     assert caught.value.exit_code == 2
 
@@ -106,4 +106,4 @@ except NotAvailableError as error:
     print(error, error.hint)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.endswith("which could make one, is not installed pip install 'kvtool[engine]'\n"), done.stderr
+    assert done.stdout.endswith("transformers is not installed pip install 'kvtool[engine]'\n"), done.stderr

@@ -363,7 +363,7 @@ def test_offline_and_not_cached() -> None:
     ) as caught:
         load_tokenizer("no-such-org/no-such-model", offline=True)
     assert caught.value.exit_code == 4
-    assert caught.value.hint == "pass pass -t ./tokenizer.json, or leave -t out for the built-in tokenizer"
+    assert caught.value.hint == "pass -t ./tokenizer.json, or leave -t out for the built-in tokenizer"
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -379,7 +379,9 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(
 
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", (lambda *_, **__: None) if asked else fail)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
-    with pytest.raises(NotAvailableError, match=r"`models/llama` is no folder here.* hub cannot be reached$") as raised:
+    with pytest.raises(
+        NotAvailableError, match=r"`models/llama` is not a local folder.* hub cannot be reached$"
+    ) as raised:
         load_tokenizer("models/llama")
     assert "-t ./tokenizer.json" in (raised.value.hint or "")
     assert (calls, *capfd.readouterr()) == (["asked"], "", "")

@@ -26,7 +26,7 @@ def notes_of(*paths: str) -> list[str]:
     for conversation in source.conversations():
         while conversation.next_turn(None) is not None:
             pass
-    assert [note for note in source.outcome.notes if "time goes back" in note or "so it does" in note] == [
+    assert [note for note in source.outcome.notes if "sorted by time" in note or "more files" in note] == [
         *source.outcome.times
     ]
     return list(source.outcome.times)

@@ -58,7 +58,7 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         ("groups: []\nversion: 1\n", "1:1", "groups: must not be empty", None),
         ("version: 1\n", "1:1", "`groups` is missing", None),
         (ONE_GROUP.replace("1", "2", 1), "1:10", "version: `2` is unknown", "version: 1"),
-        (ONE_GROUP.replace("1", "'1'", 1), "1:10", "expected a whole number", "leave the quotes out"),
+        (ONE_GROUP.replace("1", "'1'", 1), "1:10", "expected a whole number", "remove the quotes"),
         (ONE_GROUP + "<<: 1\n", "5:1", "unknown key `<<`", "merge keys"),
         (ONE_GROUP + "vars: [1]\n", "5:1", "vars: expected a mapping, got a list", None),
         (ONE_GROUP + "groups: 4\n", "5:1", "duplicate key `groups`", "line 2"),
@@ -348,7 +348,7 @@ def test_a_clock_that_leaves_the_calendar_is_refused(tmp_path: Path) -> None:
     first, second, third = source.conversations()
     assert first.next_turn(None) is not None
     assert second.next_turn(None) is not None
-    with pytest.raises(KvtoolError, match="leaves the calendar at request 2"):
+    with pytest.raises(KvtoolError, match="exceeds the calendar at request 2"):
         third.next_turn(None)
 
 

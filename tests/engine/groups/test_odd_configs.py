@@ -55,7 +55,7 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
         ({**LLAMA, "num_hidden_layers": 0}, "num_hidden_layers", "must be from 1 to 10,000, not 0"),
         ({**LLAMA, "num_hidden_layers": 10**9}, "num_hidden_layers", "must be from 1 to 10,000"),
         ({**LLAMA, "vocab_size": 10**400}, "vocab_size", "must be a whole number of at most"),
-        ({**LLAMA, "hidden_size": 0}, "hidden_size", "no multiple of"),
+        ({**LLAMA, "hidden_size": 0}, "hidden_size", "not a multiple of"),
         ({**LLAMA, "num_hidden_layers": "4"}, "num_hidden_layers", "must be a whole number"),
         ({**LLAMA, "max_position_embeddings": -1}, "max_position_embeddings", "must be at least 1, not -1"),
         ({**GEMMA, "sliding_window": 0}, "sliding_window", "must be at least 1, not 0"),

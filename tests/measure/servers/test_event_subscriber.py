@@ -218,7 +218,7 @@ def test_an_interrupt_closes_the_connections(publisher: FakePublisher, monkeypat
     ],
 )
 def test_an_endpoint_that_is_none_is_a_sentence(endpoint: str) -> None:
-    with pytest.raises(KvtoolError, match="no endpoint of KV events"):
+    with pytest.raises(KvtoolError, match="not an endpoint of KV events"):
         EventSource(endpoint)
 
 

@@ -137,9 +137,9 @@ def test_a_payload_of_100_megabytes_is_not_decoded(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\x93\x01\xdd" + (2_000_000).to_bytes(4, "big") + b"\xc0" * 2_000_000, "a batch was not read"),
-        (b"\x93\x01\x91\xdd" + (1_000_000).to_bytes(4, "big") + b"\x91\xc0" * 1_000_000, "an event was not read"),
-        (b"\x93\x01\xdd" + (60_000).to_bytes(4, "big") + b"\xc0" * 60_000, "an event was not read"),
+        (b"\x93\x01\xdd" + (2_000_000).to_bytes(4, "big") + b"\xc0" * 2_000_000, "cannot read a batch"),
+        (b"\x93\x01\x91\xdd" + (1_000_000).to_bytes(4, "big") + b"\x91\xc0" * 1_000_000, "cannot read an event"),
+        (b"\x93\x01\xdd" + (60_000).to_bytes(4, "big") + b"\xc0" * 60_000, "cannot read an event"),
     ],
 )
 def test_what_a_payload_costs_is_bounded(tmp_path: Path, data: bytes, said: str) -> None:
@@ -208,16 +208,16 @@ def test_a_recording_is_read_by_its_folder_and_by_its_file(tmp_path: Path) -> No
     ("line", "said"),
     [
         ("{", "not JSON"),
-        ("[1]", "no KV event"),
-        ('{"type": "hunter2-secret"}', "no KV event"),
+        ("[1]", "not a KV event"),
+        ('{"type": "hunter2-secret"}', "not a KV event"),
         ('{"payload_b64": "!", "seq": 1}', "not base64"),
         ('{"payload_b64": "", "seq": -1}', "`seq`"),
         ('{"payload_b64": "", "seq": true}', "`seq`"),
         ('{"payload_b64": 5, "seq": 1}', "not base64"),
         ('{"x": ' + "[" * 100_000, "nested too deeply"),
-        ("[" * 100_000, "no KV event"),
+        ("[" * 100_000, "not a KV event"),
         ('{"payload_b64": "\udccf", "seq": 1}', "byte 0xcf is not UTF-8"),
-        ('{"type": "\udccf"}', "not JSON|no KV event"),
+        ('{"type": "\udccf"}', "not JSON|not a KV event"),
     ],
 )
 def test_a_line_that_is_none_has_its_place(tmp_path: Path, line: str, said: str) -> None:

@@ -156,7 +156,7 @@ def test_what_a_server_does_not_say_of_its_cache_follows_from_its_blocks(capsys:
         (_server(stream='data: {"choices": [{"text": "x"}]}\n\n'), ("--yes",), 4, "an answer that was cut off"),
         (_server(stream='data: {"error": {"message": "x"}}\n\n'), ("--yes",), 4, "an error in the middle"),
         (_server(status=401), ("--yes",), 4, "KVTOOL_API_KEY"),
-        (_server(status=307), ("--yes",), 4, "redirects, which is not followed"),
+        (_server(status=307), ("--yes",), 4, "redirects; kvtool does not follow"),
         (_server(), (), 2, "--yes sends it"),
         (_server(), ("--yes", "--longest", "20"), 2, "too short"),
         (_server(), ("--yes", "-o", "x.json"), 2, "--model PRESET"),

@@ -202,7 +202,7 @@ def test_a_server_that_is_not_there_is_said_so() -> None:
 
 
 def test_text_that_is_no_metrics_is_a_sentence() -> None:
-    with pytest.raises(KvtoolError, match="no metric in the Prometheus format"):
+    with pytest.raises(KvtoolError, match="not a metric in the Prometheus format"):
         _asked(pages({"/metrics": "<html>\n"}))
 
 

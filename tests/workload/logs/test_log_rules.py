@@ -87,7 +87,7 @@ def test_embeddings_are_no_requests(tmp_path: Path) -> None:
     other = {"url": "/v1/embeddings", "body": {"model": "text-embedding-3-small", "input": ["one", "two"]}}
     rows, source = read(write(tmp_path / "log.jsonl", [chat(0), other]))
     assert (len(rows), source.left_out.counts) == (1, {"embedding": 1})
-    with pytest.raises(KvtoolError, match="no request of a model in it; left out: 2 embeddings"):
+    with pytest.raises(KvtoolError, match="it contains no model request; left out: 2 embeddings"):
         read(write(tmp_path / "log.jsonl", [other, other]))
 
 

@@ -74,7 +74,7 @@ def test_times_without_a_year_go_on_over_new_year(tmp_path: Path) -> None:
 
 def test_a_log_of_vllm_without_prompts_says_what_to_do(tmp_path: Path) -> None:
     error = refusal(text(tmp_path / "a.log", came("a"), came("b")))
-    assert error.message.startswith("a log of vLLM without prompts")
+    assert error.message.startswith("this vLLM log has no prompts")
     assert error.hint == "run vLLM with VLLM_LOGGING_LEVEL=DEBUG and --enable-log-requests"
 
 
