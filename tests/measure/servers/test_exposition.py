@@ -63,7 +63,7 @@ def test_labels_come_back_as_they_were_written(value: str) -> None:
 def test_what_is_no_metric_is_said_with_its_line(line: str) -> None:
     if line == "# TYPE":
         line = "# TYPE a"
-    with pytest.raises(KvtoolError, match=r"no metric in the Prometheus format") as raised:
+    with pytest.raises(KvtoolError, match=r"not a metric in the Prometheus format") as raised:
         parse_exposition(f"ok 1\n{line}\nok2 3\n", shown="metrics.prom")
     assert str(raised.value.place) == "metrics.prom:2:1"
 
