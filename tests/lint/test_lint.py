@@ -56,7 +56,7 @@ def test_an_error_is_exit_code_1_and_a_warning_is_not(lint: Lint) -> None:
     assert (code, err) == (1, "")
     assert out.startswith("error.j2:1:6: KV101 error [*] call `now()`")
     assert "   1 | Now: {{ now() }}\n     |      ^^^^^^^^^^^\n" in out
-    assert "  help: move the clock behind the shared text" in out
+    assert "  help: move the clock to the end of the prompt" in out
     assert (
         "1 error in 1 input; 1 marked [*] can be fixed with --fix --unsafe-fixes\nkvtool explain KV101"
         in out.replace("\n    ", " ")
