@@ -136,7 +136,7 @@ def test_the_report_fits(width: int, encoding: str) -> None:
     assert max(len(line) for line in text.splitlines()) <= width
     assert "16*" in text
     assert "12,345" in text
-    assert "12 tokens more" in " ".join(text.split())
+    assert "add 12 tokens" in " ".join(text.split())
 
 
 def test_json_has_counts_only() -> None:
