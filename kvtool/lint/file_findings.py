@@ -16,14 +16,13 @@ from kvtool.lint.evidence.surrounding_text import WrittenIn, with_data, without_
 from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignored_findings import read_ignores
 from kvtool.lint.findings.line_moves import movable
-from kvtool.lint.findings.template_findings import found_losses
-from kvtool.lint.folders.file_dependencies import Uses
+from kvtool.lint.findings.template_findings import find_losses
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.lint_inputs import DATA, InputKind, TextInput
 from kvtool.lint.lint_thresholds import THRESHOLDS
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.python.varying_texts import judged
 from kvtool.lint.skeleton import Node, leaves
 from kvtool.lint.template_files import (
@@ -89,7 +88,6 @@ class Finder:
         asked = requested_engine(options)
         self._block_size = asked.block_size or EngineConfig.block_size
         self._count = _Counter(lambda: _counting(asked.tokenizer, load))
-        self._python = PythonPrompts()
 
     def judge(self, one: TextInput) -> JudgedText:
         """Return the findings of a file, or what is wrong with it."""
@@ -113,13 +111,10 @@ class Finder:
 
     def _judged(self, one: TextInput) -> JudgedText:
         files: tuple[str, ...] = ()
-        uses: Uses = {}
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.kind == "python":
-            prompts = self._python(one.path, one.text)
-            uses = self._python.new_uses()
-            unread = self._python.unread
+            prompts, unread = python_prompts(one.path, one.text)
             note = "" if prompts else "no string in it is built from anything that varies"
             note = _UNREAD.format(_listed(unread)) if unread else note
             partly = bool(unread)
@@ -149,16 +144,14 @@ class Finder:
             if how is Belief.NO:
                 return JudgedText(known=False)
             if how is Belief.WEAK:
-                prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
+                prompts = [judged(nodes, weak=True, unnamed=False, late=False) for nodes in prompts]
         size = self._block_size
         least, used, named = (size * blocks for blocks in _least_blocks(one.kind))
         least = max(least, size * THRESHOLDS.walked) if one.found else least
-        found = found_losses(
+        findings = find_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
-        findings = [loss.finding for loss in found]
-        fills = {number: loss.fills for number, loss in enumerate(found) if loss.fills is not None}
-        return JudgedText(findings, fills=fills, note=note, files=files, uses=uses, partly=partly)
+        return JudgedText(findings, note=note, files=files, partly=partly)
 
 
 def _least_blocks(kind: InputKind) -> tuple[int, int, int]:

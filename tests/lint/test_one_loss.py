@@ -9,7 +9,7 @@ from kvtool.lint.file_findings import Finder
 from kvtool.lint.formats.prompt_formats import read_prompts
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.python import program as python_program
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
@@ -24,7 +24,7 @@ RULES = (
 
 def python(text: str) -> list[Finding]:
     return static_findings(
-        "a.py", text, PythonPrompts()("a.py", text), len, block_size=16, least=32, used=64, named=128
+        "a.py", text, python_prompts("a.py", text)[0], len, block_size=16, least=32, used=64, named=128
     )
 
 

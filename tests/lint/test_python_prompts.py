@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import platform
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,8 +16,7 @@ from kvtool.lint.python import expressions as python_expressions
 from kvtool.lint.python import program as python_program
 from kvtool.lint.python import text_values as python_values
 from kvtool.lint.python import work_budget
-from kvtool.lint.python.built_prompts import PythonPrompts
-from kvtool.lint.python.package import PythonFiles
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings
 
@@ -35,7 +32,7 @@ RULES = {RULES!r}
 
 
 def found(text: str, path: str = "a.py", *, least: int = 16) -> list[Finding]:
-    return static_findings(path, text, PythonPrompts()(path, text), len, block_size=16, least=least)
+    return static_findings(path, text, python_prompts(path, text)[0], len, block_size=16, least=least)
 
 
 def codes(text: str) -> list[str]:
@@ -455,128 +452,6 @@ def test_a_clock_at_the_end_of_a_system_message() -> None:
     assert (one.severity, "the whole conversation" in one.message) == ("info", True)
 
 
-# Other files
-
-
-def program(folder: Path, files: dict[str, str]) -> dict[str, list[tuple[str, int, int]]]:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    read = PythonPrompts()
-    result: dict[str, list[tuple[str, int, int]]] = {}
-    for name, text in files.items():
-        if name.endswith(".py"):
-            path = str(folder / name)
-            findings = static_findings(path, text, read(path, text), len, block_size=16, least=16)
-            result[name] = [(one.code, one.line, one.column) for one in findings]
-    return {name: one for name, one in result.items() if one}
-
-
-IMPORTS = (
-    ("from app.clock import stamp", "stamp()"),
-    ("from .clock import stamp", "stamp()"),
-    ("from . import clock", "clock.stamp()"),
-    ("import app.clock as c", "c.stamp()"),
-    ("from app import clock", "clock.stamp()"),
-    ("import app.clock", "app.clock.stamp()"),
-    ("from app import stamp", "stamp()"),
-    ("from app.clock import Clock", "Clock().at()"),
-    ("from app.clock import STAMP", "STAMP"),
-)
-
-
-@pytest.mark.parametrize(("statement", "call"), IMPORTS)
-def test_helpers_of_other_modules(tmp_path: Path, statement: str, call: str) -> None:
-    files = {
-        "app/__init__.py": "from app.clock import stamp\n",
-        "app/clock.py": (
-            "import datetime\nSTAMP = datetime.datetime.now()\ndef stamp():\n    return f'Time: {datetime.datetime.now()}'\n"
-            "class Clock:\n    def at(self):\n        return datetime.datetime.now()\n"
-        ),
-        "app/main.py": f"{statement}\nRULES = {RULES!r}\ndef build_prompt():\n    return f'At {{{call}}}: ' + RULES\n",
-    }
-    (one,) = program(tmp_path, files)["app/main.py"]
-    assert one in (("KV101", 4, 17), ("KV101", 4, 18))  # of a bare value the braces, of a text the call
-
-
-def test_templates_of_other_modules(tmp_path: Path) -> None:
-    files = {
-        "app/__init__.py": "",
-        "app/prompts.py": f"MAIN = 'At {{text}}: ' + {RULES!r}\n",
-        "app/main.py": (
-            "import datetime\nfrom app.prompts import MAIN\ndef go():\n"
-            "    return MAIN.format(text=datetime.datetime.now())\n"
-        ),
-    }
-    assert program(tmp_path, files) == {"app/main.py": [("KV101", 4, 29)], "app/prompts.py": [("KV201", 1, 12)]}
-
-
-def test_what_is_put_into_a_template_of_another_module_is_told_once(tmp_path: Path) -> None:
-    files = {
-        "app/__init__.py": "",
-        "app/prompts.py": f"MAIN = 'About {{topic}}: ' + {RULES!r}\n",
-        "app/main.py": "from app.prompts import MAIN\ndef build_prompt(topic):\n    return MAIN.format(topic=topic)\n",
-    }
-    assert program(tmp_path, files) == {"app/prompts.py": [("KV201", 1, 15)]}
-
-
-def test_prompt_files_of_the_package(tmp_path: Path) -> None:
-    (tmp_path / "app/prompts").mkdir(parents=True)
-    (tmp_path / "app/prompts/main.md").write_text("At {at}: " + RULES, encoding="utf-8")
-    for read in (
-        "(Path(__file__).parent / 'prompts' / 'main.md').read_text()",
-        "Path(__file__).parent.joinpath('prompts', 'main.md').read_text(encoding='utf-8')",
-        "open(os.path.join(os.path.dirname(__file__), 'prompts', 'main.md')).read()",
-        "importlib.resources.files('app').joinpath('prompts/main.md').read_text()",
-    ):
-        files = {
-            "app/__init__.py": "",
-            "app/main.py": (
-                "import datetime, importlib.resources, os\nfrom pathlib import Path\n"
-                f"PROMPT = {read}\ndef go():\n    return PROMPT.format(at=datetime.datetime.now())\n"
-            ),
-        }
-        assert program(tmp_path, files) == {"app/main.py": [("KV101", 5, 29)]}
-
-
-def test_what_a_result_depends_on(tmp_path: Path) -> None:
-    for name, text in {
-        "__init__": "",
-        "a": "from app.b import b\nA = b()\n",
-        "b": "from app.c import c\nb = c\n",
-        "c": "",
-    }.items():
-        (tmp_path / "app").mkdir(exist_ok=True)
-        (tmp_path / f"app/{name}.py").write_text(text, encoding="utf-8")
-    read = PythonPrompts()
-    path = str(tmp_path / "app/a.py")
-    read(path, Path(path).read_text(encoding="utf-8"))
-    uses = read.new_uses()
-    assert str(tmp_path / "app/b.py") in uses[path]
-    assert str(tmp_path / "app/c.py") in uses[str(tmp_path / "app/b.py")]
-    read(path, Path(path).read_text(encoding="utf-8"))
-    assert read.new_uses() == {}, "each is told once"
-
-
-def test_modules_that_import_each_other(tmp_path: Path) -> None:
-    files = {
-        "app/__init__.py": "from app.a import *\n",
-        "app/a.py": "from app.b import two\ndef one():\n    return two()\nA = two()\n",
-        "app/b.py": (
-            f"from app.a import one, A\nimport uuid\ndef two():\n    return one() or A\n"
-            f"PROMPT = f'{{two()}}{{uuid.uuid4()}}' + {RULES!r}\n"
-        ),
-    }
-    assert program(tmp_path, files) == {"app/b.py": [("KV102", 5, 19)]}
-
-
-def test_files_outside_of_the_package_are_not_read(tmp_path: Path) -> None:
-    (tmp_path / "secret.md").write_text("At {at}: " + RULES, encoding="utf-8")
-    module = PythonFiles().given(str(tmp_path / "app.py"), "x = 1\n")
-    assert PythonFiles().prompt_file(module, ("..", "secret.md")) is None
-    assert PythonFiles().prompt_file(module, (str(tmp_path / "secret.md"),)) is None
-
-
 # Bounds
 
 
@@ -619,18 +494,6 @@ def test_strange_files(text: str) -> None:
 def test_nesting_that_is_too_deep_is_told() -> None:
     with pytest.raises(KvtoolError):
         found("x = " + "(" * 400 + "1" + ")" * 400)
-
-
-def test_a_result_does_not_depend_on_what_was_read_before(tmp_path: Path) -> None:
-    files = {
-        "app/__init__.py": "",
-        "app/clock.py": "import time\ndef stamp():\n    return time.time()\n",
-        "app/a.py": f"from app.clock import stamp\ndef build_prompt():\n    return f'{{stamp()}} ' + {RULES!r}\n",
-        "app/b.py": f"from app.a import build_prompt\nPROMPT = 'Hello. ' + build_prompt() + {RULES!r}\n",
-    }
-    results = [program(tmp_path, dict(order)) for order in itertools.permutations(files.items())]
-    assert all(result == results[0] for result in results)
-    assert results[0]["app/a.py"] == [("KV101", 3, 14)]
 
 
 @pytest.mark.parametrize(
@@ -742,22 +605,13 @@ def test_the_work_for_a_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
     for module in (python_values, python_changes, python_expressions):
         monkeypatch.setattr(module, "spend", counted)
-    assert PythonPrompts()("a.py", text) is not None
+    assert python_prompts("a.py", text)[0] is not None
     assert 0 < spent <= most + len(text)
-
-
-def test_a_file_that_is_too_much_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    clock = HEAD + "client.create(messages=[{'role': 'system', 'content': f'{datetime.datetime.now()} {RULES}'}])\n"
-    reader = PythonPrompts()
-    monkeypatch.setattr(python_program, "_LEAST_STEPS", 0)
-    reader(str(tmp_path / "large.py"), _chain(500))
-    monkeypatch.setattr(python_program, "_LEAST_STEPS", 100_000)
-    assert reader(str(tmp_path / "small.py"), clock)
 
 
 def test_a_file_of_a_later_python_is_told_to_be_one_perhaps() -> None:
     with pytest.raises(KvtoolError, match="not Python") as caught:
-        PythonPrompts()("a.py", "first = 1\nfirst second\n")
+        python_prompts("a.py", "first = 1\nfirst second\n")
     assert (
         caught.value.hint
         == f"kvtool runs on Python {'.'.join(platform.python_version_tuple()[:2])}: a file of a later one needs that one"

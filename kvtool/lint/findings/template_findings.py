@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.codes.values.kv105 import COUNTER
@@ -14,7 +14,7 @@ from kvtool.lint.evidence.values_on_own_lines import questioned_names
 from kvtool.lint.evidence.volatile_calls import HOST, JSON_KEYS
 from kvtool.lint.findings.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
 from kvtool.lint.lint_thresholds import THRESHOLDS
-from kvtool.lint.skeleton import Filled, FollowingText, Found, Hole, Node, TemplatePlace, holes, leaves
+from kvtool.lint.skeleton import FollowingText, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
 from kvtool.text.line_index import LineIndex
@@ -30,15 +30,7 @@ _LONG_LINE = 1500
 _AROUND = 60
 
 
-@dataclass(frozen=True, slots=True)
-class FoundLoss:
-    """A finding; `fills` is the placeholder of another file's template that the value is put into, if it is put into one."""
-
-    finding: Finding
-    fills: Filled | None = None
-
-
-def found_losses(
+def find_losses(
     path: str,
     text: str,
     prompts: Iterable[Iterable[Node]],
@@ -48,7 +40,7 @@ def found_losses(
     least: int,
     used: int = 0,
     named: int = 0,
-) -> list[FoundLoss]:
+) -> list[Finding]:
     """Find the losses of the prompts of one file, by place; a place in several prompts counts where it is worst.
 
     `count` gives the tokens of a text; with fewer than `least` tokens of constant text after it, nothing is reported; `used` and
@@ -76,18 +68,14 @@ def found_losses(
     told = _once(_once(costly, _place, block_size), losses.key, block_size)
     sure = {found.hole.spot for found in told if not found.hole.doubt}
     told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
-    losses_told = [
-        FoundLoss(_finding(path, found, block_size, lines), found.hole.fills)
-        for found in told
-        if found.hole.doubt != "open"
-    ]
+    findings = [_finding(path, found, block_size, lines) for found in told if found.hole.doubt != "open"]
     doubtful = {found.hole.spot: found for found in told if found.hole.doubt == "open"}
     for group in open_groups:
         of_group = [doubtful.pop(found.hole.spot) for found in group if found.hole.spot in doubtful]
         if of_group:
             of_group.sort(key=lambda one: _place(one.hole))
-            losses_told.append(FoundLoss(_open_finding(path, of_group, block_size, lines), of_group[0].hole.fills))
-    return sorted(losses_told, key=lambda one: (one.finding.line, one.finding.column, one.finding.code))
+            findings.append(_open_finding(path, of_group, block_size, lines))
+    return sorted(findings, key=lambda one: (one.line, one.column, one.code))
 
 
 def _lost(hole: Hole) -> tuple[TemplatePlace, bool]:

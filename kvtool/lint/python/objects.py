@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from kvtool.lint.evidence.value_precision import refined
-from kvtool.lint.python.package import ClassCode
+from kvtool.lint.python.module import ClassCode
 from kvtool.lint.python.syntax import dotted
 from kvtool.lint.python.text_values import (
     Callee,
@@ -48,7 +48,7 @@ class Objects(ValueOrigins):
             elif isinstance(piece, Either):
                 result.append(Either(tuple(self.attribute_of(one, attribute) for one in piece.branches)))
             elif isinstance(piece, FilePath) and attribute in ("parent", "parents"):
-                result.append(FilePath(piece.parts[:-1]))
+                result.append(piece)
             elif isinstance(piece, Param) and (cls := self._declared(piece)) is not None:
                 result += self.program.attribute(cls, attribute, self.depth)
         return tuple(result)
