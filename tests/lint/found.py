@@ -19,7 +19,7 @@ from kvtool.text.traced import Origin, Traced
 def static_findings(
     path: str, text: str, prompts: Iterable[Iterable[Node]], count: Callable[[str], int], **limits: int
 ) -> list[Finding]:
-    """The findings of the prompts of one file, by place; `limits` are those of `found_losses`."""
+    """The findings of the prompts of one file, by place; `limits` are those of `find_losses`."""
     return find_losses(path, text, prompts, count, **limits)
 
 
