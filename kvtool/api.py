@@ -167,7 +167,7 @@ def check(
     no_config: bool = False,
     tokenizer: AnyPath | None = None,
     min_hit_rate: float | str | None = None,
-    fail_on: Sequence[str] = (),
+    error_on: Sequence[str] = (),
     baseline: AnyPath | None = None,
     max_drop: float | str | None = None,
     max_gpus: int | None = None,
@@ -192,7 +192,7 @@ def check(
         no_config: Read none.
         tokenizer: As for `profile`.
         min_hit_rate: A ratio from 0 to 1, or `"80%"`, that every workload must reach.
-        fail_on: Codes (`"KV101"`), beginnings of codes or severities of which one finding fails the check.
+        error_on: Codes (`"KV101"`), beginnings of codes or severities of which one finding fails the check.
         baseline: The file to compare with; by default that of the configuration, or the usual one where it is there.
         max_drop: How far a hit rate may fall below the baseline's: a ratio, or `"1%"`.
         max_gpus: How many accelerators today's settings may need for the `slo`.
@@ -235,7 +235,7 @@ def check(
         )
         judging = Judging(
             min_hit_rate=None if min_hit_rate is None else str(min_hit_rate),
-            fail_on=tuple(fail_on),
+            error_on=tuple(error_on),
             baseline=optional_path(baseline),
             max_drop=None if max_drop is None else str(max_drop),
             max_gpus=max_gpus,

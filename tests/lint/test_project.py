@@ -212,6 +212,20 @@ def test_a_configuration_with_workloads_goes_before_the_folder(in_folder: Comman
     assert [one["path"] for one in document(in_folder)[1]["inputs"]] == ["w.yaml"]
 
 
+def test_inputs_of_the_configuration_are_read_beside_its_workloads(in_folder: Command) -> None:
+    write("w.yaml", WORKLOAD)
+    write("prompts/run.j2", LONG)
+    write("sub/a.j2", TEMPLATE)
+    write("sub/b.py", "x = 1\n")
+    write("other.j2", TEMPLATE)
+    for inputs, read in (('["sub"]', ["sub/a.j2", "sub/b.py"]), ('["sub/*.py", "other.j2"]', ["sub/b.py", "other.j2"])):
+        write("kvtool.toml", f'workloads = ["w.yaml"]\n[lint]\ninputs = {inputs}\n')
+        assert {one["path"] for one in document(in_folder)[1]["inputs"]} == {"w.yaml", *read}
+    write("kvtool.toml", '[lint]\ninputs = ["none/"]\n')
+    code, _, err = in_folder("lint")
+    assert (code, "kvtool.toml:2:11" in err) == (2, True)
+
+
 def test_include_and_exclude(in_folder: Command) -> None:
     write("agents/a.md", TEXT)
     write("legacy/b.j2", TEMPLATE)

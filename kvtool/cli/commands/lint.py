@@ -35,8 +35,8 @@ class LintCommand(Command):
     nothing in it is executed or imported.
 
     Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
-    user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted, else the working
-    folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are named or read so,
+    user…) and names each that reaches the prompt. Without INPUT, it reads what kvtool.toml names
+    (`workloads`, and `inputs` of [lint]), else the working folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are named or read so,
     without what git ignores.
     """
 
@@ -119,13 +119,13 @@ class LintCommand(Command):
     def _options(self, file: ConfigFile | None) -> tuple[RunOptions, Project]:
         """Return the options of the runs, and the files in folders that were walked.
 
-        Without any input or probe, the inputs are the workloads of the configuration, else what the working folder holds.
+        Without any input or probe, the inputs are those of the configuration, else the working folder.
         """
         from kvtool.config.asked_run import RunOptions
 
         inputs: Sequence[str] = self.inputs
         if not inputs and self.probing.probe is None:
-            inputs = (file.workloads if file is not None else []) or ["."]
+            inputs = (file.lint_inputs if file is not None else []) or ["."]
         inputs, walked = self._walked(inputs, file)
         if self.templates:
             from kvtool.lint.lint_inputs import without_documents

@@ -174,9 +174,10 @@ def compose_config(
     groups: Mapping[str, float],
     engine: Mapping[str, str | int],
     placeholders: Collection[str] = (),
+    python: Sequence[str] = (),
     table: str = "",
 ) -> str:
-    """Return a configuration: the workloads with their hit rates of today, and gates at those.
+    """Return a configuration: the workloads with their hit rates of today, gates at those, and the Python files to lint.
 
     `engine` is what they were measured with. `table` is where it stands, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
     the lowest where several workloads have a group of that name; `placeholders` are those workloads whose rates are of such.
@@ -208,6 +209,7 @@ def compose_config(
             "",
             *_gates(rates, groups, prefix, placeholders),
             "",
+            *_lint(python, prefix),
         ]
     )
 
@@ -232,6 +234,19 @@ def _gates(
     if not better:
         lines += ["", f"# [{prefix}gate.groups.{_key(next(iter(groups), 'support'))}]", '# hit_rate = ">=80%"']
     return lines
+
+
+def _lint(python: Sequence[str], prefix: str) -> list[str]:
+    """Return the table of what `kvtool lint` reads beside the workloads; nothing without Python files."""
+    if not python:
+        return []
+    return [
+        f"[{prefix}lint]  # what `kvtool lint` reads in addition to the workloads",
+        "inputs = [",
+        *(f"  {_text(path)}," for path in python),
+        "]",
+        "",
+    ]
 
 
 def _whole(rate: float) -> int:

@@ -106,7 +106,8 @@ class _Search:
             found.notes.append(f"only the first {MAX_FILES:,} files and folders were looked at")
         if self._read > MAX_BYTES:
             found.notes.append(f"only the first {MAX_BYTES >> 20:,} MiB of text were read")
-        for names, what in ((found.workloads, "workload files"), (found.templates, "prompts"), (found.logs, "logs")):
+        kinds = ((found.workloads, "workload files"), (found.templates, "prompts"), (found.logs, "logs"))
+        for names, what in (*kinds, (found.python, "Python files")):
             if len(names) > _MOST:
                 found.notes.append(f"{len(names) - _MOST:,} more {what} were left out")
                 del names[_MOST:]

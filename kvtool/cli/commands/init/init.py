@@ -75,6 +75,7 @@ class InitCommand(InitOptions, Command):
             groups=measured.groups,
             engine=engine,
             placeholders=placeholders,
+            python=found.python,
             table=_TABLE if self.pyproject else "",
         )
         files[target.name] = appended(target, text) if self.pyproject else text
