@@ -12,7 +12,7 @@ from kvtool.config.layers import merged
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, is_prompt_file, is_prompt_name, reads_as
-from kvtool.lint.evidence.surrounding_text import WrittenIn, with_data, without_late, without_profiles
+from kvtool.lint.evidence.surrounding_text import with_data, without_late, without_profiles
 from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignored_findings import read_ignores
 from kvtool.lint.findings.line_moves import movable
@@ -74,10 +74,10 @@ def _makes_settings(text: str) -> bool:
     return bool(sections) and settings >= _LEAST_SETTINGS and 2 * (settings + sections) >= lines
 
 
-_NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
+_NO_HOLES = "nothing to report: it is one prompt without placeholders"
 
 
-_UNREAD = "too much work to be read whole: nothing is said of what is built in {}"
+_UNREAD = "partly read: {} took too much work, so prompts from there are not checked"
 _MOST_NAMES = 3
 
 
@@ -99,7 +99,7 @@ class Finder:
             made = one.found and parsed and makes_a_file(one.path, error)
             return JudgedText(known=False) if made else JudgedText(error=error)
         except RecursionError:
-            return JudgedText(error=KvtoolError("nested too deeply to read", place=Place(one.path)))
+            return JudgedText(error=KvtoolError("the file is nested too deeply to read", place=Place(one.path)))
         findings = (
             movable(one.text, result.findings, jinja=one.style == "jinja") if one.is_template else result.findings
         )
@@ -115,7 +115,7 @@ class Finder:
         note, partly = "", False
         if one.kind == "python":
             prompts, unread = python_prompts(one.path, one.text)
-            note = "" if prompts else "no string in it is built from anything that varies"
+            note = "" if prompts else "nothing to report: no text in this file contains a changing value"
             note = _UNREAD.format(_listed(unread)) if unread else note
             partly = bool(unread)
         elif one.style == DATA:
@@ -125,7 +125,7 @@ class Finder:
             files = read.files
             prompts = [prompt_nodes(prompt) for prompt in read.prompts]
             if not any(part.style for prompt in read.prompts for part in prompt):
-                note = f"{read.format}: nothing varies in it, for it has no placeholders"
+                note = f"{read.format}: nothing to report, no prompt has placeholders"
         elif one.style == "jinja":
             prompts = [jinja_template(_sent(one))]
         elif one.style == "mustache":
@@ -137,8 +137,7 @@ class Finder:
         else:
             note = _NO_HOLES
         if one.kind != "python":
-            written = WrittenIn(one.path, one.text)
-            prompts = [without_profiles(without_late(with_data(nodes)), written) for nodes in prompts]
+            prompts = [without_profiles(without_late(with_data(nodes)), one.text) for nodes in prompts]
         if one.found and one.kind != "python" and one.style != DATA and prompts:
             how = template_belief(one, prompts)
             if how is Belief.NO:

@@ -38,7 +38,7 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.ahead.child import Child, second_process
 from kvtool.workload.yaml.named_files import named_files
 
-FOREIGN = "no workload (it has no `groups:`), and no prompts in a form that kvtool lint reads"
+FOREIGN = "not read: no workload (no `groups:`), and no known prompt format"
 _REPLACED = re.compile(r"\.replace\(\s{0,200}([\"'])([^\"'\\\n]{3,60})\1\s{0,80},\s{0,200}+(?![fFrR]?[\"'])")
 _MARK = re.compile(
     r"[\[<{(%$#@_*|!~]{1,4}\s?[A-Za-z][\w .-]{1,40}?\s?[\]>})%$#@_*|!~]{1,4}|[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){1,6}"
@@ -109,7 +109,7 @@ def _codes(given: Iterable[str], flag: str) -> tuple[str, ...]:
         if not any(known.startswith(code) for known in codes()):
             if entry is None:
                 close = similar_code(word)
-                hint = f"did you mean {close}?" if close else "kvtool explain --list has all of them"
+                hint = f"did you mean {close}?" if close else "list all codes with kvtool explain --list"
                 raise KvtoolError(f"{flag}: unknown code `{word}`", hint=hint)
             code = code if code.startswith("KV") else f"KV{code}"
         result.append(code)

@@ -278,12 +278,12 @@ def test_a_folder_without_prompts(in_folder: Command) -> None:
     write("data/a.bin", b"\0")
     code, out, err = in_folder("lint")
     assert (code, out) == (2, "")
-    assert "there is nothing in the working folder that kvtool lint reads" in err
+    assert "kvtool lint found nothing to read in the working folder" in err
     write("a.j2", TEMPLATE)
     code, out, err = in_folder("lint", "data", "a.j2")
     assert code == 2
     assert "a.j2:1:6: KV101" in out
-    assert "nothing in `data`" in err
+    assert "nothing to read in `data`" in err
 
 
 def test_binary_files_are_told_with_v(in_folder: Command) -> None:

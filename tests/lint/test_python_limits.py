@@ -115,7 +115,7 @@ def test_a_file_of_a_later_python_is_told_to_be_one_perhaps() -> None:
         python_prompts("a.py", "first = 1\nfirst second\n")
     assert (
         caught.value.hint
-        == f"kvtool runs on Python {'.'.join(platform.python_version_tuple()[:2])}: a file of a later one needs that one"
+        == f"kvtool runs on Python {'.'.join(platform.python_version_tuple()[:2])}; use that of the file if it is later"
     )
     assert caught.value.place is not None
     assert caught.value.place.line == 2

@@ -153,7 +153,7 @@ def test_the_same_ways_with_what_does_not_vary(way: str) -> None:
 def test_what_a_function_that_asks_is_given_varies_by_the_call() -> None:
     form = "def go(WHAT):\n    return client.responses.create(model='m', input=f'Sort these:\\n{WHAT}\\n{RULES}')\n"
     (found,) = program(form.replace("WHAT", "parcels"))
-    assert (found.code, "`parcels` (another text in each request, by its use)" in found.message) == ("KV201", True)
+    assert (found.code, "`parcels` (new text per request, by its use)" in found.message) == ("KV201", True)
     for name in ["tool_names", "language", "agent_name", "max_parcels", "items_per_page", "schema"]:
         assert program(form.replace("WHAT", name)) == [], name
     build = "def build_prompt(parcels):\n    return f'Sort the {parcels} of today. {RULES}'\n"

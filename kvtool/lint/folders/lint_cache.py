@@ -57,7 +57,7 @@ class LintCache:
         return result
 
     def add(self, one: TextInput, result: JudgedText) -> None:
-        """Keep a result; not of a file that could not be read: what is wrong with it may lie elsewhere."""
+        """Keep a result; not of a file that could not be read."""
         if self._path is not None and result.error is None:
             self._now[one.path] = self._key(one), result.packed()
 

@@ -73,7 +73,7 @@ def python_prompts(path: str, text: str) -> tuple[list[list[Node]], tuple[str, .
             program = Program(Module(path, PythonSource(path, text)), _Scope)
             return program.prompts(), tuple(dict.fromkeys(program.unread))
     except RecursionError as error:
-        raise KvtoolError("nested too deeply to read", place=Place(path)) from error
+        raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
 
 
 class _Scope(Flow):

@@ -255,7 +255,7 @@ class KnownCalls(Objects):
         return value
 
     def _made(self, node: ast.expr) -> Value:
-        """Return the result of a factory: a function of the program, a lambda, or a known call."""
+        """Return the result of a factory: a function of the module, a lambda, or a known call."""
         if isinstance(node, ast.Lambda):
             return self.value_of(node.body)
         call = ast.copy_location(ast.Call(node, [], []), node)

@@ -1,4 +1,4 @@
-"""Values of names: variables, attributes, names of other modules; and the handling of finished texts."""
+"""Values of names: variables and attributes; and the handling of finished texts."""
 
 from __future__ import annotations
 

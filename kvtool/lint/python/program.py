@@ -60,7 +60,7 @@ _SILENT = frozenset(("__repr__", "__str__", "__hash__", "__eq__", "__repr_args__
 
 
 _NOTHING = Summary()
-_OWN_BODY = "the body of the module or of a class"
+_OWN_BODY = "code outside of functions"
 
 
 class Program:

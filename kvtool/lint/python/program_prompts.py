@@ -13,7 +13,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     reads_as_reply,
     speaks_of_models,
 )
-from kvtool.lint.evidence.surrounding_text import WrittenIn, with_clocks, with_data, without_profiles
+from kvtool.lint.evidence.surrounding_text import with_clocks, with_data, without_profiles
 from kvtool.lint.python.module import Module
 from kvtool.lint.python.name_values import Names
 from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
@@ -56,9 +56,7 @@ class ModulePrompts:
             return
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text, before_values(nodes))
-        settled = without_profiles(
-            with_data(with_clocks(nodes)), WrittenIn(self._module.path, self._module.source.text)
-        )
+        settled = without_profiles(with_data(with_clocks(nodes)), self._module.source.text)
         self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late)
 
     @cached_property

@@ -95,7 +95,7 @@ class Callee:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """An object of a class of the same program, with what it was made with."""
+    """An object of a class of the same module, with what it was made with."""
 
     cls: ClassCode
     given: tuple[tuple[str, Value], ...] = ()
