@@ -265,7 +265,7 @@ def refused(lint: Lint, message: str, *arguments: str) -> None:
 
 def test_what_the_command_line_may_not_say(lint: Lint, desk: str) -> None:
     refused(lint, "--unsafe-fixes works only with --fix or --diff", desk, "--unsafe-fixes")
-    refused(lint, "--diff prints a patch", desk, "--diff", "--json")
+    refused(lint, "--diff and --json cannot both be printed", desk, "--diff", "--json")
     refused(lint, "kvtool cannot edit standard input", "-", "--fix")
     refused(lint, "--undo works only with --fix", desk, "--undo", "u.patch")
     refused(lint, "--undo w.yaml is an input", desk, "--fix", "--undo", desk)

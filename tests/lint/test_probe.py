@@ -149,7 +149,7 @@ def test_every_circumstance_that_reaches_the_prompt_is_named(folder):
     assert result.runs == len(names)
     seconds, day = (leak for leak in result.leaks if leak.factor.key == "clock")
     assert (seconds.when, day.when) == ("a second later", "a day later")
-    assert "every day begins with a cold cache" in day.fix
+    assert "every day starts with a cold cache" in day.fix
     assert files(folder.parent) == before  # nothing is left behind, no compiled module either
 
 
