@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
@@ -204,7 +204,6 @@ VALUES = [
 ]
 
 
-@settings(deadline=None, max_examples=150)
 @given(data=st.data())
 def test_any_value_of_any_key(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A model that can be counted, or a sentence."""

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
@@ -39,7 +39,6 @@ def vectors(seed: int, spread: float, shape: tuple[int, ...] = (5, 3, 16)) -> to
     return x * (torch.rand(shape, generator=random) > 0.1)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 1 << 30),
     spread=st.floats(0, 8),
@@ -77,7 +76,6 @@ def test_too_large_numbers_are_clamped(dtype: torch.dtype) -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 1 << 30),
     spread=st.floats(0, 8),

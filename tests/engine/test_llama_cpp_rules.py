@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.blocks.block_keys import Lora
@@ -436,7 +436,6 @@ def workload(chance: random.Random, context: int) -> Iterator[tuple[Tokens, Toke
         yield prompt, answer, chance.choice([None] * 12 + [0, 1, 5]), chance.random() < 0.95
 
 
-@settings(deadline=None, max_examples=60)
 @given(servers(), st.integers(0, 10_000))
 def test_it_serves_as_the_plain_server_does(options: LlamaCppOptions, seed: int) -> None:
     cache, plain = LlamaCppCache(options), PlainServer(options)
@@ -457,7 +456,6 @@ def test_it_serves_as_the_plain_server_does(options: LlamaCppOptions, seed: int)
         held = cache.num_tokens
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.lists(st.integers(0, 2), max_size=200), st.lists(st.integers(0, 2), max_size=200), st.integers(0, 200))
 def test_common_prefixes(one: Tokens, other: Tokens, shared: int) -> None:
     alike = one[:shared] + other

@@ -85,7 +85,7 @@ def test_a_log_that_can_be_read_only_once(tmp_path: Path, capsys: pytest.Capture
     assert [each["requests"] for each in found["traces"]] == [9]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_plans_of_traces_are_those_of_their_logs(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
 ) -> None:

@@ -135,7 +135,7 @@ PIECES = [
 ]
 # fmt: on
 chunks = st.one_of(st.sampled_from(PIECES), st.text(max_size=3))
-fuzz = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", ["tekken", *LOCAL, "TinyLlama_v1.1", "llm-d-test-model"])
@@ -223,7 +223,7 @@ def test_a_changed_pattern_is_not_taken_for_a_known_one(folder: Path) -> None:
 def test_long_lines_have_the_same_ids(
     tekken: Tokenizer, plain_tekken: tokenizers.Tokenizer, folder: Path, unit: str
 ) -> None:
-    text = unit * (40_000 // len(unit))
+    text = unit * (20_000 // len(unit))  # longer than what is cut
     prompt = tekken.encode(Traced(text), add_special_tokens=False)
     assert prompt.ids.tolist() == plain_tekken.encode(text, add_special_tokens=False).ids
     ours, small = named("gpt2", folder)

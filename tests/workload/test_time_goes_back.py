@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.cli.app import run
@@ -54,7 +54,6 @@ def test_each_file_is_told_of_and_of_many_the_first_ones(tmp_path: Path) -> None
     assert rest == "so it does in 2 more"
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12))
 def test_late_are_those_behind_a_later_one(times: list[int]) -> None:
     survey = Survey()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError, ProblemsError
@@ -384,7 +384,6 @@ KEYS = [
 ]
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.dictionaries(st.sampled_from(KEYS), values, max_size=4))
 def test_any_group_is_valid_or_one_kvtool_error(group: dict[str, str]) -> None:
     source = "version: 1\ngroups:\n- name: a\n" + "".join(f"  {key}: {value}\n" for key, value in group.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date, time
 from typing import Any
 
 from jinja2.exceptions import TemplateRuntimeError
@@ -53,6 +54,8 @@ class BoundedFormatter(SandboxedFormatter):
         self._work.spend(_FIELD + (_FLOAT if isinstance(value, float) else 0))
         self._add(self._work.written(value) * (ESCAPES if isinstance(self._form, Markup) else 1))
         self._add(_numbers(format_spec))
+        if isinstance(value, date | time):
+            price_strftime(self._work, format_spec)
         return super().format_field(value, format_spec)
 
     def convert_field(self, value: Any, conversion: Any) -> Any:

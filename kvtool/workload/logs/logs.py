@@ -133,6 +133,8 @@ class LogSource:
         """Whether prompts are read as vLLM's server reads them, and `each_answer` whether a request for several answers is as many
         requests, as it is to an engine."""
         self.each_answer = False
+        self.scope_of: Callable[[Turn], str | None] | None = None
+        """Returns the cache of its own that a request has in an engine, as another model's has; None for the cache of all."""
         self.hear: Callable[[Turn], None] | None = None
         """Who hears of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
@@ -174,6 +176,8 @@ class LogSource:
             placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
             if tenants is not None:
                 placed = _of_tenant(tenants.tenant_of(found.value), placed)
+            if self.scope_of is not None:
+                placed = _scoped(placed, self.scope_of)
             yield found, Growing(placed) if isinstance(turns, Dialogue) else Recorded(self._as_served(placed))
             if requests == self.options.limit:
                 break
@@ -537,6 +541,13 @@ def _placed(
             turn.id = f"{own}:{turn.id}"
         told.add(turn)
         yield turn
+
+
+def _scoped(turns: Iterator[Turn], scope_of: Callable[[Turn], str | None]) -> Iterator[Turn]:
+    """Return the turns with the cache of its own, where one has any, as a part of the salt."""
+    for turn in turns:
+        scope = scope_of(turn)
+        yield turn if scope is None else replace(turn, salt=f"{turn.salt or ''}\x1e{scope}")
 
 
 def _of_tenant(tenant: str | None, turns: Iterator[Turn]) -> Iterator[Turn]:

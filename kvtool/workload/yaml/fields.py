@@ -187,15 +187,15 @@ def _as_tools(value: object) -> Tools:
     for number, item in enumerate(value):
         if not isinstance(item, Mapping):
             raise fail(f"tools[{number}]: expected a function schema (a mapping), got {described(item)}")
-    return Tools(schemas=[_as_json(item) for item in value])
+    return Tools(schemas=[as_json(item) for item in value])
 
 
-def _as_json(value: object) -> Json:
+def as_json(value: object) -> Json:
     """Return a YAML tree as JSON data; texts keep their places."""
     if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_json(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, Scalar):
         if value.kind == "null":
             return None

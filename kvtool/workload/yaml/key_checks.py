@@ -15,7 +15,20 @@ Data = dict[str, object]
 TEXTS = ("text", "file", "glob")
 CONTENTS = ("messages", "segments", *TEXTS, "generate", "import")
 LOGS = ("jsonl", "json", "txt", "mooncake")
-VARIABLES = ("datetime", "uuid", "counter", "choice", "file", "range", "text")
+VARIABLES = (
+    "datetime",
+    "uuid",
+    "counter",
+    "choice",
+    "file",
+    "range",
+    "text",
+    "bool",
+    "object",
+    "list",
+    "items",
+    "function",
+)
 _COMPANIONS = {
     "start": ("datetime",),
     "format": ("datetime",),
@@ -23,6 +36,7 @@ _COMPANIONS = {
     "weights": ("choice",),
     "key": ("file",),
     "pick": ("choice", "file", "range"),
+    "count": ("list",),
 }
 _BELONGS = {
     "requests": ("messages", "segments", *TEXTS),
@@ -210,27 +224,38 @@ def _variables(variables: object, path: Path) -> Iterator[Problem]:
             yield Problem(
                 where, f"`{name}` cannot be a variable name", "letters, digits and `_`, not a digit first", True
             )
-        if not isinstance(variable, dict):
-            continue
-        present = [key for key in variable if key in VARIABLES]
-        if not present:
-            yield Problem(where, f"variable `{name}` has no values", f"give it one of {', '.join(VARIABLES)}", True)
-        for key in present[1:]:
-            yield Problem(
-                (*where, key), f"`{present[0]}` and `{key}` of variable `{name}` exclude each other", None, True
-            )
-        for key, owners in _COMPANIONS.items():
-            if key in variable and present and present[0] not in owners:
-                yield Problem(
-                    (*where, key), f"`{key}` of variable `{name}` goes with {' or '.join(owners)}", None, True
-                )
-        choice, weights = variable.get("choice"), variable.get("weights")
-        if isinstance(choice, list) and isinstance(weights, list) and len(choice) != len(weights):
-            yield Problem((*where, "weights"), f"{len(choice)} choices but {len(weights)} weights", None, True)
-        if "weights" in variable and "pick" in variable:
-            yield Problem(
-                (*where, "pick"), "`weights` and `pick` exclude each other", "weights are for a random pick", True
-            )
+        yield from _variable(variable, where, name)
+
+
+def _variable(variable: object, where: Path, name: str, *, nested: bool = False) -> Iterator[Problem]:
+    if not isinstance(variable, dict):
+        return
+    present = [key for key in variable if key in VARIABLES]
+    if not present:
+        yield Problem(where, f"variable `{name}` has no values", f"give it one of {', '.join(VARIABLES)}", True)
+    for key in present[1:]:
+        yield Problem((*where, key), f"`{present[0]}` and `{key}` of variable `{name}` exclude each other", None, True)
+    for key, owners in _COMPANIONS.items():
+        if key in variable and present and present[0] not in owners:
+            yield Problem((*where, key), f"`{key}` of variable `{name}` goes with {' or '.join(owners)}", None, True)
+    choice, weights = variable.get("choice"), variable.get("weights")
+    if isinstance(choice, list) and isinstance(weights, list) and len(choice) != len(weights):
+        yield Problem((*where, "weights"), f"{len(choice)} choices but {len(weights)} weights", None, True)
+    if "weights" in variable and "pick" in variable:
+        yield Problem(
+            (*where, "pick"), "`weights` and `pick` exclude each other", "weights are for a random pick", True
+        )
+    if nested and "per" in variable:
+        hint = "write it at the variable that contains this one"
+        yield Problem((*where, "per"), f"`per` of `{name}` has no meaning here", hint, True)
+    fields, items = variable.get("object"), variable.get("items")
+    below: list[tuple[Path, str, object]] = [((key,), name, variable.get(key)) for key in ("list", "function")]
+    below += (
+        [(("object", key), f"{name}.{key}", one) for key, one in fields.items()] if isinstance(fields, dict) else []
+    )
+    below += [(("items", at), f"{name}[{at}]", one) for at, one in enumerate(items)] if isinstance(items, list) else []
+    for path, inner, one in below:
+        yield from _variable(one, (*where, *path), inner, nested=True)
 
 
 def _true(value: object) -> bool:

@@ -41,7 +41,7 @@ def test_closed_and_full_streams(folder: Path, bytes_json: str) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(
-    "command", ["--help", "profile w.yaml --dry-run -t TOKENIZER --json", "diff-prompts w.yaml w.yaml"]
+    "command", ["--help", "profile w.yaml --dry-run -t TOKENIZER --json", "diff-prompts w.yaml w.yaml -t TOKENIZER"]
 )
 def test_a_full_disk(command: str, folder: Path, bytes_json: str) -> None:
     done = shell(folder, f"kvtool {command.replace('TOKENIZER', bytes_json)} >/dev/full")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
@@ -55,7 +55,6 @@ REQUEST = st.tuples(st.integers(0, 12), st.integers(-1, 5), st.integers(0, 30), 
 
 
 @pytest.mark.parametrize("name", [*RUN, *VARIANTS])
-@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_every_router_answers_with_a_replica_and_the_same_for_a_seed(name: str, data: st.DataObject) -> None:
     first, again = router_of(name, 5), router_of(name, 5)
@@ -75,7 +74,6 @@ def test_every_router_answers_with_a_replica_and_the_same_for_a_seed(name: str, 
                 router.finished(request, chose, 7.0 * number + 1)
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     st.lists(
         st.tuples(st.floats(0, 2), st.integers(0, 3), st.integers(1, 30), st.integers(-1, 3)), min_size=1, max_size=60

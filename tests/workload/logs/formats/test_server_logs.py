@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.workload.logs.formats.servers.python_reprs import items_at, string_of
@@ -162,7 +162,6 @@ _values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.dictionaries(st.from_regex("[a-z]{1,5}", fullmatch=True), _values, max_size=4), st.text(max_size=9))
 def test_arguments_come_back_as_they_were_written(values: dict[str, Any], behind: str) -> None:
     written = ", ".join(f"{name}={value!r}" for name, value in values.items())
@@ -176,7 +175,6 @@ def test_arguments_come_back_as_they_were_written(values: dict[str, Any], behind
             assert string_of(repr(value)) == value
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.text(max_size=40))
 def test_any_line_behind_a_request(tail: str) -> None:
     items_at(tail, 0)

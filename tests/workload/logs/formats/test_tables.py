@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.workload.logs.files.input_files import find_inputs
@@ -129,7 +129,6 @@ _cells = st.text(max_size=20) | st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     st.lists(st.sampled_from(["prompt", "messages", "x_tokens", "usage.a", "usage", "time", ""]), max_size=5),
     st.lists(_cells, max_size=5),
