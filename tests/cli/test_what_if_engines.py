@@ -176,7 +176,7 @@ def test_nothing_is_wider_than_the_terminal(
         (["--rules", "sglang", "--sample", "0.5"], "--sample counts one list of blocks"),
         (["--rules", "sglang", "--sweep", "policy", "--block-size", "16"], "--page-size"),
         (["--rules", "trtllm", "--sweep", "policy"], "lowest priority"),
-        (["--rules", "llamacpp", "--sweep", "policy"], "saved prompts the oldest"),
+        (["--rules", "llamacpp", "--sweep", "policy"], "the oldest saved prompt"),
         (["--rules", "all"], "compare-engines"),
         (["--sweep", "policy", "--model", "gpt-oss-20b"], "several groups of layers"),
         (["--page-size", "4"], "--rules sglang"),

@@ -44,7 +44,7 @@ def test_every_preset_runs_or_says_why_not() -> None:
         if name in PRESETS:
             assert isinstance(find_runnable(name), ModelConfig)
             continue
-        with pytest.raises(EngineError, match="preset for accounting only: it has no forward pass") as caught:
+        with pytest.raises(EngineError, match="preset for accounting only, without a forward pass") as caught:
             find_runnable(name)
         assert "--dry-run" in (caught.value.hint or "")
 

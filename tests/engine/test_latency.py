@@ -125,7 +125,7 @@ def test_k_v_heads_are_divided_and_then_copied() -> None:
 
 @pytest.mark.parametrize(
     ("ways", "link", "message"),
-    [(0, 1.0, "must be at least 1"), (3, 1.0, "cannot be cut for 3 accelerators"), (2, 0.0, "is not known")],
+    [(0, 1.0, "must be at least 1"), (3, 1.0, "cannot be split over 3 accelerators"), (2, 0.0, "is unknown")],
 )
 def test_impossible_tensor_parallelism(ways: int, link: float, message: str) -> None:
     with pytest.raises(EngineError, match=message):

@@ -171,9 +171,9 @@ def test_a_request_that_could_never_run_changes_nothing() -> None:
     serve(cache, asked(run(0, 20), run(50, 5)))
     held = cache.num_tokens
     for prompt, answer, said in (
-        (48, 1, "has room for 47"),
-        (30, 16, "has room for 15 of"),
-        (33, 2, "has room for 1 of"),
+        (48, 1, "can hold 47"),
+        (30, 16, "can hold an answer of 15"),
+        (33, 2, "can hold an answer of 1,"),
     ):
         with pytest.raises(EngineError, match=said) as refused:
             cache.serve(asked(run(0, prompt), run(500, answer)))

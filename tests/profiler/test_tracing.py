@@ -351,7 +351,7 @@ def test_a_damaged_trace_among_others_is_told(
     damaged = blocks / "b.jsonl.parquet"
     damaged.write_bytes(damaged.read_bytes()[:100] + b"\xff" * 300 + damaged.read_bytes()[400:])
     assert run(["what-if", str(blocks), "--sweep", "capacity", "-q"]) == 2
-    assert "b.jsonl.parquet: a Parquet file that is damaged" in capsys.readouterr().err
+    assert "b.jsonl.parquet: a Parquet file is damaged" in capsys.readouterr().err
 
 
 def test_a_log_whose_name_is_no_text_is_traced_and_read(

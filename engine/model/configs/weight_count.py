@@ -270,4 +270,4 @@ def bits_of_weights(quantized: JsonObject | None) -> tuple[float, float, str | N
         return bits, bits, f"matrices by {method} in {bits:g} bits with scales, embeddings in 16"
     if method == "mxfp4":
         return 16.0, 4.25, "experts in mxfp4, the rest in 16 bits"
-    return 16.0, 16.0, f"how large {method!a} makes them is not known: counted in 16 bits, which is more than they take"
+    return 16.0, 16.0, f"kvtool does not know the size of {method!a} weights: it counts 16 bits, an upper limit"

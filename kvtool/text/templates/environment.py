@@ -84,7 +84,7 @@ class TracedEnvironment(IncludingEnvironment):
         """The same, up to a bound: what Jinja makes of a template's code takes time and memory with every word and mark in it."""
         for number, token in enumerate(super()._located(name, filename, state)):
             if number == _MOST_TOKENS:
-                raise TemplateSyntaxError(f"more than {_MOST_TOKENS:,} words and marks of code", token.lineno)
+                raise TemplateSyntaxError(f"more than {_MOST_TOKENS:,} tokens of code", token.lineno)
             yield token
 
     def _install(self, *, chat: bool) -> None:

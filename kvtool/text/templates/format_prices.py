@@ -109,7 +109,7 @@ def price_printf(work: Work, form: str | bytes, values: object) -> None:
 def price_strftime(work: Work, form: str) -> None:
     """Pay for a moment that is written by this form."""
     if len(form) > _LONGEST_FORM:
-        raise TemplateRuntimeError(f"its form of a date has more than {_LONGEST_FORM:,} characters")
+        raise TemplateRuntimeError(f"its date format has more than {_LONGEST_FORM:,} characters")
     work.spend(_FIELD)
     work.build(len(form) * _MOMENT + _numbers(form))
 

@@ -190,11 +190,11 @@ class LogSource:
                 raise first_error
             named = self._paths[0] if self._paths else "the list of files"
             if state.left_out.counts:
-                there = f"there is no request of a model in it; {state.left_out.notes()[0]}"
+                there = f"it contains no model request; {state.left_out.notes()[0]}"
                 raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
             if state.records:
-                raise KvtoolError("there is no request of a model in it", place=Place(named))
-            raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
+                raise KvtoolError("it contains no model request", place=Place(named))
+            raise KvtoolError("the file is empty", place=Place(named))
 
     def _as_served(self, turns: Iterator[Turn]) -> Iterator[Turn]:
         """Return the engine's requests for calls that do not depend on its answers."""
@@ -305,8 +305,8 @@ class LogSource:
                 clocks.setdefault(last[0] >= FIRST_DATE, Place(path, last[1]))
         if len(clocks) > 1:
             raise KvtoolError(
-                f"two clocks: the times here are dates, and those of {clocks[False]} count from a start of their own",
-                hint="give logs of one clock; the others by themselves",
+                f"this file has dates, but {clocks[False]} has relative times",
+                hint="pass files with one kind of times",
                 place=clocks[True],
             )
 
@@ -322,11 +322,11 @@ class LogSource:
         files = plural(len(self._paths), "file")
         untimed = [path for path, first in zip(self._paths, self._first_arrivals(), strict=True) if first is None]
         if not untimed:
-            return f"{files}, one stream by arrival"
+            return f"{files}, as one stream by arrival"
         if len(untimed) == len(self._paths):
             return f"{files} without arrival times, one after another"
         return f"{files}, one after another: {untimed[0]} has no arrival times" + (
-            f", nor have {len(untimed) - 1:,} others" if len(untimed) > 1 else ""
+            f", and {len(untimed) - 1:,} others have none" if len(untimed) > 1 else ""
         )
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:

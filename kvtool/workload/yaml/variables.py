@@ -111,7 +111,7 @@ def _drawn(variable: Variable, loading: Loading, at: Path, key: tuple[Key, ...])
     if variable.range is not None:
         low, high = variable.range
         if low > high:
-            raise loading.error(f"the range begins at {low} and ends before it, at {high}", (*at, "range"))
+            raise loading.error(f"the range ends at {high}, before its start {low}", (*at, "range"))
         picker = _picker(high - low + 1, variable.pick or Pick("random"), loading, at, key)
         return lambda number: low + picker.index(number)
     text = variable.text
@@ -174,7 +174,7 @@ def _value_of(data: object) -> object:
 
 def _picker(count: int, pick: Pick, loading: Loading, at: Path, key: tuple[Key, ...]) -> Picker:
     if pick.how == "zipf" and count > MOST_ENTRIES:
-        raise loading.error(f"zipf picks from at most {MOST_ENTRIES:,} entries, here are {count:,}", (*at, "pick"))
+        raise loading.error(f"zipf picks from at most {MOST_ENTRIES:,} entries, not {count:,}", (*at, "pick"))
     return Picker(count, pick, *key)
 
 
@@ -192,7 +192,7 @@ def _clock(variable: Variable, step: float, loading: Loading, at: Path) -> Draw:
         return _moments(start, step, loading, at)
     if form not in _FORMATS and "%" not in form:
         hint = f"one of {', '.join(_FORMATS)}, object, or a strftime format such as `%d %B %Y`"
-        raise loading.error(f"`{form}` is not a format of dates", (*at, "format"), hint)
+        raise loading.error(f"`{form}` is not a date format", (*at, "format"), hint)
     fine = step % 1 > 0 or start.microsecond > 0
 
     def show(number: int) -> str:
@@ -200,13 +200,13 @@ def _clock(variable: Variable, step: float, loading: Loading, at: Path) -> Draw:
             return _formatted(start + timedelta(seconds=step * number), form, fine)
         except OverflowError:
             raise loading.error(
-                f"the clock leaves the calendar at request {number:,}", at, "take a smaller step"
+                f"the clock exceeds the calendar at request {number:,}", at, "take a smaller step"
             ) from None
 
     try:
         show(0)
     except (ValueError, UnicodeError):
-        raise loading.error(f"`{form}` is not a format of dates", (*at, "format")) from None
+        raise loading.error(f"`{form}` is not a date format", (*at, "format")) from None
     return show
 
 

@@ -17,8 +17,8 @@ from kvtool.workload.yaml.fields import Pick
 from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker
 from kvtool.workload.yaml.schema import TextSource
 
-_UNDEFINED_HINT = "define it under `vars`, of the workload or of the group"
-_SYNTAX_HINT = "`raw: true` keeps a text as it is"
+_UNDEFINED_HINT = "define it under `vars` of the workload or the group"
+_SYNTAX_HINT = "set `raw: true` to keep the text unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def find_files(pattern: Traced, loading: Loading, at: Path) -> list[str]:
     for name in files:
         loading.check(loading.resolve(name), at)
     if not files:
-        hint = "paths count from the folder of the workload file"
+        hint = "write paths relative to the folder of the workload file"
         raise loading.error(f"no file matches `{loading.resolve(written)}`", at, hint)
     return files
 

@@ -63,7 +63,7 @@ def test_labels_come_back_as_they_were_written(value: str) -> None:
 def test_what_is_no_metric_is_said_with_its_line(line: str) -> None:
     if line == "# TYPE":
         line = "# TYPE a"
-    with pytest.raises(KvtoolError, match=r"no metric in the Prometheus format") as raised:
+    with pytest.raises(KvtoolError, match=r"not a metric in the Prometheus format") as raised:
         parse_exposition(f"ok 1\n{line}\nok2 3\n", shown="metrics.prom")
     assert str(raised.value.place) == "metrics.prom:2:1"
 
@@ -76,7 +76,7 @@ def test_any_text_is_samples_or_a_sentence(text: str) -> None:
 
 
 def test_two_scrapes_in_one_text_are_refused() -> None:
-    with pytest.raises(KvtoolError, match="says `a` twice"):
+    with pytest.raises(KvtoolError, match="has `a` twice"):
         parse_exposition('a{x="1"} 1\nb 2\na{x="1"} 3\n', shown="f")
 
 

@@ -74,8 +74,8 @@ def test_times_without_a_year_go_on_over_new_year(tmp_path: Path) -> None:
 
 def test_a_log_of_vllm_without_prompts_says_what_to_do(tmp_path: Path) -> None:
     error = refusal(text(tmp_path / "a.log", came("a"), came("b")))
-    assert error.message.startswith("a log of vLLM without prompts")
-    assert error.hint == "run it with VLLM_LOGGING_LEVEL=DEBUG and --enable-log-requests"
+    assert error.message.startswith("this vLLM log has no prompts")
+    assert error.hint == "run vLLM with VLLM_LOGGING_LEVEL=DEBUG and --enable-log-requests"
 
 
 def test_a_line_of_vllm_that_is_cut_off(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_events_of_sglang(tmp_path: Path) -> None:
     assert read.of("incomplete") == [None, None, "its text is cut"]
     assert read.left_out == {"failed": 1}
     bare = refusal(lines(tmp_path / "b.jsonl", event("finished", "a", done, sampling_params={})))
-    assert bare.hint == "run it with --log-requests-level 3"
+    assert bare.hint == "run SGLang with --log-requests-level 3"
 
 
 def test_a_line_of_sglang_that_is_cut_off(tmp_path: Path) -> None:
