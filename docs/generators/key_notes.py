@@ -230,6 +230,7 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "max_gpus": Note("4", "none"),
         "min_goodput": Note("3.5", "none"),
         "slo": Note('"ttft=2s,tpot=50ms"', "none"),
+        "error_on": Note('["KV101", "error"]', "none"),
         "require_baseline": Note("true"),
         "advice": Note("false"),
     },
@@ -249,6 +250,7 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "cost": Note('"meta.usd"'),
     },
     "LintOptions": {
+        "inputs": Note('["app/agent.py", "prompts/"]', "none"),
         "select": Note('["KV1"]', "all"),
         "ignore": Note('["KV204"]', "none"),
         "error_on": Note('"warning"'),

@@ -12,7 +12,19 @@ from kvtool.config.options.clock_options import parse_objectives
 from kvtool.config.options.lint_options import ERROR_ON
 from kvtool.errors import KvtoolError
 from kvtool.results import choices
-from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str, fail
+from kvtool.workload.yaml.fields import (
+    FINDING_KEY_PATTERN,
+    Bool,
+    CodeField,
+    Count,
+    FindingKey,
+    LimitField,
+    Name,
+    Natural,
+    Str,
+    as_str,
+    fail,
+)
 from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, SpecModel
 
 __all__ = ["CheckOptions", "Config", "EngineOptions", "GateLevel", "GateOptions", "LintOptions", "WorkloadGate"]
@@ -54,6 +66,7 @@ def _as_objectives(value: object) -> str:
 
 
 Objectives = Annotated[str, BeforeValidator(_as_objectives), WithJsonSchema({"type": "string", "minLength": 1})]
+FindingPattern = Annotated[FindingKey, WithJsonSchema({"type": "string", "pattern": FINDING_KEY_PATTERN})]
 Goodput = Annotated[float, Field(gt=0, le=1e9)]
 
 
@@ -70,6 +83,8 @@ class CheckOptions(SpecModel):
     """Requests per second within the `slo`, likewise, of today's replicas."""
     slo: Objectives | None = None
     """What a request is to be served within: "ttft=2s,tpot=50ms", and share=90% of all of them."""
+    error_on: list[FindingPattern] = Field(default_factory=list)
+    """Findings that fail the check: a code ("KV101"), its beginning ("KV1") or a severity ("error")."""
     require_baseline: Bool = default_of("check", "require_baseline", bool)
     """Whether a baseline that is missing or was made under other settings is an error."""
     advice: Bool = default_of("check", "advice", bool)
@@ -135,8 +150,10 @@ class LogFields(SpecModel):
 
 
 class LintOptions(SpecModel):
-    """What `kvtool lint` reports."""
+    """What `kvtool lint` reads and reports."""
 
+    inputs: list[Str] = Field(default_factory=list)
+    """What `kvtool lint` reads in addition to `workloads`: files, folders or patterns, from the folder of this file."""
     select: list[CodeField] = Field(default_factory=list)
     """Only these codes: "KV101", or "KV1" for all that begin so."""
     ignore: list[CodeField] = Field(default_factory=list)
@@ -161,7 +178,7 @@ class Config(SpecModel):
     check: CheckOptions = Field(default_factory=CheckOptions)
     """How `kvtool check` judges."""
     lint: LintOptions = Field(default_factory=LintOptions)
-    """What `kvtool lint` reports."""
+    """What `kvtool lint` reads and reports."""
     logs: LogFields = Field(default_factory=LogFields)
     """Where records of logs of no known format have what; `--map` and `--format` go before it."""
     requests: Count | None = None

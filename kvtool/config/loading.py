@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
@@ -125,9 +125,20 @@ class ConfigFile:
     @property
     def workloads(self) -> list[str]:
         """Return the files that `workloads` names, each pattern's sorted, none twice; KvtoolError for what matches nothing."""
+        return self._named(self.config.workloads, "workloads")
+
+    @property
+    def lint_inputs(self) -> list[str]:
+        """Return what `kvtool lint` reads without INPUT: the workloads, and the files and folders of `lint.inputs`."""
+        return list(dict.fromkeys((*self.workloads, *self._named(self.config.lint.inputs, "lint", "inputs"))))
+
+    def _named(self, patterns: Sequence[str], *key: str) -> list[str]:
         found: dict[str, None] = {}
-        for number, pattern in enumerate(self.config.workloads):
-            found |= dict.fromkeys(self._files(pattern, self.place("workloads", number)))
+        for number, pattern in enumerate(patterns):
+            place = self.place(*key, number)
+            folder = self.resolve(pattern) if key[0] == "lint" and "\0" not in pattern else ""
+            files = [self.inside(folder, place)] if os.path.isdir(folder) else self._files(pattern, place)  # noqa: PTH112
+            found |= dict.fromkeys(files)
         return list(found)
 
     def _files(self, pattern: str, place: Place) -> list[str]:

@@ -520,7 +520,7 @@ def test_lint_without_inputs_takes_the_workloads_of_the_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["lint"]) == 2
-    assert "there is nothing in the working folder that kvtool lint reads" in capsys.readouterr().err
+    assert "kvtool lint found nothing to read in the working folder" in capsys.readouterr().err
     write("other.j2", "Now: {{ now }}. " + "Be short, be kind and be right. " * 20)
     write("t.j2", "Now: {{ now }}. " + "Be short, be kind and be right. " * 20)
     write("kvtool.toml", 'workloads = ["t.j2"]\n')

@@ -21,8 +21,15 @@ class Judging:
 
     DECIDES: ClassVar = Decides.VERDICT
     min_hit_rate: Annotated[str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO")] = None
-    fail_on: Annotated[
-        tuple[str, ...], Option("Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.", "WHAT")
+    error_on: Annotated[
+        tuple[str, ...],
+        Option(
+            "Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.",
+            "WHAT",
+            flag="--error-on --fail-on",
+            table="check",
+            words="none",
+        ),
     ] = ()
     baseline: Annotated[
         str | None,

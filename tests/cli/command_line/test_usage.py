@@ -67,7 +67,7 @@ def test_a_template_is_no_request(folder: Path, capsys: pytest.CaptureFixture[st
             assert run([command, name]) == 2
             out, err = capsys.readouterr()
             assert (out, "Traceback" in err) == ("", False)
-            assert re.match(rf"error: {name}(:2)?: this is a template", err)
+            assert re.match(rf"error: {name}(:2)?: this file is a template", err)
             assert f"kvtool lint {name}" in err
             assert "kvtool init" in err
     (folder / "sent.txt").write_text("You help. It is ten o'clock.\n", encoding="utf-8")
