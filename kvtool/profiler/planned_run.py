@@ -260,7 +260,7 @@ class PlannedRun:
     @property
     def assumed_note(self) -> str:
         """Say which model's sizes llama.cpp's rules take where none is named."""
-        return f"{self.geometry.name} is assumed for llama.cpp's --cache-ram"
+        return f"--cache-ram of llama.cpp is in KV of {self.geometry.name} (assumed)"
 
     def facts_of(self, rules: str) -> Mapping[str, int]:
         """Return facts that these rules read from the model, by the names of their options. EngineError if they do not cover its
