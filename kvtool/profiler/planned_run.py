@@ -419,10 +419,18 @@ class PlannedRun:
         if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         notes += self._plain_notes()
-        notes += [] if plan.hosted else self.run_model.notes(with_tokens=not plan.traced)
+        notes += [] if plan.hosted else self._model_notes()
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
+
+    def _model_notes(self) -> list[str]:
+        """Say what is known of the log's model, and whose times a clock assumes where it is unknown."""
+        plan, notes = self.plan, self.run_model.notes(with_tokens=not self.plan.traced)
+        if plan.sized or plan.one_at_a_time:
+            return notes
+        latency = plan.latency
+        return [*notes, f"the clock assumes step times of {latency.geometry.name} on {latency.accelerator.name}"]
 
     def _plain_notes(self) -> list[str]:
         """Explain that one group with full attention replaces a model's several groups."""
