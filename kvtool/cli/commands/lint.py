@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.cli.commands.optimize import parse_tiers
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.option import Argument, Option, Panel, check_values, only
 from kvtool.config.options.lint_options import Probing, Selecting, Walking
 from kvtool.config.options.run_options import Reading, Rendering, Serving
 from kvtool.config.options.shown_options import Configured, Showing, Writing
@@ -28,31 +28,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LintCommand(Command):
-    """What costs prefix-cache hits, and where: findings only.
+    """Find what costs prefix-cache hits, without traffic.
 
-    Workloads, logs and prompts (two or more .txt/.md files) are run through the engine. Of one template, a file in which a
-    framework keeps prompts, or a Python file, where no traffic tells what varies, it reports what a name, its use or a call says:
-    nothing in it is executed or imported.
+    It runs workloads, logs and prompts (two or more .txt or .md files). It only reads templates, prompt files of frameworks
+    and Python files, and executes nothing in them.
 
-    Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
-    user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted, else the working
-    folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are named or read so,
-    without what git ignores.
+    Only --probe executes code: it runs a prompt builder many times. Each run changes one condition: clock, hash seed, locale,
+    folder, user.
+
+    Without INPUT it reads the workloads of kvtool.toml, else the working folder. In folders it skips what git ignores.
     """
 
     inputs: Annotated[
-        tuple[str, ...], Argument("workload.yaml, logs, .txt/.md/.j2 templates, .py files, folders, or -.", "INPUT")
+        tuple[str, ...], Argument("workload.yaml, logs, templates, prompts, .py files, folders or -", "INPUT")
     ] = ()
-    templates: Annotated[bool, Option("Of text files, read those that are Jinja templates, and pass over others.")] = (
+    templates: Annotated[bool, Option("Read only those text files that are Jinja templates.", panel=Panel.ADVANCED)] = (
         False
     )
     selecting: Selecting
     walking: Walking
-    fix: Annotated[bool, Option("Edit the files: what neither moves nor changes content.")] = False
-    unsafe_fixes: Annotated[bool, Option("With --fix or --diff: move and change text, too.")] = False
-    diff: Annotated[bool, Option("Print what --fix would do; exit 1 where that is something.")] = False
-    no_cache: Annotated[bool, Option("Of folders: read all files anew, and keep nothing of them.")] = False
-    undo: Annotated[str | None, Option("With --fix: a patch that takes it back.", "FILE")] = None
+    fix: Annotated[bool, Option("Edit the files, with fixes that neither move nor change text.")] = False
+    unsafe_fixes: Annotated[bool, Option("Move and change text, too, with --fix or --diff.")] = False
+    diff: Annotated[bool, Option("Print the edits of --fix; exit 1 if there are any.")] = False
+    no_cache: Annotated[bool, Option("Read all files of folders again, and save no cache.", panel=Panel.ADVANCED)] = (
+        False
+    )
+    undo: Annotated[str | None, Option("Patch to write with --fix; it undoes the edits.", "FILE")] = None
     probing: Probing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from kvtool.config import bounds
-from kvtool.config.option import Option
+from kvtool.config.option import Option, Panel
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
@@ -48,16 +48,17 @@ def objectives(flag: str, value: str) -> None:
 class Clocking:
     """Inputs of rows with a clock, beside the model and the accelerator."""
 
+    PANEL: ClassVar = Panel.COMMON
     slo: Annotated[
         str | None,
         Option(
-            "What a request is to be served within, and share=90% of all of them.",
+            "Latency targets; with share=90%, for that share of the requests.",
             "ttft=2s,tpot=50ms",
             check=objectives,
         ),
     ] = None
     speedup: Annotated[
-        float, Option("Requests arrive so many times as fast as in the log.", "X", check=bounds.some_times)
+        float, Option("Factor by which requests arrive faster than in the log.", "X", check=bounds.some_times)
     ] = 1.0
 
     def objectives(self) -> Slo | None:

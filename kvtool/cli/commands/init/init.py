@@ -15,11 +15,11 @@ _TABLE = "tool.kvtool"
 
 @dataclass(frozen=True, kw_only=True)
 class InitCommand(InitOptions, Command):
-    """Write a starting configuration: find the prompts, run them, and demand what they reach today.
+    """Write kvtool.toml for the prompts of a folder, with their hit rates of today as the gate.
 
-    Templates, prompts and logs in FOLDER are found by their names; where there is no workload file, one is made of them, with
-    placeholders for what no prompt says. Every workload is run without measuring, and the gate is set to the hit rate of today,
-    rounded down to whole percent; check --tighten raises it later. Prompts in Python are named, and never run.
+    It finds templates, prompts and logs by name. Without a workload file it writes one, with made-up values for what the
+    prompts do not say. It runs every workload, measures nothing, and rounds limits down to whole percent. It lists prompts in
+    Python, and never runs them.
     """
 
     def run(self) -> int:
