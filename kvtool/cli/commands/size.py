@@ -72,11 +72,11 @@ class SizeCommand(Command):
         from kvtool.text.terminal.streams import printing
 
         if self.model is not None and self.named is not None:
-            raise KvtoolError("the model is said twice: as MODEL, and by --model-preset or --model-config")
+            raise KvtoolError("the model is given twice: as MODEL and with --model")
         asked = self._asked()
         check_values(self)
         if asked.model is None:
-            raise KvtoolError("missing argument 'MODEL'", hint=f"kvtool size {DEFAULT_MODEL}; kvtool size --help")
+            raise KvtoolError("MODEL is missing", hint=f"kvtool size {DEFAULT_MODEL}; kvtool size --help")
         served = find_served(asked.model)
         chosen = [find_accelerator(name) for name in self.accelerators] or list(ACCELERATORS.values())
         options = ServeOptions(
