@@ -50,7 +50,7 @@ def interval(flag: str, value: str) -> None:
     if said != "none" and parse_digits(said, 0, MOST_INTERVAL) is None:
         raise KvtoolError(
             f"{flag} is a number of tokens, or none: {value[:40]!a}",
-            hint="0 keeps the ends of prompts alone, none keeps all that can be kept",
+            hint="0 keeps only the ends of prompts; none keeps everything possible",
         )
 
 

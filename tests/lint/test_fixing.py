@@ -267,7 +267,7 @@ def test_what_the_command_line_may_not_say(lint: Lint, desk: str) -> None:
     refused(lint, "--unsafe-fixes says what --fix and --diff may do", desk, "--unsafe-fixes")
     refused(lint, "--diff prints a patch", desk, "--diff", "--json")
     refused(lint, "standard input cannot be edited", "-", "--fix")
-    refused(lint, "--undo names the patch of what --fix writes", desk, "--undo", "u.patch")
+    refused(lint, "--undo names the patch for --fix", desk, "--undo", "u.patch")
     refused(lint, "--undo w.yaml is an input", desk, "--fix", "--undo", desk)
     refused(lint, "--probe-timeout is a number of seconds above 0, not 0", "--probe", "true", "--probe-timeout", "0")
 

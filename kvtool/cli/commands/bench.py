@@ -104,7 +104,7 @@ class BenchCommand(Command):
             find_served(self.model)
         elif self.model is not None and not find_runnable(self.model).plain:
             raise KvtoolError(
-                f"{self.model}: bench times models whose layers are all alike, with full attention and one MLP each",
+                f"{self.model}: bench measures only models with equal layers: full attention and one MLP each",
                 hint="profile --measure-budget times this one's own requests",
             )
         if self.output == "-":
@@ -195,7 +195,7 @@ class BenchCommand(Command):
 
         given = CommandLine(self.showing.command_line or ("bench",))
         if result.partial:
-            return "measure all of it", ["kvtool", *given]
+            return "measure everything", ["kvtool", *given]
         if result.calibration is None:
             return "give it more time", ["kvtool", *given.with_(budget=self._more_time)]
         if self.output is None:

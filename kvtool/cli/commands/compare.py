@@ -95,7 +95,7 @@ class CompareCommand(Command):
         if self.outputs:
             raise KvtoolError("beside a server's counters there is no --output", hint="--json prints the document")
         if self.before is not None and self.window is not None:
-            raise KvtoolError("--before and --window both say where the counting begins", hint="give one of them")
+            raise KvtoolError("--before and --window both say where the counting begins", hint="leave one out")
         from kvtool.gate.predicted_and_served import beside_server
         from kvtool.measure.servers.metrics.counters import looking
         from kvtool.report.terminal.server_views.compared_server import print_server_comparison

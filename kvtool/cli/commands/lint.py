@@ -47,7 +47,7 @@ class LintCommand(Command):
     )
     selecting: Selecting
     walking: Walking
-    fix: Annotated[bool, Option("Edit the files, with fixes that neither move nor change text.")] = False
+    fix: Annotated[bool, Option("Edit the files, with fixes that neither move nor change content.")] = False
     unsafe_fixes: Annotated[bool, Option("Move and change text, too, with --fix or --diff.")] = False
     diff: Annotated[bool, Option("Print the edits of --fix; exit 1 if there are any.")] = False
     no_cache: Annotated[bool, Option("Read all files of folders again, and save no cache.", panel=Panel.ADVANCED)] = (
@@ -177,14 +177,14 @@ class LintCommand(Command):
         if self.unsafe_fixes and not editing:
             raise KvtoolError("--unsafe-fixes says what --fix and --diff may do", hint="add --fix or --diff")
         if self.diff and self.showing.json:
-            raise KvtoolError("--diff prints a patch, and --json one document", hint="leave one of them out")
+            raise KvtoolError("--diff prints a patch, and --json one document", hint="leave one out")
         if self.diff and self.writing.outputs:
             raise KvtoolError("--diff prints a patch and writes nothing", hint="leave --output or --diff out")
         if editing and STDIN in inputs:
             raise KvtoolError("standard input cannot be edited", hint="leave --fix and --diff out, or give files")
         if self.undo is not None:
             if not self.fix or self.diff:
-                raise KvtoolError("--undo names the patch of what --fix writes", hint="add --fix, without --diff")
+                raise KvtoolError("--undo names the patch for --fix", hint="add --fix, without --diff")
             check_undo(self.undo, inputs)
 
     def _fixes(self, options: RunOptions, selecting: Selecting) -> Fixes:

@@ -75,7 +75,7 @@ class OptimizeCommand(Command):
         opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
         if not isinstance(opened.source, YamlSource) and self.editing.write:
             raise KvtoolError(
-                "--write edits a workload file and its prompts; logs are records of what was sent",
+                "--write edits a workload file and its prompts; logs are records of sent requests",
                 hint="change what writes them, or put the prompts into a workload file; -o writes a log in another order",
             )
         if isinstance(opened.source, YamlSource) and self.editing.output is not None:
@@ -111,7 +111,7 @@ class OptimizeCommand(Command):
 
         if self.editing.undo is not None:
             if not self.editing.write:
-                raise KvtoolError("--undo names the patch of what --write writes", hint="add --write")
+                raise KvtoolError("--undo names the patch for --write", hint="add --write")
             check_undo(self.editing.undo, self.inputs)
         if self.editing.output is not None:
             check_log(self.inputs, self.editing.output)

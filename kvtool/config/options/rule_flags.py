@@ -29,7 +29,7 @@ class RuleFlags:
     prefix_match_unit: Annotated[
         int | None,
         Option(
-            "Tokens on multiples of which hits end, also inside long blocks.",
+            "Granularity of hits in tokens, also inside long blocks.",
             "N",
             table="engine",
             rules="vllm",

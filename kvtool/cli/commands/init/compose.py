@@ -91,7 +91,7 @@ def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> list[F
                 notes.append(f"{name} was left out: {error.message}")
             continue
         if plain and not template.variables and style_of(text) not in ("", "jinja"):
-            notes.append(f"{name} has placeholders that are not Jinja: they are taken as they stand")
+            notes.append(f"{name} has placeholders that are not Jinja; kvtool keeps them as text")
     return prompts
 
 
@@ -194,7 +194,7 @@ def compose_config(
     return "\n".join(
         [
             *head,
-            "# Settings of kvtool for this folder. `kvtool config` shows all of them, `kvtool schema config` what each may be.",
+            "# Settings of kvtool for this folder. `kvtool config` shows all settings, `kvtool schema config` what each may be.",
             "workloads = [",
             *(
                 f"  {_text(path)},  # {rate_comment(rate, placeholders=path in placeholders)}"
@@ -218,13 +218,13 @@ def _gates(
     """Today's lowest rate, and today's rate of the groups that reach more; a fall below them fails the build."""
     lowest = _whole(min(rates.values()))
     better = [(name, _whole(rate)) for name, rate in groups.items() if _whole(rate) > lowest]
-    notes = [f"# The rates are {_OF_PLACEHOLDERS}: set them anew once real values stand in their place."]
+    notes = [f"# The rates are {_OF_PLACEHOLDERS}: set them again when the values are real."]
     lines = [
-        f"[{prefix}gate]  # what `kvtool check` demands of each workload: today's hit rate, rounded down",
-        "# When prompts have become better, `kvtool check --tighten` raises what is demanded; it never lowers it.",
+        f"[{prefix}gate]  # the limit of each workload for `kvtool check`: today's hit rate, rounded down",
+        "# After prompts improve, run `kvtool check --tighten`: it raises this limit, and never lowers it.",
         *(notes if any(name in placeholders for name in rates) else []),
         f'hit_rate = ">={lowest}%"' + ("" if lowest else "  # nothing hits today: `kvtool lint` says why"),
-        'level = "error"  # a lower rate fails the build; "warn" only tells it',
+        'level = "error"  # a lower rate fails the build; "warn" only warns',
         f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
     ]
     for name, share in sorted(better, key=lambda pair: -pair[1])[:_MOST_GROUPS]:

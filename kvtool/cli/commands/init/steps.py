@@ -97,8 +97,8 @@ def _python(found: FoundPrompts) -> str:
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
     reads = f"kvtool lint {shlex.quote(found.python[0])} reads how the text is put together"
     return (
-        f"prompts in Python: {which}; {reads}; what is sent stands in no file, so a workload needs a log of it,"
-        " or kvtool lint --probe MODULE:FUNCTION, which runs your code"
+        f"prompts in Python: {which}; {reads}; no file contains the requests, so a workload needs a log of requests."
+        " Or run your code: kvtool lint --probe MODULE:FUNCTION"
     )
 
 
