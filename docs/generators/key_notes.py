@@ -109,7 +109,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "uuid": Note('"4"'),
         "counter": Note("1"),
         "choice": Note("[gold, silver]"),
-        "file": Note("data/support-questions.txt", more="In a `.jsonl` file, a record has a value."),
+        "file": Note("data/support-questions.txt", more="In a `.jsonl` file, each record gives one value."),
         "range": Note("[1, 500]"),
         "text": Note("Acme", more="Short form: `name: value`."),
         "start": Note("2026-01-05T09:00:00Z", "`2026-01-05T09:00:00Z`"),

@@ -1,4 +1,4 @@
-"""The options of rows with a clock: what requests are to be served within, and how fast they come."""
+"""The options of rows with a clock: latency targets and speed of arrival."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXAMPLE = "write it like ttft=2s,tpot=50ms or ttft=2s,share=99%"
 
 
 def parse_objectives(flag: str, value: str) -> Slo:
-    """`ttft=2s,tpot=50ms`, and with `share=99%` the part of all requests that is to be served so; KvtoolError for else."""
+    """Parse `ttft=2s,tpot=50ms`, with `share=99%` for that share of the requests. Raises KvtoolError."""
     from kvtool.engine.fleet.fleet_figures import Slo
     from kvtool.text.quantities import parse_duration, parse_share
 
@@ -40,13 +40,13 @@ def parse_objectives(flag: str, value: str) -> Slo:
 
 
 def objectives(flag: str, value: str) -> None:
-    """Refuse what `parse_objectives` refuses."""
+    """Raise the errors of `parse_objectives`."""
     parse_objectives(flag, value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clocking:
-    """Inputs of rows with a clock, beside the model and the accelerator."""
+    """Latency targets and speed of arrival."""
 
     PANEL: ClassVar = Panel.COMMON
     slo: Annotated[

@@ -1,4 +1,4 @@
-"""The options of `kvtool optimize`: which fixes it may make, and where edits are written."""
+"""The options of `kvtool optimize`: allowed fixes, and the place of the edits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvtool.config.option import Decides, Option, Panel
 
 @dataclass(frozen=True, kw_only=True)
 class Editing:
-    """Fixes that are allowed, and files that are written."""
+    """Allowed fixes and written files."""
 
     PANEL: ClassVar = Panel.COMMON
     allow: Annotated[

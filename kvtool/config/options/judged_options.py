@@ -1,4 +1,4 @@
-"""The options that judge: what fails a check or a profile."""
+"""The options of limits: they decide whether a check or a profile fails."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kvtool.config.options.clock_options import objectives
 BASELINE_FILE = "kvtool-baseline.json"
 """The usual baseline, beside the configuration."""
 DEFAULT_DROP = 0.005
-"""Half a point: runs repeat exactly, so this is no noise but what an edit of a prompt may cost without being asked about."""
+"""Half a point. Runs repeat exactly, so this is no margin for noise: a small edit of a prompt may cost that much."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judging:
-    """Demands of `kvtool check` beside those in files."""
+    """Limits of `kvtool check`; files have more."""
 
     PANEL: ClassVar = Panel.COMMON
     DECIDES: ClassVar = Decides.VERDICT
@@ -98,7 +98,7 @@ class Judging:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Demands of `kvtool profile` beside those in the workload file."""
+    """Limits of `kvtool profile`; the workload file has more."""
 
     PANEL: ClassVar = Panel.COMMON
     DECIDES: ClassVar = Decides.VERDICT

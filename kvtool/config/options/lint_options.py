@@ -1,4 +1,4 @@
-"""The options of `kvtool lint` alone: which findings count, and what is executed for them."""
+"""The options of `kvtool lint`: reported codes, read files, and the probe."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ what shows people or models how something is done."""
 
 @dataclass(frozen=True, kw_only=True)
 class Walking:
-    """Files of a folder that are read."""
+    """Files of a folder to read."""
 
     PANEL: ClassVar = Panel.COMMON
     include: Annotated[
@@ -80,7 +80,7 @@ class Walking:
 
 @dataclass(frozen=True, kw_only=True)
 class Probing:
-    """A prompt builder that is run."""
+    """The prompt builder that --probe runs."""
 
     PANEL: ClassVar = Panel.ADVANCED
     probe: Annotated[

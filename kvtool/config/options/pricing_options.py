@@ -1,4 +1,4 @@
-"""The options that say what tokens and accelerators cost."""
+"""The options of prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of fleets: replicas behind routers, for rows with a clock."""
+"""The options of fleets: replicas and routers, for rows with a clock."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _count(flag: str, text: str, part: str) -> int:
 
 
 def replicas(flag: str, value: str) -> None:
-    """Refuse what `replica_counts` refuses."""
+    """Raise the errors of `replica_counts`."""
     replica_counts(flag, value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Routed:
-    """Replicas behind routers."""
+    """Replicas and routers."""
 
     PANEL: ClassVar = Panel.CACHE
     routing: Annotated[

@@ -1,4 +1,4 @@
-"""The options of engines' own rules, named as in those engines; each counts where `rules` names its engine."""
+"""The options of engines' cache rules, with the names that the engines use; each needs the `rules` of its engine."""
 
 from __future__ import annotations
 

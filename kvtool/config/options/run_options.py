@@ -23,7 +23,7 @@ from kvtool.workload.logs import TRACE_BLOCK
 LoadFormat = Literal["auto", "dummy"]
 
 DEFAULT_BUDGET = 10.0
-"""Seconds for real runs where nobody says how many."""
+"""Default seconds for real runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Rendering:
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """The engine: the blocks of its cache, and how requests are scheduled."""
+    """KV cache and scheduler of the engine."""
 
     PANEL: ClassVar = Panel.CACHE
     block_size: Annotated[
@@ -202,7 +202,7 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Mirroring:
-    """Details of a certain vLLM server."""
+    """Details of one vLLM server."""
 
     PANEL: ClassVar = Panel.ADVANCED
     server: Annotated[
@@ -220,7 +220,7 @@ class Mirroring:
 
 @dataclass(frozen=True, kw_only=True)
 class Caching:
-    """Concurrency and arrival of requests, and rules beyond one engine's."""
+    """Concurrency, arrival times, and rules beyond one engine: replicas, time to live, provider."""
 
     PANEL: ClassVar = Panel.CACHE
     concurrency: Annotated[
@@ -262,7 +262,7 @@ class Caching:
 
 @dataclass(frozen=True, kw_only=True)
 class Tracing:
-    """By whose rules requests are accounted for."""
+    """Cache rules."""
 
     PANEL: ClassVar = Panel.CACHE
     rules: Annotated[
@@ -280,7 +280,7 @@ class Tracing:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Formats and parts of inputs."""
+    """Formats of inputs, and the part to read."""
 
     PANEL: ClassVar = Panel.LOGS
     on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line, or skip it.")] = "error"
@@ -362,7 +362,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
-    """Real runs, what they compute with, and what is looked at in them."""
+    """Real runs: time, model, device, and files with their events."""
 
     PANEL: ClassVar = Panel.ADVANCED
     measure_budget: Annotated[

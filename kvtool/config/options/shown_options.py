@@ -1,4 +1,4 @@
-"""The options that decide what is written and shown, and which configuration applies."""
+"""The options of output, and the choice of the configuration file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that decide who does the tasks of a command; how many do is `Reading.jobs`."""
+"""The options of worker processes; `Reading.jobs` is their number."""
 
 from __future__ import annotations
 

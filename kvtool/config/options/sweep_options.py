@@ -1,4 +1,4 @@
-"""The options of one sweep, and which others go with it."""
+"""The options of one sweep, and a check of options that need another sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AXES: dict[str, tuple[Axis, ...]] = {
     "block_sizes": ("block-size",),
     "capacities": ("capacity", "policy", "block-size"),
 }
-"""The axes that a list of values is for."""
+"""The axes of a list of values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Sweeping:
 
 @dataclass(frozen=True, kw_only=True)
 class Fixing:
-    """Fixes of the prompts, which the table tries."""
+    """Fixes of the prompts for the table."""
 
     PANEL: ClassVar = Panel.COMMON
     advice: Annotated[bool, Option("Try fixes of the prompts in the table.", flag="--advice/--no-advice")] = True
@@ -109,7 +109,7 @@ def check_together(
     clocking: Clocking,
     fixed: str | None,
 ) -> None:
-    """KvtoolError for an option that is not for the axis that is swept, or not for the table."""
+    """Raise KvtoolError for an option of another axis than the swept one, or of a sweep where there is none."""
     axis = sweeping.axis
     concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
         (tiering, ("tier",)),

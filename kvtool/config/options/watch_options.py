@@ -1,4 +1,4 @@
-"""The options of looking at a server again and again."""
+"""The options of repeated readings of a server."""
 
 from __future__ import annotations
 
