@@ -39,6 +39,7 @@ class Predicting:
             short="-m",
             table="engine",
             default=DEFAULT_MODEL,
+            shown="the log's, else {}",
             also="--model-preset --model-config",
         ),
     ] = None

@@ -5,7 +5,7 @@ The text under a field is its description in the JSON Schema, which editors show
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Union
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -45,6 +45,7 @@ from kvtool.workload.yaml.fields import (
     as_int,
     as_str,
 )
+from kvtool.workload.yaml.variable_fields import CountField, DataField, FunctionName
 
 DEFAULT_SESSION_OUTPUT = 64
 """Tokens of an answer in a session, where nothing is said: it becomes part of the next prompt, so it must not be tiny."""
@@ -202,8 +203,16 @@ class GateOptions(SpecModel):
     """Effect of a broken limit: error fails, warn only warns, off does nothing."""
 
 
+def _variable(value: object) -> object:
+    return {"text": value} if isinstance(value, Scalar | str) else value
+
+
+VariableField = Annotated["Variable", BeforeValidator(_variable, json_schema_input_type=Union["Variable", Value])]
+Variables = dict[str, VariableField]
+
+
 class Variable(SpecModel):
-    """A template variable; exactly one of `datetime` to `text` is its kind."""
+    """A template variable; exactly one of `datetime` to `function` is its kind."""
 
     datetime: Duration | None = None
     """Clock that moves on by this much with each request."""
@@ -211,18 +220,30 @@ class Variable(SpecModel):
     """Random UUID: 4 (with dashes) or hex."""
     counter: Integer | None = None
     """Whole numbers, counted from this one."""
-    choice: Annotated[list[Value], Field(min_length=1)] | None = None
-    """Texts, one for each value."""
+    choice: Annotated[list[DataField], Field(min_length=1)] | None = None
+    """Texts, lists or mappings, one for each value."""
     file: Text | None = None
-    """File with a value on each line."""
+    """File with a value on each line; without `key`, a record of JSON lines is a value."""
     range: Annotated[list[Integer], Field(min_length=2, max_length=2)] | None = None
     """Whole numbers from the first to the second, both included."""
     text: Value | None = None
     """Constant text."""
+    bool_: Annotated[Share | None, Field(alias="bool")] = None
+    """Truth value, with this share of true."""
+    object_: Annotated[Variables | None, Field(alias="object", min_length=1)] = None
+    """Object or mapping of variables; the field "*" is any other key."""
+    list_: Annotated[VariableField | None, Field(alias="list")] = None
+    """List of values of this variable."""
+    items: Annotated[list[VariableField], Field(min_length=1)] | None = None
+    """List with these variables as items."""
+    function: VariableField | None = None
+    """Function that returns a value of this variable, for any arguments."""
+    count: CountField | None = None
+    """Number of items of `list`: 3, or from 1 to 5: [1, 5]."""
     start: Str | None = None
     """First time of `datetime`."""
     format: Str | None = None
-    """Notation of `datetime`, as in strftime."""
+    """Notation of `datetime`, as in strftime. With `object` it is a date that templates format."""
     step: Integer | None = None
     """Step of `counter`."""
     weights: list[Weight] | None = None
@@ -233,13 +254,6 @@ class Variable(SpecModel):
     """Order of the values: cycle, random, zipf or {zipf: 1.1}."""
     per: Scope = "request"
     """Lifetime of a value: a request, a session or the whole workload."""
-
-
-def _variable(value: object) -> object:
-    return {"text": value} if isinstance(value, Scalar | str) else value
-
-
-Variables = dict[str, Annotated[Variable, BeforeValidator(_variable, json_schema_input_type=Variable | Value)]]
 
 
 class TextSource(SpecModel):
@@ -404,5 +418,9 @@ class Workload(SpecModel):
     """Variables of all templates."""
     tools: ToolsField | None = None
     """Function schemas of all chats, or {file: tools.json}."""
+    filters: list[FunctionName] = Field(default_factory=list)
+    """Jinja filters of your application. Here each gives its value unchanged."""
+    tests: list[FunctionName] = Field(default_factory=list)
+    """Jinja tests of your application. Here each is true of a value that is not empty."""
     groups: Annotated[list[GroupSpec], Field(min_length=1)]
     """Groups of requests."""
