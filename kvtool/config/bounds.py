@@ -61,7 +61,7 @@ def percentage(flag: str, value: int) -> None:
 
 def fraction(flag: str, value: float) -> None:
     if not 0.0 < value <= 1.0:
-        raise KvtoolError(f"{flag} is in (0, 1], not {value}")
+        raise KvtoolError(f"{flag} must be in (0, 1], not {value}")
 
 
 def sample(flag: str, value: float) -> None:
