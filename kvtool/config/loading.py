@@ -34,10 +34,10 @@ _FILES = ("tokenizer", "chat_template", "model")
 _WORDS = {
     "Invalid value": ("this is no value", 'text needs quotes: "…"; so do times, sizes and percentages'),
     "Invalid statement": ("this is neither a table nor `key = value`", None),
-    "Cannot overwrite a value": ("this key was given already", "keep one of them"),
+    "Cannot overwrite a value": ("this key was given already", "keep only one"),
     "Unclosed array": ("this list is never closed", "add the closing `]`"),
     "Expected newline or end of document after a statement": (
-        "something stands behind the value",
+        "there is text after the value",
         "one `key = value` a line; a comment begins with `#`",
     ),
     "Expected '=' after a key in a key/value pair": ("`=` is missing after the key", None),
@@ -170,7 +170,7 @@ def read_config(asked: Configured, *, allow_outside: bool = False) -> ConfigFile
     given = asked.config
     if asked.no_config:
         if given is not None and given != os.environ.get("KVTOOL_CONFIG"):
-            raise KvtoolError("--config names a file, and --no-config reads none", hint="leave one of them out")
+            raise KvtoolError("--config names a file, and --no-config reads none", hint="leave one out")
         return None
     if given is not None:
         return replace(load_config(from_here(given)), allow_outside=allow_outside)
@@ -241,7 +241,7 @@ class _Placed:
 def _not_here(problem: KvtoolError) -> KvtoolError:
     if not problem.message.startswith("unknown key `tool`"):
         return problem
-    hint = f"in {NAME} tables stand at the top: [gate], not [tool.kvtool.gate]"
+    hint = f"in {NAME} write tables without the prefix: [gate], not [tool.kvtool.gate]"
     return KvtoolError(problem.message, hint=hint, place=problem.place)
 
 

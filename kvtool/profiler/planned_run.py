@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 _NAME_A_MODEL = (
-    "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b, "
+    "name a model with windows, linear attention or drafts: --model gpt-oss-20b, "
     "or `model` among the engine's options in a file"
 )
 _LOOKED_AT = 32
@@ -173,7 +173,7 @@ class PlannedRun:
         if not served.model.states:
             asked.refuse(
                 f"{served.model.name} keeps no states",
-                "name a model with linear attention: --model-preset qwen3-next-80b",
+                "name a model with linear attention: --model qwen3-next-80b",
                 "mamba_ssm_cache_dtype",
             )
         if served.plan is None and served.planned.one_group is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.cli.commands.optimize import parse_tiers
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.option import Argument, Option, Panel, check_values, only
 from kvtool.config.options.lint_options import Probing, Selecting, Walking
 from kvtool.config.options.run_options import Reading, Rendering, Serving
 from kvtool.config.options.shown_options import Configured, Showing, Writing
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LintCommand(Command):
-    """Report what costs prefix-cache hits, and where.
+    """Find what costs prefix-cache hits, without traffic.
 
     Workloads, logs and prompts (two or more .txt/.md files) run through the engine. A single template, a Python file or a file in
     which a framework keeps prompts is only read: names, uses and calls show what changes. Nothing in it is executed or imported.
@@ -42,16 +42,19 @@ class LintCommand(Command):
     """
 
     inputs: Annotated[
-        tuple[str, ...],
-        Argument("Files to lint: workload.yaml, logs, .txt/.md/.j2 templates, .py, folders, or -.", "INPUT"),
+        tuple[str, ...], Argument("workload.yaml, logs, templates, prompts, .py files, folders or -", "INPUT")
     ] = ()
-    templates: Annotated[bool, Option("Read only Jinja templates among text files.")] = False
+    templates: Annotated[bool, Option("Read only those text files that are Jinja templates.", panel=Panel.ADVANCED)] = (
+        False
+    )
     selecting: Selecting
     walking: Walking
     fix: Annotated[bool, Option("Apply edits that neither move nor change text.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix or --diff: also move and change text.")] = False
     diff: Annotated[bool, Option("Print the edits of --fix without making them; exit 1 if there are any.")] = False
-    no_cache: Annotated[bool, Option("Read all files of folders again; use and write no cache.")] = False
+    no_cache: Annotated[
+        bool, Option("Read all files of folders again; use and write no cache.", panel=Panel.ADVANCED)
+    ] = False
     undo: Annotated[str | None, Option("Patch file that undoes --fix.", "FILE")] = None
     probing: Probing
     rendering: Rendering
