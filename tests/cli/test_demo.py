@@ -63,4 +63,4 @@ def test_examples_that_are_missing(
 
 def test_a_bare_kvtool_points_to_it(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
-    assert "Begin with: kvtool demo" in capsys.readouterr().out
+    assert "Start with: kvtool demo" in capsys.readouterr().out

@@ -15,10 +15,10 @@ from kvtool.errors import KvtoolError
 
 @dataclass(frozen=True, kw_only=True)
 class PricesCommand(Command):
-    """What tokens of hosted models cost, from which day to which, where it stands and when it was checked."""
+    """List the prices of hosted models, with their days, their sources and the day of the last check."""
 
-    model: Annotated[str | None, Argument("Such as gpt-5.6-sol; left out: all.", "[MODEL]")] = None
-    on: Annotated[str | None, Option("Only what holds on this day.", "DATE")] = None
+    model: Annotated[str | None, Argument("Model, such as gpt-5.6-sol; without it, all", "[MODEL]")] = None
+    on: Annotated[str | None, Option("Day to show the prices of.", "DATE")] = None
     pricing: Annotated[Pricing, only("prices")]
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 

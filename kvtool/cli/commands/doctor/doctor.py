@@ -23,13 +23,12 @@ _STYLES: dict[Status, str | None] = {"ok": None, "note": "yellow", "missing": "y
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorCommand(Command):
-    """What kvtool finds on this machine: versions, device, tokenizer cache, configuration, terminal; what is missing and how to
-    get it.
+    """Show what kvtool finds on this machine, what is missing, and how to get it.
 
-    Exit code 4 where something is broken that kvtool needs.
+    The exit code is 4 if something that kvtool needs is broken.
     """
 
-    fix: Annotated[bool, Option("Prepare the built-in tokenizer now; it takes some seconds once.")] = False
+    fix: Annotated[bool, Option("Prepare the built-in tokenizer now; this takes some seconds, once.")] = False
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:
