@@ -12,35 +12,35 @@ from pydantic import Field
 from kvtool.results.document_base import Count, Model, Ratio
 
 MORE_PREDICTED = {
-    "below_minimum": "about as short as the provider caches at least",
-    "setting_changed": "last used with other settings",
-    "expired": "kept for less than is allowed",
-    "parallel": "sent before the one that stored it was answered",
-    "over_15_a_minute": "over 15 a minute with one prefix and key",
-    "caching_off": "nothing is read of any request there",
-    "block_size": "blocks of another size there",
-    "evicted_there": "evicted there and not here",
-    "other_tokens": "its prompt has other tokens there",
-    "not_explained": "not explained (routing or eviction there)",
+    "below_minimum": "about the provider's minimum length",
+    "setting_changed": "settings changed",
+    "expired": "kept for less than the time to live",
+    "parallel": "sent before the prefix was stored",
+    "over_15_a_minute": "over 15 requests a minute per prefix and key",
+    "caching_off": "caching is off on the server",
+    "block_size": "the server's block size differs",
+    "evicted_there": "evicted on the server only",
+    "other_tokens": "the server's prompt has other tokens",
+    "not_explained": "unexplained (routing or eviction)",
 }
 """Why a provider or a server reads less than its rules say; a token has the first that applies."""
 MORE_REPORTED = {
-    "warm_before_the_log": "warm before the log",
-    "kept_longer": "kept longer than promised",
+    "warm_before_the_log": "cached before the log began",
+    "kept_longer": "kept longer than documented",
     "text_not_in_the_log": "text not in the log",
     "tokenizer": "tokenizer",
-    "block_size_more": "blocks of another size there",
-    "larger_cache": "evicted here and not there",
-    "not_explained_more": "not explained",
+    "block_size_more": "the server's block size differs",
+    "larger_cache": "evicted in the simulation only",
+    "not_explained_more": "unexplained",
 }
 """Why it reads more."""
 LOST = {
-    "parallel": "sent before the one that stored it was answered",
+    "parallel": "sent before the prefix was stored",
     "expired": "expired before reuse",
     "below_minimum": "below the provider's minimum",
-    "not_marked": "not marked",
+    "not_marked": "no cache breakpoint",
     "setting_changed": "setting changed",
-    "partial_block": "behind the last whole step",
+    "partial_block": "after the last whole step",
 }
 """Why rules give less than all that was sent before."""
 

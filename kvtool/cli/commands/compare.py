@@ -22,25 +22,22 @@ _SAME = 0.0005
 
 @dataclass(frozen=True, kw_only=True)
 class CompareCommand(Command):
-    """What moved between two saved results: hit rates by group, times, where the tokens went, and causes with their lines.
+    """Compare two saved results: hit rates, times, token breakdown and causes.
 
-    Workloads go together by name, causes by code, file and variable: a line that moved is the same cause. Whatever makes the two
-    not comparable (another tokenizer, block size or capacity) is said first. Where OLD is a server, or a file of its /metrics, the
-    report's prediction stands beside what it served, with what its counters show of the difference.
+    Workloads match by name; causes match by code, file and variable. Settings that make results not comparable come first. If OLD
+    is a server or a file of its /metrics, kvtool compares the prediction with the served rate.
     """
 
-    old: Annotated[
-        str, Argument(f"{RESULT[:-1]}; or http://host/metrics, or a .prom, .metrics or .txt file of it.", "OLD")
-    ]
+    old: Annotated[str, Argument(f"{RESULT[:-1]}; or http://host/metrics; or a .prom, .metrics or .txt file.", "OLD")]
     new: Annotated[str, Argument("The same, later.", "NEW")]
     before: Annotated[
         str | None,
-        Option("The server's /metrics before the run; else it counts since its start.", "FILE"),
+        Option("File with the server's /metrics from before the run. Default: counts since its start.", "FILE"),
     ] = None
     window: Annotated[
-        str | None, Option("Look at the server's counters twice, so long apart.", "TIME", check=bounds.a_while)
+        str | None, Option("Time between two reads of the server's counters.", "TIME", check=bounds.a_while)
     ] = None
-    exit_code: Annotated[bool, Option("Exit 1 where a hit rate fell.")] = False
+    exit_code: Annotated[bool, Option("Exit 1 if a hit rate fell.")] = False
     writing: Annotated[Writing, only("show_text")]
     outputs: Annotated[
         tuple[str, ...],
@@ -64,10 +61,10 @@ class CompareCommand(Command):
         if self.before is not None or self.window is not None:
             flag = "--before" if self.before is not None else "--window"
             raise KvtoolError(
-                f"{flag} is about a server's counters, and OLD is a saved result", hint="give its URL as OLD"
+                f"{flag} needs a server, but OLD is a saved result", hint="give the URL of the server as OLD"
             )
         if self.old == self.new == STDIN:
-            raise KvtoolError("only one of the two can be standard input", hint="give the other one's file")
+            raise KvtoolError("only one input can be standard input", hint="name a file for the other")
         from kvtool.report.formats.comparison_formats import FORMATTERS
         from kvtool.report.outputs import check_outputs, write_texts
 
@@ -95,9 +92,9 @@ class CompareCommand(Command):
     def _beside_server(self) -> int:
         """Put the report beside a server's counters; 0, or with `exit_code` 1 where it served a lower rate."""
         if self.outputs:
-            raise KvtoolError("beside a server's counters there is no --output", hint="--json prints the document")
+            raise KvtoolError("--output does not work with a server", hint="use --json")
         if self.before is not None and self.window is not None:
-            raise KvtoolError("--before and --window both say where the counting begins", hint="give one of them")
+            raise KvtoolError("--before and --window exclude each other", hint="leave one out")
         from kvtool.gate.predicted_and_served import beside_server
         from kvtool.measure.servers.metrics.counters import looking
         from kvtool.report.terminal.server_views.compared_server import print_server_comparison

@@ -16,18 +16,17 @@ from kvtool.text.terminal.streams import check_piped
 
 @dataclass(frozen=True, kw_only=True)
 class CompareEnginesCommand(Command):
-    """One workload under the cache rules of every engine: vLLM, SGLang, TensorRT-LLM, llama.cpp.
+    """Compare the hit rate of one workload in vLLM, SGLang, TensorRT-LLM and llama.cpp.
 
-    Prompts are rendered and tokenized once. An engine's own options change its rows; --capacity is the room of each.
+    The answer is for the engine that you run (--rules). Options of an engine change its rows. --capacity is the cache size of each.
     """
 
-    inputs: Annotated[
-        tuple[str, ...], Argument("workload.yaml; logs, prompts, folders or patterns of them; or -.", "INPUT")
-    ]
+    inputs: Annotated[tuple[str, ...], Argument("workload.yaml; logs, prompts, folders, patterns; or -.", "INPUT")]
     predicting: Annotated[Predicting, only("model")]
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity", "num_gpu_blocks", "kv_cache_dtype")]
     caching: Annotated[Caching, only("use_timestamps")]
+    tracing: Annotated[Tracing, only("rules")]
     rule_flags: RuleFlags
     reading: Reading
     outputs: Annotated[
@@ -79,7 +78,7 @@ class CompareEnginesCommand(Command):
         )
         opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
         with self.showing.progress() as progress:
-            table = EngineComparison(opened, self.rule_flags, progress).run()
+            table = EngineComparison(opened, self.rule_flags, progress, self.tracing.rules).run()
         written = WriteOptions(width=self.showing.width or DEFAULT_WIDTH)
         texts = [(output, FORMATTERS[output.format.name](table, written)) for output in outputs]
         write_texts(texts, quiet=self.showing.quiet)

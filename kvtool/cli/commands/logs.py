@@ -16,16 +16,16 @@ from kvtool.text.terminal.streams import check_piped
 
 @dataclass(frozen=True, kw_only=True)
 class LogsCommand(Command):
-    """What logs are and what is in them: format, requests, sessions, tenants, models, times, reported tokens, and what is left out.
+    """Show what logs contain: format, requests, sessions, tenants, models, times and reported tokens.
 
-    Nothing is tokenized or run. What cannot be read as a log of prompts is refused with what it seems to be.
+    Nothing is tokenized or run. The output also counts the records that are left out.
     """
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, traces, folders, patterns, or -.", "INPUT")] = ()
     requests: Annotated[
         bool,
         Option(
-            "With --json: a row for each request. Text, users and sessions only with --show-text full.",
+            "With --json: a row for each request. --show-text full adds text, users and sessions.",
             flag="--requests",
         ),
     ] = False

@@ -23,9 +23,9 @@ _SAVED = "A file that kvtool profile, check, lint or what-if wrote as JSON, or -
 
 @dataclass(frozen=True, kw_only=True)
 class ReportCommand(Command):
-    """Show a saved result again, in the terminal or in any format: kvtool report result.json -o html=report.html.
+    """Show a saved result in the terminal or in any format: kvtool report result.json -o html=report.html.
 
-    It judges nothing: the exit code is 0 whatever the verdict was.
+    The exit code is 0 for every verdict.
     """
 
     result: Annotated[str, Argument(_SAVED, "RESULT")]

@@ -147,7 +147,7 @@ class WhatIfCommand(Command):
             raise KvtoolError(
                 f"what-if follows vllm, sglang or block-lru, not {plan.rules}:"
                 f" by {found.engine} the first to go is {found.eviction}",
-                hint="kvtool compare-engines puts all of them into one table",
+                hint="kvtool compare-engines compares all engines",
             )
         if asked is None:
             raise KvtoolError(

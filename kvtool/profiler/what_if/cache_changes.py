@@ -19,7 +19,7 @@ from kvtool.workload.block_trace import BlockTrace
 _FP8 = "fp8_e4m3"
 _BLOCK_SIZES = (16, 32, 64, 128, 256, 512)
 _MOST_BLOCKS = 10_000_000
-NO_CAPACITY = "the size of the cache is not known, so it is unlimited here: say --gpu-memory 80GiB, or --capacity"
+NO_CAPACITY = "The cache size is unknown. Set --gpu-memory 80GiB or --capacity"
 POLICY_NAMES = {
     "lru": "LRU",
     "fifo": "FIFO",
@@ -83,7 +83,8 @@ class CacheChanges:
         enough = blocks >= everything
         if enough:
             self._lack(
-                "a larger cache", f"today's {blocks:,} blocks hold all prompts and answers, which take {everything:,}"
+                "a larger cache",
+                f"Today's {blocks:,} blocks are enough for all prompts and answers ({everything:,} blocks)",
             )
         token_bytes = today.plan.bytes_per_block
         for times in () if enough else (2, 4):
@@ -91,7 +92,7 @@ class CacheChanges:
                 today,
                 kind="capacity",
                 name=f"cache x {times}",
-                does=f"give the cache {times * blocks:,} blocks in place of {blocks:,}: "
+                does=f"raise the cache from {blocks:,} to {times * blocks:,} blocks, "
                 f"{size((times - 1) * blocks * token_bytes)} more",
                 plan=with_blocks(today.plan, times * blocks),
                 flags=_capacity_flags(times * blocks),
@@ -101,7 +102,7 @@ class CacheChanges:
             today,
             kind="capacity",
             name="cache without limit",
-            does="no cache hits more of these prompts, however large",
+            does="use an unlimited cache",
             plan=with_blocks(today.plan, None),
             flags=_capacity_flags(everything) if everything <= _MOST_BLOCKS else None,
             sure="bound",
@@ -112,7 +113,7 @@ class CacheChanges:
         today = self.today
         own = today.trace.block_size
         if today.plan.traced:
-            self._lack("block size", f"a trace of block ids cannot be cut into other blocks than its {own} tokens")
+            self._lack("block size", f"A trace of block ids has fixed blocks of {own} tokens")
             return
         best: PlannedChange | None = None
         for size_ in _BLOCK_SIZES:
@@ -123,7 +124,7 @@ class CacheChanges:
                 today,
                 kind="block-size",
                 name=f"blocks of {size_}",
-                does=f"cut the cache into blocks of {size_} tokens in place of {own}, in the same memory",
+                does=f"cut the cache into blocks of {size_} tokens instead of {own}, in the same memory",
                 trace=self.fine.coarser(size_ // self.fine.block_size),
                 plan=with_blocks(today.plan, room, size_),
                 flags={"block_size": size_, **(_capacity_flags(room) if room is not None else {})},
@@ -142,9 +143,7 @@ class CacheChanges:
         together = today.capacity * replicas
         others: Flags = {**_capacity_flags(None), **NO_CLOCK}
         if not today.plan.by_trace_study:
-            self._lack(
-                "policy", "vLLM evicts by LRU and has no other policy; for other servers --rules block-lru tries six"
-            )
+            self._lack("policy", "vLLM has only LRU. For other servers, --rules block-lru compares six")
         else:
             tried = [replace(today, kind="policy", policy=name) for name in POLICIES if name != today.policy]
             best = min(tried, key=lambda each: each.hits.computed)
@@ -152,7 +151,7 @@ class CacheChanges:
                 yield replace(
                     best,
                     name=f"policy {POLICY_NAMES[best.policy]}",
-                    does=f"evict by {POLICY_NAMES[best.policy]}, the best of {len(POLICIES)} that were tried",
+                    does=f"evict by {POLICY_NAMES[best.policy]}, the best of {len(POLICIES)} policies",
                     flags={**swept, "policies": best.policy, **others, "capacities": today.capacity},
                 )
         yield replace(
@@ -195,8 +194,8 @@ class CacheChanges:
             today,
             kind="kv-cache-dtype",
             name=name,
-            does=f"keep keys and values in fp8: {blocks:,} blocks in the memory of {today.capacity:,}; "
-            "logits change a little, kvtool profile --audit compares them",
+            does=f"store the KV cache in fp8: {blocks:,} blocks instead of {today.capacity:,}; "
+            "kvtool profile --audit checks the outputs",
             plan=with_blocks(changed, blocks),
             flags=flags,
         )
@@ -206,7 +205,7 @@ class CacheChanges:
         ways = 2 * today.accelerators
         name = f"tensor parallel {ways}"
         if not self.memory_said:
-            self._lack(name, "what a model leaves of the memory of more accelerators is known with --gpu-memory only")
+            self._lack(name, "Needs --gpu-memory")
             return
         try:
             changed = self.replanned(tensor_parallel=ways)
@@ -218,7 +217,7 @@ class CacheChanges:
             today,
             kind="tensor-parallel",
             name=name,
-            does=f"share each model among {ways} accelerators, twice as many in all: {blocks:,} blocks in place of "
+            does=f"share each model among {ways} accelerators, twice as many in all: {blocks:,} blocks instead of "
             f"{today.capacity:,}",
             plan=changed,
             flags={"tensor_parallel": ways},

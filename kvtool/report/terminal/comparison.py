@@ -64,7 +64,7 @@ def _workload(
         say(console, sanitize(text, ascii_only=plain), indent=0, style="bold red" if "NOT" in text else "yellow")
     if several and not workload.config and all(_is_unmoved(group) for group in (workload.total, *workload.groups)):
         hit, requests = percent(workload.total.hit.new), plural(workload.total.new_requests, "request")
-        say(console, f"as before: hit rate {hit}, {requests}")
+        say(console, f"Unchanged: hit rate {hit}, {requests}")
         if all(cause.change == "same" for cause in workload.causes):
             return
     else:

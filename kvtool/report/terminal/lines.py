@@ -1,4 +1,4 @@
-"""Lines that many terminal views have: the bold head, and a command to copy."""
+"""Lines that many terminal views have: the bold head, a command to copy, and the colour of a hit rate."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shell_lines
-from kvtool.text.terminal.console import ascii_only, pack, put, sanitize
+from kvtool.text.terminal.console import ascii_only, pack, put, sanitize, say
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_COMMAND = "bold cyan"
+_RATES = ((0.8, "green"), (0.5, "yellow"), (-1.0, "red"))
+"""The least rate of each colour: four of five tokens from the cache are good, and less than half is bad."""
 
 
 def put_head(console: Console, parts: Iterable[str], style: str | None = "bold") -> None:
@@ -20,7 +24,18 @@ def put_head(console: Console, parts: Iterable[str], style: str | None = "bold")
         put(console, line, style)
 
 
-def put_command(console: Console, words: Sequence[str], style: str | None = None) -> None:
-    """Print a command that can be copied."""
+def put_command(console: Console, words: Sequence[str]) -> None:
+    """Print a command that can be copied, in the colour of commands."""
     for line in shell_lines(words, console.width, ascii_only(console)):
-        put(console, line, style)
+        put(console, line, _COMMAND)
+
+
+def put_next(console: Console, todo: str, words: Sequence[str]) -> None:
+    """Print what to do next, and the command for it on lines of its own; `words` follow `kvtool`."""
+    say(console, f"Next: {sanitize(todo, ascii_only=ascii_only(console))}:", indent=0, style="bold")
+    put_command(console, ["kvtool", *words])
+
+
+def rate_style(rate: float) -> str:
+    """Return the colour of a hit rate: green is for good ones alone, whatever the prompts allow."""
+    return next(style for least, style in _RATES if rate >= least)

@@ -17,7 +17,7 @@ def view(report: Report) -> Section:
         ("Block", plural(cache.block_size, "token"), size(cache.bytes_per_block)),
         ("Filled", plural(cache.filled_blocks, "block"), size(cache.filled_blocks * cache.bytes_per_block)),
         ("Peak in use", plural(cache.peak_used_blocks, "block"), size(cache.peak_used_blocks * cache.bytes_per_block)),
-        ("Reused, not computed again", plural(totals.hit_tokens, "token"), size(cache.reused_bytes)),
+        ("Reused", plural(totals.hit_tokens, "token"), size(cache.reused_bytes)),
         *((name, f"{count:,}", "") for name, count in happened if count),
     ]
     return Section("memory", "KV cache", tables=[Table("KV cache", _COLUMNS, rows)])

@@ -86,7 +86,7 @@ class Table:
     @property
     def left_out(self) -> str:
         """Say how many rows are left out; empty for none."""
-        return f"{plural(self.more, 'more row')} left out; the JSON has them all." if self.more else ""
+        return f"{plural(self.more, 'more row')} in the JSON." if self.more else ""
 
 
 @dataclass(frozen=True, slots=True)

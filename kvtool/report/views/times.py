@@ -33,7 +33,7 @@ def view(report: Report) -> Section:
     if measured is None:
         why = "the run was interrupted" if report.partial else f"{flag('measure_budget')} is 0"
         command = profile_command(report, measure_budget="30")
-        missing = Missing(f"Not measured: {why}.", "Real forward passes on this machine:", command)
+        missing = Missing(f"Not measured: {why}.", "Run forward passes on this machine:", command)
     notes = *_measured_notes(report, measured), f"Predicted for {predicted_for(report)}."
     table = Table("Time to first token", _COLUMNS, rows)
     return Section("ttft", table.caption, tables=[table] if rows else [], notes=notes, missing=missing)
@@ -47,7 +47,7 @@ def medians(times: OnOff) -> str:
         return with_cache
     without = f"{1000 * times.off.p50:,.1f} ms"
     return with_cache + (
-        " with the cache or without" if without == with_cache else f" with the cache, {without} without"
+        " with or without the cache" if without == with_cache else f" with the cache, {without} without"
     )
 
 
@@ -63,7 +63,7 @@ def _measured_notes(report: Report, measured: Measured | None) -> Iterator[str]:
 
 def not_measured(measured: Measured) -> str:
     """Return why no request was measured."""
-    return measured.reason or "there was nothing to run"
+    return measured.reason or "nothing to run"
 
 
 def measured_on(report: Report, measured: Measured) -> str:
@@ -72,7 +72,7 @@ def measured_on(report: Report, measured: Measured) -> str:
     device = f"{report.config.get('device')}, {measured.kernels} kernels"
     return (
         f"on this machine ({device}) with {measured_model(report)}, one at a time, "
-        f"the first {measured.requests:,} of {plural(report.totals.requests, 'request')} (their hit rate {percent(share)})"
+        f"first {measured.requests:,} of {plural(report.totals.requests, 'request')}, hit rate {percent(share)}"
     )
 
 
@@ -89,7 +89,7 @@ def shortfalls(measured: Measured) -> Iterator[str]:
     if measured.shortfall:
         yield f"Note: {measured.shortfall}."
     if measured.too_large_requests and measured.requests:
-        yield f"Note: {plural(measured.too_large_requests, 'request')} left out, too large for the memory of the device."
+        yield f"Note: {plural(measured.too_large_requests, 'request')} left out: too large for the device memory."
 
 
 def predicted_for(report: Report) -> str:
@@ -97,9 +97,9 @@ def predicted_for(report: Report) -> str:
     config = report.config
     model, where, ways = config.get("model"), config.get("accelerator"), config.get("tensor_parallel")
     if config.get("calibration") is None:
-        return f"{model} on {where if ways in (1, None) else f'{ways} x {where}'}, a roofline estimate"
+        return f"{model} on {where if ways in (1, None) else f'{ways} x {where}'}, roofline estimate"
     text = f"{model}, fitted on {where}"
     fitted, predicted = config.get("calibration_dtype"), config.get("predicted_dtype")
     if fitted != predicted:
-        text += f"; the fit is of {config.get('calibration_model')} in {fitted}, the prediction for {predicted}"
+        text += f"; fitted with {config.get('calibration_model')} in {fitted}, predicted for {predicted}"
     return text

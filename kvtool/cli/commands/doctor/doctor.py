@@ -23,13 +23,12 @@ _STYLES: dict[Status, str | None] = {"ok": None, "note": "yellow", "missing": "y
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorCommand(Command):
-    """What kvtool finds on this machine: versions, device, tokenizer cache, configuration, terminal; what is missing and how to
-    get it.
+    """Check this machine: versions, device, tokenizer cache, configuration and terminal.
 
-    Exit code 4 where something is broken that kvtool needs.
+    For each problem it shows the fix. Exit code 4: kvtool does not work.
     """
 
-    fix: Annotated[bool, Option("Prepare the built-in tokenizer now; it takes some seconds once.")] = False
+    fix: Annotated[bool, Option("Prepare the built-in tokenizer now (some seconds, once).")] = False
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:
@@ -67,12 +66,12 @@ def print_doctor(console: Console, items: Sequence[DoctorItem]) -> None:
     put(console)
     broken = [item for item in items if item.status == "broken"]
     if broken:
-        text = f"BROKEN: {', '.join(item.name for item in broken)}; kvtool does not work without"
+        text = f"BROKEN: kvtool does not work without {', '.join(item.name for item in broken)}."
         say(console, sanitize(text, ascii_only=plain), indent=0, style="bold red")
     else:
         missing = sum(item.status == "missing" for item in items)
-        more = f"; {plural(missing, 'optional thing')} missing" if missing else ""
-        say(console, f"OK: everything that kvtool needs is here{more}", indent=0, style="bold green")
+        more = f" {plural(missing, 'optional item')} missing." if missing else ""
+        say(console, f"OK: kvtool works.{more}", indent=0, style="bold green")
 
 
 def _item(console: Console, item: DoctorItem, size: int, plain: bool) -> None:

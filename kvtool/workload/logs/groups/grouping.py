@@ -35,7 +35,7 @@ _PROMPT_FIELDS = frozenset(
         "output",
     )
 )
-_CHANGE = "--group-by FIELD divides them otherwise"
+_CHANGE = "change with --group-by FIELD"
 FLAG = "--tenant"
 _LISTED = 16
 """Records whose fields are listed where none has the one that was named."""
