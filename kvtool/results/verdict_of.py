@@ -10,7 +10,7 @@ from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_COMPA
 from kvtool.text.terminal.numbers import plural
 
 PARTIAL = "PARTIAL: interrupted; the figures are those of the work done up to there, and there is no verdict"
-NOTHING = "NO GATE: nothing was demanded"
+NOTHING = "NO GATE: no limit is set"
 _MOST_TOLD = 4
 """Checks named in one line."""
 

@@ -159,7 +159,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         (["profile", "w.yaml", "--rules", "lru"], "'lru' is not one of 'vllm', 'sglang'"),
         (["profile", "w.yaml", "--capacity"], "--capacity"),
         (["profile", "w.yaml", "--width", "3"], "--width"),
-        (["diff-prompts", "a.txt"], "it takes two prompts to compare"),
+        (["diff-prompts", "a.txt"], "diff-prompts needs two prompts"),
     ],
 )
 def test_usage_errors(arguments: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

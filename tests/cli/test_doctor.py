@@ -51,8 +51,8 @@ def test_a_machine_that_works(told: Any) -> None:
     assert code == 0
     assert items["torch"]["value"] == importlib.metadata.version("torch")
     assert items["cache"]["status"] == "missing"
-    assert items["cache"]["help"] == "kvtool doctor --fix builds it now"
-    assert items["file"]["value"] == "none, which is fine"
+    assert items["cache"]["help"] == "build it now: kvtool doctor --fix"
+    assert items["file"]["value"] == "none (optional"
     assert items["GPU"]["value"]
 
 
@@ -135,7 +135,7 @@ def test_what_is_optional(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("variables", "arguments", "told_colour"),
     [
-        ({}, [], "off: standard output is no terminal"),
+        ({}, [], "off: the output is not a terminal"),
         ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, [], "off: NO_COLOR is set"),
         ({"FORCE_COLOR": "0"}, [], "off: FORCE_COLOR is set"),
         ({"CLICOLOR_FORCE": "1"}, [], "on: CLICOLOR_FORCE is set"),

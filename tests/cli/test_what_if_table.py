@@ -139,7 +139,7 @@ def test_rows_stand_by_what_they_compute_and_bounds_behind(tmp_path: Path, capsy
     bounds = [row for row in rows[1:] if row["sure"] == "bound"]
     assert rows[1:] == [*can, *bounds]
     assert [row["computed_tokens"] for row in can] == sorted(row["computed_tokens"] for row in can)
-    assert {row["change"] for row in bounds} == {"cache without limit", "policy OPT"}
+    assert {row["change"] for row in bounds} == {"unlimited cache", "policy OPT"}
     best = min(row["computed_tokens"] for row in bounds)
     assert all(row["computed_tokens"] >= best for row in rows)
 
@@ -166,7 +166,7 @@ def test_without_times_a_host_tier_is_counted_as_its_sweep_counts_it(
 def test_what_cannot_be_had_is_listed_with_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = trace_of(tmp_path / "t.jsonl", 1)
     lack = {row["change"]: row["why"] for row in told(capsys, path)["missing"]}
-    assert "has no text" in lack["prompts' fixes"]
+    assert "has no text" in lack["prompt fixes"]
     assert "block ids" in lack["block size"]
     assert "--gpu-memory" in lack["cache x 2"]
     assert "--gpu-memory" in lack["tensor parallel 2"]

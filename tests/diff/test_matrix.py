@@ -82,7 +82,7 @@ def test_prompts_that_begin_others_and_equal_ones(compare):
     assert "a c end here" in shown(diff)
     same = compare("one text", "one text", "one text")
     assert same.identical
-    assert "they are identical" in shown(same)
+    assert "all of their text (they are identical" in shown(same)
     assert "3 equal prompts" in shown(same)
 
 
@@ -135,7 +135,7 @@ def test_more_than_twelve_have_no_matrix_and_a_legend_of_what_is_named(compare):
 def test_a_large_tree_is_cut_and_says_so(compare):
     diff = compare(*(f"Now: 10:{clock:02}\n{RULES}" for clock in range(60)))
     text = shown(diff, 60)
-    assert "more: --json has all of them" in text
+    assert "more (all with --json" in text
     assert "… 60 prompts" in text
     assert len(diff.trie) > 60
 

@@ -19,11 +19,11 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.gate.opened import Problems, in_order
 from kvtool.report.terminal.check import print_check
 from kvtool.results.check import CheckResult
-from kvtool.text.terminal.console import cell_width, make_console
+from kvtool.text.terminal.console import make_console
 from kvtool.text.tokens import tokenizer
 from kvtool.text.tokens.tokenizer import Tokenizer
 from tests.conftest import Command
-from tests.files import write
+from tests.files import widest, write
 from tests.golden import GoldenFiles
 from tests.interrupting import interrupt_at
 
@@ -235,7 +235,7 @@ def test_one_bad_input_hides_no_finding_of_the_others(check: Command) -> None:
     code, out, err = check("p.j2", "broken.py", "--json")
     assert (code, out) == (2, ""), "a document without a verdict is none"
     code, out, _ = check("good.jsonl", "again.jsonl", "p.j2")
-    assert (code, last_line(out)) == (0, "NO GATE: nothing was demanded")
+    assert (code, last_line(out)) == (0, "NO GATE: no limit is set")
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_flags_take_the_place_of_files(check: Command) -> None:
     assert "that --min-hit-rate demands" in " ".join(out.split())
     assert "kvtool.toml:4" not in out
     out = check(*arguments, "--no-config")[1]
-    assert (last_line(out), "--min-hit-rate 0.80" in out) == ("NO GATE: nothing was demanded", True)
+    assert (last_line(out), "--min-hit-rate 0.80" in out) == ("NO GATE: no limit is set", True)
 
 
 def test_the_stricter_of_two_files_holds(check: Command) -> None:
@@ -444,7 +444,7 @@ def test_from_a_baseline_to_a_failing_gate_and_its_fix(check: Command) -> None:
     assert code == 0
     assert "faq had 6 requests and has 60" in out
     assert out.splitlines()[-2:] == [
-        "Next: record what was won:",
+        "Next: record the better rates as the baseline:",
         "  kvtool check --no-advice -t tokenizer.json --update-baseline",
     ]
 
@@ -635,7 +635,7 @@ def test_the_next_command_leads_somewhere(check: Command) -> None:
         "version: 1\nvars: {now: {datetime: 1m}}\ngroups:\n  - {name: g, requests: 8, gate: {hit_rate: '80%'},\n"
         "     messages: [{role: system, file: prompts/s.md}, {role: user, text: hi}]}\n",
     )
-    assert "Next: see the edits that do it:\n  kvtool optimize a.yaml --allow P" in check("a.yaml")[1]
+    assert "Next: preview the edit (add --write to apply it:\n  kvtool optimize a.yaml --allow P" in check("a.yaml")[1]
     write(
         "b.yaml",
         "version: 1\nvars: {topic: {choice: [amber, birch, cedar, delta, ember, fjord, grove]}}\ngroups:\n  - name: g\n"
@@ -666,7 +666,7 @@ def test_the_report(check: Command, golden: GoldenFiles) -> None:
     for width in (60, 80, 120):
         for encoding in ("utf-8", "ascii"):
             shown = rendered(result, width, encoding)
-            assert max(map(cell_width, shown.splitlines())) <= width
+            assert widest(shown) <= width
             golden(f"check/failing-{width}-{encoding}.txt", shown)
 
 

@@ -70,7 +70,7 @@ def test_the_next_step_is_the_table_for_the_same_objective(
     assert run(["check", "t.jsonl", *flags]) == 1
     shown = capsys.readouterr().out
     assert "FAIL 1 gate (all requests no fleet found, 8 allowed)" in shown
-    _, step, command, *_ = shown.partition("Next: see what saves GPUs:\n")
+    _, step, command, *_ = shown.partition("Next: find out what saves GPUs:\n")
     assert step
     words = shlex.split(command)
     assert words == ["kvtool", "what-if", "t.jsonl", "--slo=ttft=0.1ms", "--tensor-parallel", "2"]

@@ -321,8 +321,8 @@ def test_a_workload_that_did_not_move_is_one_line(report: Report) -> None:
     print_comparison(make_console(file=file, width=80), comparison, show_text="none")
     before, moved = file.getvalue().split("b.yaml\n")[:2]
     rate = percent(report.totals.hit_rate)
-    assert before.split("a.yaml\n")[1].strip() == f"as before: hit rate {rate}, {report.totals.requests} requests"
-    assert "Where prompt tokens went" in moved
+    assert before.split("a.yaml\n")[1].strip() == f"Unchanged: hit rate {rate}, {report.totals.requests} requests"
+    assert "Token breakdown" in moved
 
 
 def test_a_group_that_only_one_has(report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,7 +351,7 @@ def test_one_of_the_two_may_be_standard_input(
         monkeypatch.setattr(sys, "stdin", StringIO(Path("old.json").read_text()))
         assert "hit rate" in shown(capsys, *arguments)
     assert run(["compare", "-", "-"]) == 2
-    assert "only one of the two can be standard input" in capsys.readouterr().err
+    assert "only one input can be standard input" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_undo_restores_each_byte(optimize: Optimize, desk: str) -> None:
     before = contents()
     code, out, _ = optimize(desk, "--allow", "P2", "--write")
     assert code == 0
-    assert "1 file written; undo with:\n  patch -p1 < .kvtool/w.yaml.undo.patch\n" in out
+    assert "1 file Undo with:\n  patch -p1 < .kvtool/w.yaml.undo.patch\n" in out
     assert contents() != before
     patched("patch -p1 < .kvtool/w.yaml.undo.patch")
     after = contents()
@@ -357,7 +357,7 @@ def test_logs_are_told_and_not_edited(optimize: Optimize) -> None:
     code, out, _ = optimize("a.jsonl", "--allow", "P2", "--width", "200")
     assert code == 0
     assert "not edited: logs are records of what was sent: change what writes them" in out
-    assert "Nothing was written: no file can be edited for this" in out
+    assert "Nothing was written: no file can be edited" in out
     assert contents() == before
     refused(optimize, "logs are records of what was sent", "a.jsonl", "--write")
 

@@ -271,7 +271,7 @@ def test_what_shows_nothing_is_left_out() -> None:
     for prompt in shapes["worst"]:
         prompt["runs"] = [{"start": 0, "stop": 100, "fate": "unique", "path": "", "line": 0}]
     made = report(fates={"unique": 1000}, views=Views.model_validate(shapes))
-    found = page(result("none", "NO GATE: nothing was demanded", made))
+    found = page(result("none", "NO GATE: no limit is set", made))
     kept = {node.attributes["id"] for node in found.all("section")}
     assert kept == {"w1-findings", "w1-ttft", "w1-memory", "w1-config"}
     assert {link.attributes["href"] for link in found.all("nav")[0].all("a")} == {"#w1", *(f"#{one}" for one in kept)}
@@ -386,8 +386,8 @@ def test_waterfall_adds_up() -> None:
     *parts, total = rows(table(section, "Prompt tokens"))
     assert [row[0] for row in parts] == [
         "hit",
-        "same text, other tokens",
-        "blocked by volatile text",
+        "same text, different tokens",
+        "blocked (repeated after a change",
         "unique text",
     ]
     assert sum(numbers([row[1] for row in parts])) == numbers([total[1]])[0] == 1996
@@ -503,7 +503,7 @@ def test_tried_fixes_are_not_called_proven_together() -> None:
         group_before=0.4, group_after=0.5, total_before=0.4, total_after=0.5, group_alone=None, group_predicted=None
     )
     found = page(result("none", "", report(findings=[finding("KV301", rerun=None, tried=tried)])))
-    assert "Tried in a run of its own." in found.all(class_="card")[0].words()
+    assert "Tried in a separate run." in found.all(class_="card")[0].words()
     assert "With fixes" not in found.words()
 
 
@@ -576,8 +576,8 @@ def test_large_results_stay_small() -> None:
     assert len(text) < 800_000
     words = page(made).words()
     for left in (
-        "380 groups that lost less are not drawn",
-        "388 more groups are not drawn",
+        "380 groups with smaller losses",
+        "388 more groups",
         "200 more rows left out",
         "349 more findings left out",
     ):

@@ -66,7 +66,7 @@ def test_a_new_block_is_shown_by_every_format(name: str, escaped: str, head: str
         shown = stream.getvalue()
     else:
         shown = FORMATS[name].write(result("none", "", made), WriteOptions())
-    for text in ("A block that is new", "10 requests.", "A note.", "Nothing yet.", "3 more rows left out", "1,234"):
+    for text in ("A block that is new", "10 requests.", "A note.", "Nothing yet.", "3 more rows in the JSON", "1,234"):
         assert text in shown
     assert escaped in shown
     assert head in shown

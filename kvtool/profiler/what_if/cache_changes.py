@@ -101,7 +101,7 @@ class CacheChanges:
         yield replace(
             today,
             kind="capacity",
-            name="cache without limit",
+            name="unlimited cache",
             does="use an unlimited cache",
             plan=with_blocks(today.plan, None),
             flags=_capacity_flags(everything) if everything <= _MOST_BLOCKS else None,

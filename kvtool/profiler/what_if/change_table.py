@@ -141,7 +141,7 @@ class WhatIfTable:
 
     def _fixes(self) -> PromptFixes | None:
         """Return what the advisor would change; None where it is not asked, or there is no text to change."""
-        name = "prompts' fixes"
+        name = "prompt fixes"
         if self.opened.planned.plan.traced:
             why = "A trace of block ids has no text"
         elif not (self.asked.advice or self.asked.fixed):

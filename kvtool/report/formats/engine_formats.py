@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kvtool.report.formats.svg import svg_of
 from kvtool.report.formats.text_format import text_of
@@ -10,7 +11,7 @@ from kvtool.report.markdown.render import section_lines
 from kvtool.report.markdown.text import code, prose
 from kvtool.report.terminal.plan_views.engine_table import print_engine_table
 from kvtool.report.views.page_commands import shown_command
-from kvtool.report.views.plans.engines import PARTIAL, facts, sections, todo
+from kvtool.report.views.plans.engines import PARTIAL, answer, facts, sections, todo
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.documents.engine_table import EngineTable
 
@@ -24,14 +25,17 @@ def _html(table: EngineTable, _options: WriteOptions) -> str:
     from kvtool.report.html.sections_page import sections_page
 
     return sections_page(
-        sections(table, _MOST_ON_A_PAGE),
+        [replace(section, lead=()) for section in sections(table, _MOST_ON_A_PAGE)],
         title=table.input,
         head_title=f"{table.input} in every engine",
         brand="engines compared",
         facts=facts(table),
         notes=table.notes,
         caution=PARTIAL if table.partial else "",
-        answer=[AnswerLine("Next", f"{todo(table)}:", shown_command(table.next))] if table.next else [],
+        answer=[
+            *(AnswerLine("" if number else "Answer", text) for number, text in enumerate(answer(table))),
+            *([AnswerLine("Next", todo(table), shown_command(table.next))] if table.next else []),
+        ],
     )
 
 

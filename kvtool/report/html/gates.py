@@ -11,6 +11,7 @@ from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
 from kvtool.report.views.checks import STATUS, worst_status
+from kvtool.report.views.facts import rate_kind
 from kvtool.report.views.groups import NEW_NOTE, groups_table
 from kvtool.report.views.section import Section
 from kvtool.results.check import CheckResult
@@ -91,7 +92,7 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
         shapes.append(
             rectangle(hit, 4, reach - hit, 14, "outline hit", tip=f"maximum {percent(reach)}", fill=paint("reach"))
         )
-    shapes.append(rectangle(0, 4, hit, 14, "bar least", tip=f"hit rate {percent(hit)}"))
+    shapes.append(rectangle(0, 4, hit, 14, f"bar least {rate_kind(hit)}", tip=f"hit rate {percent(hit)}"))
     figures = [percent(hit)]
     height = _HEIGHT
     for check in checks:

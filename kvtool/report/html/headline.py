@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvtool.report.answer import Answer, fixed_rate
-from kvtool.report.views.facts import rules_fact
+from kvtool.report.views.facts import rate_kind, rules_fact
 from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural, size
@@ -19,6 +19,8 @@ class HeadlineTile:
     value: str
     text: str
     main: bool = False
+    kind: str = ""
+    """How good a rate is; chooses its colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,13 @@ def tiles(report: Report) -> list[HeadlineTile]:
     totals = report.totals
     rate = percent(totals.hit_rate)
     found = [
-        HeadlineTile("Hit rate", rate, f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}", True)
+        HeadlineTile(
+            "Hit rate",
+            rate,
+            f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}",
+            True,
+            rate_kind(totals.hit_rate),
+        )
     ]
     gap = totals.reachable_hit_rate - totals.hit_rate
     if percent(totals.reachable_hit_rate) != rate:

@@ -51,14 +51,16 @@ def _answer(document: WhatIfDocument) -> Iterator[AnswerLine]:
         yield AnswerLine("", answer(document))
     for text in document.answer:
         label, colon, rest = text.partition(": ")
-        command = rest if label == "Run" else ""
-        yield AnswerLine(label if colon else "", "" if command else rest if colon else text, command)
+        if label == "Run":
+            yield AnswerLine("Next", "make this change", rest)
+        else:
+            yield AnswerLine(label if colon else "", rest if colon else text)
 
 
 def _tiles(document: WhatIfDocument) -> Iterator[HeadlineTile]:
     """Yield how much can be hit, and the capacity that takes."""
     yield HeadlineTile(
-        "Reachable",
+        "Maximum as written",
         percent(document.reachable_hit_rate),
         f"unlimited cache: {document.reachable_blocks:,} of {plural(document.references, 'block')}",
         True,

@@ -52,9 +52,10 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
     _workloads(page, result)
     _findings(page, result.findings, options.root)
     for report in result.reports:
+        name = code(report.workload) if len(result.reports) > 1 else ""
         for section in sections((*COST, *TOKENS), report, "pages"):
-            page.add("\n".join(section_lines(section, code(report.workload))) + "\n", "table")
-        page.add(_details(report), "table")
+            page.add("\n".join(section_lines(section, name)) + "\n", "table")
+        page.add(_details(report, name), "table")
     page.add(f"\n<sub>kvtool {prose(result.version)}{_counted(result)}</sub>\n")
     return page.text()
 
@@ -202,10 +203,9 @@ def _place(path: str, line: int, column: int, root: str, *, cell: bool = False) 
     return code(f"{path}:{line}:{column}" if line else path, cell=cell)
 
 
-def _details(report: Report) -> str:
+def _details(report: Report, name: str) -> str:
     """Return groups and the token breakdown of a workload, folded."""
-    title = code(report.workload)
-    lines = [f"\n**{title}**\n", "<details><summary>Groups and token breakdown</summary>\n"]
+    lines = [*([f"\n**{name}**"] if name else []), "\n<details><summary>Groups and token breakdown</summary>\n"]
     lines += table_lines(groups_table(report, {}, _MOST_GROUPS, {}))
     lines += ["", "| Token breakdown | Tokens | Share |", "|---|--:|--:|"]
     lines += [

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shell_lines
+from kvtool.report.views.facts import rate_kind
 from kvtool.text.terminal.console import ascii_only, pack, put, sanitize, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _COMMAND = "bold cyan"
-_RATES = ((0.8, "green"), (0.5, "yellow"), (-1.0, "red"))
-"""The least rate of each colour: four of five tokens from the cache are good, and less than half is bad."""
+_RATES = {"good": "green", "fair": "yellow", "bad": "red"}
 
 
 def put_head(console: Console, parts: Iterable[str], style: str | None = "bold") -> None:
@@ -37,5 +37,5 @@ def put_next(console: Console, todo: str, words: Sequence[str]) -> None:
 
 
 def rate_style(rate: float) -> str:
-    """Return the colour of a hit rate: green is for good ones alone, whatever the prompts allow."""
-    return next(style for least, style in _RATES if rate >= least)
+    """Return the colour of a hit rate."""
+    return _RATES[rate_kind(rate)]

@@ -18,12 +18,15 @@ def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:
     """
     lines = [_MARGIN + _quoted(command[0], plain)]
     for words in _with_values(command[1:]):
-        shown = " ".join(_quoted(word, plain) for word in words)
-        if cell_width(lines[-1]) + 1 + cell_width(shown) + 2 <= width:
-            lines[-1] += f" {shown}"
-        else:
+        shown = [_quoted(word, plain) for word in words]
+        together = " ".join(shown)
+        if cell_width(lines[-1]) + 1 + cell_width(together) + 2 <= width:
+            lines[-1] += f" {together}"
+            continue
+        fits = len(_DEEPER) + cell_width(together) + 2 <= width
+        for part in [together] if fits else shown:
             lines[-1] += " \\"
-            lines.append(_DEEPER + shown)
+            lines.append(_DEEPER + part)
     return lines
 
 

@@ -53,8 +53,8 @@ def _rows(decode: Decode) -> list[tuple[str, ...]]:
 def _notes(report: Report, decode: Decode) -> Iterator[str]:
     config, mode = report.config, decode.decode_attention
     yield (
-        f"Predicted for {_batch(decode)} of {config.get('model')} on {config.get('accelerator')}, KV cache in "
-        f"{config.get('kv_cache_dtype')}."
+        f"Predicted for {config.get('model')} on {config.get('accelerator')}, KV cache in {config.get('kv_cache_dtype')}: "
+        f"{_batch(decode)}."
     )
     yield f"--decode-attention {mode} {_chosen(decode)}."
     if report.ttft.measured is None or not report.ttft.measured.requests:

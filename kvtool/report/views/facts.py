@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import plural
 
+RateKind = Literal["good", "fair", "bad"]
 _RECORD = re.compile(r"(?:(?P<file>.+):)?(?P<record>[0-9]+)(?:\.[0-9]+)?:(?P<request>[0-9]+)")
 _SESSION = re.compile(r"(?P<group>.+)/(?P<session>[0-9]+)(?:\.[0-9]+)?")
+
+
+_RATES: tuple[tuple[float, RateKind], ...] = ((0.8, "good"), (0.5, "fair"), (-1.0, "bad"))
+"""The least rate of each kind: four of five tokens from the cache are good, less than half is bad."""
+
+
+def rate_kind(rate: float) -> RateKind:
+    """Return how good a hit rate is, whatever the prompts allow; terminal and pages show only a good one in green."""
+    return next(kind for least, kind in _RATES if rate >= least)
 
 
 def request_name(identity: str) -> str:

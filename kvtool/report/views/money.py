@@ -26,7 +26,7 @@ def view(report: Report) -> Section:
         title, notes = "Reported and predicted", [*_basis(report), *_ratios(report)]
     else:
         made = (_less(report, money.by_cause, money.currency), _more(report), _groups(money), _prefixes(money))
-        title, notes = "What it costs", [*_basis(report), *_crowded(report), *money.notices, *_ratios(report)]
+        title, notes = "Costs", [*_basis(report), *_crowded(report), *money.notices, *_ratios(report)]
     tables = (_lines_table(report), *(table for table in made if table is not None))
     return Section("money", title, tables=tables, notes=tuple(notes))
 
