@@ -8,7 +8,7 @@ from importlib.util import find_spec
 MARKER = "engine"
 NEED_IT = (
     "benchmarks/test_gpu_bench.py",
-    "cli/test_engine_flags.py",
+    "cli/engine_flags",
     "engine/test_attention_plan.py",
     "engine/test_batch.py",
     "engine/test_cpu_attention.py",

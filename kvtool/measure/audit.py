@@ -80,6 +80,10 @@ class Audit:
         """Receive the logits in question."""
         self._candidate.setdefault(request.id, []).append(_Row.of(request, logits))
 
+    def drop(self, name: str) -> None:
+        """Forget the logits of a candidate's run that only filled its cache."""
+        self._candidate.pop(name, None)
+
     def settle(self) -> None:
         """Compare what both runners have said since the last time, request by request, and forget all of it."""
         for name, rows in self._reference.items():

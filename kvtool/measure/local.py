@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from kvtool.accounting.quantiles import quantiles
+from kvtool.accounting.quantiles import median_interval, quantiles
 from kvtool.engine.clock import WallClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
+from kvtool.engine.impossible_requests import check_fits
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.model_config import ModelConfig
@@ -24,16 +25,18 @@ from kvtool.engine.model.model_runner import ModelRunner, OnLogits, attention_sh
 from kvtool.engine.model.weights import free_memory, load_model
 from kvtool.engine.prediction.sizing import bytes_per_block, estimated_activations
 from kvtool.engine.request import Request
-from kvtool.errors import MessageRefusedError
+from kvtool.engine.runner import DryRunner
 from kvtool.measure.audit import Audit, AuditResult, to_all
+from kvtool.measure.bench.attention import fill_randomly
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode, decode_modes, prompts_together
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.measure.request_sample import RequestSample, SampledRequest
 from kvtool.results.run_times import Measured, MeasuredTpot
 from kvtool.text.terminal.interrupts import uninterrupted
+from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.drive import first_turns, one_at_a_time
-from kvtool.workload.jobs import Job, JobMaker
-from kvtool.workload.turn import Source, Turn
+from kvtool.workload.jobs import JobMaker
+from kvtool.workload.turn import Source
 
 _SHARE = 0.9  # of the free memory of a device that caches may take
 _MOST_BLOCKS = 1 << 18
@@ -50,8 +53,8 @@ _DECODE_SHARE = 1 / 3
 _MOST_DECODE_ON_CPU = 8  # requests that decode together on a CPU
 _CACHES = 4
 """That share the memory of a GPU: with and without reuse, and decode in both ways; a KV cache dtype of its own needs one more."""
-_RESERVED_BYTES = 1 << 30
-"""Address space for an unlimited cache; memory is taken only where it is written."""
+_LARGEST_DIFFERENCE = 0.05
+"""Between the hit rates of the sample and of the run. A sample that differs more says nothing about the run."""
 
 
 class DeviceMemory:
@@ -123,6 +126,8 @@ class MeasuredRun:
         return Measured(
             on=quantiles(self.on),
             off=quantiles(self.off),
+            on_interval=median_interval(self.on),
+            off_interval=median_interval(self.off),
             requests=len(self.on),
             prompt_tokens=self.prompt_tokens,
             hit_tokens=self.hit_tokens,
@@ -142,15 +147,11 @@ class MeasuredRun:
         return None if self.decode is None else self.decode.tpot()
 
 
-class _BudgetSpent(Exception):  # noqa: N818 - a signal, not an error
-    pass
-
-
 class Measurement:
-    """Runs a workload's first requests, one at a time, until the budget is spent.
+    """Runs a sample of a workload's requests, one at a time, until the budget is spent.
 
-    Each request runs twice: through an engine whose cache remembers the ones before, and through one without a cache. What is left
-    of the budget, or the part of it that is kept back for that, goes to requests that decode together.
+    Each request runs twice: without a cache, and with one that contains only what the accounting says is cached. The rest of the
+    budget, or a part that is kept back for it, goes to requests that decode together.
     """
 
     def __init__(
@@ -187,20 +188,13 @@ class Measurement:
         )
         self._reuse = Audit() if how.audit else None
         self._price = Audit() if how.kv_cache_dtype != AUTO else None
-        reuse, price = self._reuse, self._price
         # Forced answers are appended between steps; and all layers of the model here are in one block table.
-        config = replace(config, async_scheduling=False, plan=None)
-        self._asked = config.num_blocks
-        self._memory = DeviceMemory(model, config, (how.kv_cache_dtype, AUTO) if price else (how.kv_cache_dtype,))
+        self._config = replace(config, async_scheduling=False, plan=None)
+        price = self._price is not None
+        self._memory = DeviceMemory(model, self._config, (how.kv_cache_dtype, AUTO) if price else (how.kv_cache_dtype,))
         if self._memory.bounded:
-            blocks = self._memory.blocks(_CACHES + (price is not None))
-            config = replace(config, num_blocks=blocks if self._asked is None else min(blocks, self._asked))
-        uncached = replace(config, enable_prefix_caching=False)
-        on = [reuse.candidate] if reuse else []
-        off = ([reuse.reference] if reuse else []) + ([price.candidate] if price else [])
-        self._on = self._engine(config, how.kv_cache_dtype, on)
-        self._off = self._engine(uncached, how.kv_cache_dtype, off)
-        self._native = self._engine(uncached, AUTO, [price.reference]) if price else None
+            blocks, asked = self._memory.blocks(_CACHES + price), self._config.num_blocks
+            self._config = replace(self._config, num_blocks=blocks if asked is None else min(blocks, asked))
         self._rate = self._warm_up()
         self._start_seconds = time.monotonic() - began
         self._last_moment = began + how.budget
@@ -214,6 +208,7 @@ class Measurement:
         return load_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
     def _engine(self, config: EngineConfig, kv_cache_dtype: str, hooks: Sequence[OnLogits]) -> Engine:
+        assert config.num_blocks is not None
         runner = ModelRunner(
             self._model,
             config.block_size,
@@ -222,15 +217,29 @@ class Measurement:
             on_logits=to_all(*hooks) if hooks else None,
             decode_attention=self._how.decode_attention,
         )
-        if config.num_blocks is None:  # a cache that grows is copied, which would count as time to a first token
-            runner.kv.reserve(_RESERVED_BYTES // runner.kv.bytes_per_block)
-        elif self._memory.bounded:
-            runner.kv.reserve(config.num_blocks)
+        runner.kv.reserve(config.num_blocks)  # a cache that grows is copied, which would count as time to a first token
         return Engine(config, runner, WallClock())
+
+    def _make_engines(self, requests: Sequence[SampledRequest]) -> None:
+        """Make the engines, with room for the largest of the requests."""
+        config = replace(self._config, num_blocks=max(map(self._blocks, requests)))
+        uncached = replace(config, enable_prefix_caching=False)
+        reuse, price, dtype = self._reuse, self._price, self._how.kv_cache_dtype
+        self._on = self._engine(config, dtype, [reuse.candidate] if reuse else [])
+        off = [*([reuse.reference] if reuse else []), *([price.candidate] if price else [])]
+        self._off = self._engine(uncached, dtype, off)
+        self._native = self._engine(uncached, AUTO, [price.reference]) if price else None
+        assert isinstance(self._on.runner, ModelRunner)
+        if reuse is None:
+            fill_randomly(self._on.runner.kv, self._model.device)
+
+    def _blocks(self, request: SampledRequest) -> int:
+        """Return the blocks of a cache for a request with its answer, the null block included."""
+        return 1 + -(-(request.num_tokens + len(request.output_ids) - 1) // self._config.block_size)
 
     def _warm_up(self) -> float:
         """Return tokens per second of a prefill. A slow machine gets fewer runs: its first figure shall not wait for them."""
-        block_size = self._on.config.block_size
+        block_size = self._config.block_size
         most = max(_WARM_UP_TOKENS, *_COMPILING_TOKENS)
         config = EngineConfig(block_size, -(-most // block_size) + 2, enable_prefix_caching=self._triton)
         engine = self._engine(config, self._how.kv_cache_dtype, [])
@@ -251,17 +260,12 @@ class Measurement:
             times.append(prefill(_WARM_UP_TOKENS, 1))
         return _WARM_UP_TOKENS / max(min(times), 1e-6)
 
-    def run(self, source: Source) -> MeasuredRun:
-        """Measure until the budget or the workload ends; Ctrl-C keeps what there is."""
+    def run(self, source: Source, sample: RequestSample) -> MeasuredRun:
+        """Measure until the budget or the sample ends; Ctrl-C keeps what there is."""
         result = self.result
         self._progress.ends_by(self._deadline)
         try:
-            one_at_a_time(first_turns(source.conversations(), self._limit), self._begin, self._execute, self._end)
-            result.complete = True
-            if result.too_large and not len(result.on):
-                result.reason = f"no request fits the memory of the {result.device}"
-        except _BudgetSpent:
-            result.reason = result.reason or "the budget is spent"
+            self._measure_ttft(sample)
         except KeyboardInterrupt:
             result.reason, result.interrupted = "interrupted", True
         if not result.interrupted:
@@ -271,7 +275,58 @@ class Measurement:
                 result.interrupted = True
         result.reuse = self._reuse.result if self._reuse is not None else None
         result.price = self._price.result if self._price is not None else None
+        self._check_sample(sample)
         return result
+
+    def _measure_ttft(self, sample: RequestSample) -> None:
+        """Measure requests of the sample, those of all depths of hits in turn."""
+        result, drawn = self.result, sample.balanced()
+        if not drawn:
+            result.reason = "the input has no tokens, only block hashes"
+            return
+        fitting = [each for each in drawn if self._fits(each.num_tokens, len(each.output_ids))]
+        result.too_large = len(drawn) - len(fitting) if self._memory.bounded else 0
+        if not fitting:
+            result.reason = f"no request fits the memory of the {result.device}"
+            return
+        # The first request may have all of the budget: where it does not fit a part of it, nothing would be measured.
+        shortest = min(fitting, key=lambda each: each.num_tokens)
+        left = self._last_moment - time.monotonic()
+        short = [each for each in fitting if self._seconds(each) <= left]
+        if not short:
+            result.reason = (
+                f"no request of the sample fits {self._how.budget:g} s: the shortest has {shortest.num_tokens:,} tokens, "
+                f"and the start took {self._start_seconds:.1f} s"
+            )
+            return
+        self._make_engines(short)
+        for request in short:
+            deadline = self._deadline if len(result.on) else self._last_moment
+            if time.monotonic() + self._seconds(request) > deadline:
+                result.reason = f"the budget of {self._how.budget:g} s is spent"
+                return
+            self._measure_pair(request)
+        result.complete = sample.is_whole and len(short) == len(drawn)
+
+    def _seconds(self, request: SampledRequest) -> float:
+        """Estimate the seconds of all runs of a request."""
+        uncached = 1 + (self._price is not None)
+        computed = request.num_tokens if self._reuse is not None else request.num_tokens - request.hit_tokens
+        return (uncached * request.num_tokens + computed) / self._rate
+
+    def _check_sample(self, sample: RequestSample) -> None:
+        """Drop the times of a sample whose hit rate is not that of the run."""
+        result = self.result
+        if not result.prompt_tokens:
+            return
+        rate = result.hit_tokens / result.prompt_tokens
+        if abs(rate - sample.hit_rate) > _LARGEST_DIFFERENCE:
+            result.reason = (
+                f"{plural(len(result.on), 'request')} fit {self._how.budget:g} s, with a hit rate of {percent(rate)}; "
+                f"the run has {percent(sample.hit_rate)}"
+            )
+            result.on, result.off = array("d"), array("d")
+            result.hit_tokens = result.prompt_tokens = 0
 
     def _measure_decode(self, source: Source) -> None:
         """Measure the TPOT of requests that decode together, into the result as it comes."""
@@ -286,12 +341,12 @@ class Measurement:
             batch=together,
             limit=self._limit,
             vocabulary=self._vocabulary,
-            fits=self._fits,
+            fits=lambda request: self._fits(request.num_prompt_tokens, request.max_tokens),
             deadline=time.monotonic() + left / 2,
         )
         measurement = DecodeMeasurement(
             self._model,
-            self._on.config,
+            self._config,
             kv_cache_dtype=self._how.kv_cache_dtype,
             modes=decode_modes(
                 self._how.decode_attention, shares=shares_by_default(self._model, self._how.kv_cache_dtype)
@@ -307,59 +362,30 @@ class Measurement:
         for _ in measurement.steps(result):
             pass
 
-    def _is_too_large(self, request: Request) -> bool:
-        """Return whether only the memory of the device is in the way."""
-        held, tokens = self._on.config.num_blocks, request.num_prompt_tokens + request.max_tokens - 1
-        return held is not None and held != self._asked and -(-tokens // self._on.config.block_size) >= held
-
-    def _fits(self, request: Request) -> bool:
+    def _fits(self, prompt: int, outputs: int) -> bool:
         try:
-            self._on.scheduler.check_fits(request)
+            check_fits("request", prompt, outputs, self._config)
         except EngineError:
             return False
         return True
 
-    def _begin(self, turn: Turn) -> Job | None:
-        if turn.hashed is not None:
-            self.result.reason = "the trace has block hashes, no tokens"
-            raise _BudgetSpent
-        try:
-            job = self._maker.make(turn)
-        except MessageRefusedError:
-            return None  # the accounting has counted it, or ended with it
-        request = job.request
-        try:
-            self._on.scheduler.check_fits(request)
-        except EngineError:
-            self.result.too_large += self._is_too_large(request)
-            return None
-        # The first request may have all of the budget: where it does not fit a part of it, nothing would be measured.
-        is_first = not len(self.result.on)
-        left = (self._last_moment if is_first else self._deadline) - time.monotonic()
-        runs = 2 if self._native is None else 3
-        seconds = runs * request.num_prompt_tokens / self._rate
-        if seconds > left:
-            if is_first:
-                self.result.reason = (
-                    f"the first request ({request.num_prompt_tokens:,} tokens) does not fit {self._how.budget:g} s, "
-                    f"of which the start took {self._start_seconds:.1f}"
-                )
-            raise _BudgetSpent
-        assert request.prompt_ids is not None
-        request.prompt_ids = np.mod(request.prompt_ids, self._vocabulary)  # ids of another tokenizer take as long
-        request.output_ids = [token % self._vocabulary for token in request.output_ids or [0]]
-        return job
+    def _measure_pair(self, sampled: SampledRequest) -> None:
+        """Run a request with the cached prefix and without; in turn, so that a drift of the machine's speed favours neither."""
+        ids = np.mod(sampled.prompt_ids, self._vocabulary)  # ids of another tokenizer take as long
+        outputs = [token % self._vocabulary for token in sampled.output_ids]
 
-    def _execute(self, job: Job) -> None:
-        request = job.request
-        cold = self._copy(request)
-        if len(self.result.on) % 2:  # in turn, so that a drift of the machine's speed favours neither
-            on, off = self._time(self._on, request), self._time(self._off, cold)
+        def made(outputs: list[int], tokens: int | None = None) -> Request:
+            return Request(sampled.id, len(ids[:tokens]), prompt_ids=ids[:tokens], output_ids=outputs)
+
+        request = made(outputs)
+        self._fill_cache(made([0], sampled.hit_tokens))
+        if len(self.result.on) % 2:
+            on, off = self._time(self._on, request), self._time(self._off, made([0]))
         else:
-            off, on = self._time(self._off, cold), self._time(self._on, request)
+            off, on = self._time(self._off, made([0])), self._time(self._on, request)
         self._rate = 0.5 * self._rate + 0.5 * request.num_prompt_tokens / max(off, 1e-6)
         if self._native is not None:
-            self._time(self._native, self._copy(request))
+            self._time(self._native, made([0]))
         with uninterrupted():
             for audit in (self._reuse, self._price):
                 if audit is not None:
@@ -368,11 +394,22 @@ class Measurement:
             self.result.off.append(off)
             self.result.hit_tokens += max(request.num_cached_tokens, 0)
             self.result.prompt_tokens += request.num_prompt_tokens
+        self._progress.advance(1)
 
-    @staticmethod
-    def _copy(request: Request) -> Request:
-        """Return the same prompt, to its first token only."""
-        return Request(request.id, request.num_prompt_tokens, prompt_ids=request.prompt_ids, output_ids=[0])
+    def _fill_cache(self, prefix: Request) -> None:
+        """Make the prefix, and nothing else, cached. An audit needs its keys and values; without one any numbers take as long."""
+        self._on.scheduler.reset_prefix_cache()
+        if prefix.num_prompt_tokens < self._config.block_size:
+            return
+        runner = self._on.runner
+        if self._reuse is None:
+            self._on.runner = DryRunner()
+        try:
+            self._time(self._on, prefix)
+        finally:
+            self._on.runner = runner
+        if self._reuse is not None:
+            self._reuse.drop(prefix.id)
 
     @staticmethod
     def _time(engine: Engine, request: Request) -> float:
@@ -385,7 +422,3 @@ class Measurement:
                 request.skip_ahead()
         assert request.first_token_at is not None
         return request.first_token_at - submitted
-
-    def _end(self, job: Job) -> None:
-        del job
-        self._progress.advance(1)

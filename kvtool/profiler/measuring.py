@@ -6,6 +6,7 @@ import time
 
 from kvtool.measure.engine_extra import need_engine, not_measured
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.measure.request_sample import RequestSample
 from kvtool.profiler.document import Measurements
 from kvtool.profiler.run.workload_runs import WorkloadRuns
 from kvtool.results.run_times import Decode
@@ -31,7 +32,9 @@ def check_measure(how: MeasureOptions) -> None:
         check_model(how.model, dtype=how.dtype, load_format=how.load_format, device=device)
 
 
-def measure(runs: WorkloadRuns, how: MeasureOptions, decode: Decode | None) -> tuple[Measurements, bool]:
+def measure(
+    runs: WorkloadRuns, how: MeasureOptions, sample: RequestSample, decode: Decode | None
+) -> tuple[Measurements, bool]:
     """Measure a real run; return the results, or the reason for none, and whether it was interrupted."""
     began = time.monotonic()
     runs.begin("measuring")
@@ -52,5 +55,5 @@ def measure(runs: WorkloadRuns, how: MeasureOptions, decode: Decode | None) -> t
         began=began,
         decode_together=round(decode.batch) if decode is not None else 0,
     )
-    run = measurement.run(runs.source)
+    run = measurement.run(runs.source, sample)
     return Measurements(run.ttft(), run.tpot()), run.interrupted

@@ -24,6 +24,7 @@ from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.measure.request_sample import RequestSample
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
@@ -117,6 +118,7 @@ class Profiler:
             source, renderer, plan, progress=progress, jobs=jobs, prices=prices, tries=wanted.advice
         )
         self.measure = measure
+        self._sample: RequestSample | None = None
         self.native_engine = native_engine
         self.events = events
         self.beside = beside
@@ -189,6 +191,7 @@ class Profiler:
         plan = self.plan
         if self.measure is not None:
             check_measure(self.measure)
+            self._sample = RequestSample(plan.seed)
         together = not plan.one_at_a_time and plan.by_engine
         result = self.runs.reported(
             relaxed=self.runs.relaxed_hits() if together else [],
@@ -197,6 +200,7 @@ class Profiler:
             views=self.wanted.views,
             beside=self.beside,
             events=self.events,
+            sample=self._sample,
         )
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
@@ -265,10 +269,10 @@ class Profiler:
 
     def measured(self, report: Report) -> Report:
         """Return the report of `run` with the results of real runs, if requested; an interruption marks it."""
-        if self.measure is None or report.partial:
+        if self.measure is None or self._sample is None or report.partial:
             return report
         try:
-            measured, interrupted = measure(self.runs, self.measure, report.decode)
+            measured, interrupted = measure(self.runs, self.measure, self._sample, report.decode)
         except KeyboardInterrupt:  # while the model was made
             measured, interrupted = Measurements(), True
         return with_measurements(report, measured, partial=interrupted)

@@ -22,6 +22,13 @@ class OnOff(Model):
     off: Quantiles | None
 
 
+class Interval(Model):
+    """Interval that contains a median with 95 % confidence, in seconds."""
+
+    low: Seconds
+    high: Seconds
+
+
 class Flip(Model):
     """A token that reuse of KV would have changed."""
 
@@ -45,8 +52,13 @@ class Logits(Model):
 
 
 class Measured(OnOff):
-    """TTFT of real forward passes on the machine where the profile was made."""
+    """TTFT of real forward passes on the machine where the profile was made: of requests drawn from all of the run.
 
+    `hit_tokens` are the cached tokens of the sample; the intervals are of the medians, None for fewer than 6 requests.
+    """
+
+    on_interval: Interval | None = None
+    off_interval: Interval | None = None
     requests: Count
     prompt_tokens: Count
     hit_tokens: Count

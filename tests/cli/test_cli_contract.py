@@ -281,7 +281,9 @@ def test_plain_reports_have_no_drawings_and_no_columns(
     assert not [line for line in records if re.search(r"\S {3,}\S", line) and " | " not in line]
 
 
-@pytest.mark.parametrize("command", ["check", "lint"])  # test_cli.py does it for profile, with its advice
+@pytest.mark.parametrize(
+    "command", ["check", "lint"]
+)  # command_line/test_profile_json.py does it for profile, with its advice
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_keep_to_the_narrowest_width(
     path: Path, command: str, folder: Path, monkeypatch: pytest.MonkeyPatch

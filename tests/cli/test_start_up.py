@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import clean_environment
+from tests.cli.command_line.conftest import clean_environment
 
 _PROGRAM = """
 import sys

@@ -219,7 +219,7 @@ def test_text_templates_lose_nothing_and_know_their_places(parts: list[str]) -> 
         assert line[node.spot.column - 1 :].startswith(("{now}", "{user}"))
 
 
-# Python; more of it in test_python_prompts.py
+# Python; more of it in test_python_values.py
 
 
 def test_an_f_string() -> None:

@@ -7,22 +7,26 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kvtool.accounting.servers.server import ServedRequest
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
+from kvtool.engine.request import Request
 from kvtool.measure import decode, local
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode
 from kvtool.measure.local import Measurement
 from kvtool.measure.measure_options import MeasureOptions
+from kvtool.measure.request_sample import RequestSample
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
-from kvtool.workload.jobs import JobMaker
+from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.render import Renderer
-from kvtool.workload.turn import Conversation, Output, Turn
+from kvtool.workload.turn import Conversation, Turn
 
 
 class Clock:
@@ -35,24 +39,21 @@ class Clock:
         return self.now
 
 
-class Prompts:
-    """A workload of one prompt in each conversation."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
+class Nothing:
+    """A workload without conversations: nothing decodes together."""
 
     def conversations(self) -> Iterator[Conversation]:
-        for number in range(self._count):
-            yield OneTurn(f"{number} " + "word " * 40)
+        yield from ()
 
 
-class OneTurn:
-    def __init__(self, text: str) -> None:
-        self._texts = [text]
-
-    def next_turn(self, output: Output | None) -> Turn | None:
-        del output
-        return Turn(group="g", text=self._texts.pop()) if self._texts else None
+def sample_of(count: int) -> RequestSample:
+    """Return a sample of a run that missed the cache with every one of its prompts of 202 tokens."""
+    sample = RequestSample(seed=0)
+    for number in range(count):
+        ids = np.full(202, number, np.int32)
+        request = Request(str(number), len(ids), prompt_ids=ids, output_ids=[0])
+        sample.end(Job(Turn(group="g"), None, request, ids, 1, ""), None, ServedRequest(0))
+    return sample
 
 
 @pytest.fixture
@@ -81,22 +82,22 @@ def taken(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return tokens
 
 
-def made(tokenizer: Tokenizer, budget: float, began: float) -> Measurement:
+def made(tokenizer: Tokenizer, budget: float, began: float, *, audit: bool = False) -> Measurement:
     renderer = Renderer(lambda: tokenizer, lambda tokenizer: ChatTemplate.load(None, tokenizer))
     maker = JobMaker(renderer, seed=0)
-    how = MeasureOptions(budget, device="cpu")
+    how = MeasureOptions(budget, device="cpu", audit=audit)
     return Measurement(EngineConfig(16), maker, how, limit=None, progress=Progress(None), began=began)
 
 
 def test_the_start_is_part_of_the_budget(clock: Clock, taken: list[int], byte_tokenizer: Tokenizer) -> None:
     measurement = made(byte_tokenizer, 20.0, began=clock.now - 25)
-    result = measurement.run(Prompts(3))
+    result = measurement.run(Nothing(), sample_of(3))
     assert len(result.on) == 0
-    assert result.reason == "the first request (202 tokens) does not fit 20 s, of which the start took 26.0"
+    assert result.reason == "no request of the sample fits 20 s: the shortest has 202 tokens, and the start took 26.0 s"
     measurement = made(byte_tokenizer, 20.0, began=clock.now - 10)
-    result = measurement.run(Prompts(30))
+    result = measurement.run(Nothing(), sample_of(30))
     assert 0 < len(result.on) < 30
-    assert result.reason == "the budget is spent"
+    assert result.reason == "the budget of 20 s is spent"
     assert clock.now <= measurement._last_moment
 
 
@@ -114,8 +115,62 @@ def test_no_request_begins_that_would_end_too_late(clock: Clock, taken: list[int
     for left, measured in ((0.75, 0), (0.85, 1)):
         measurement = made(byte_tokenizer, 1_000.0, began=clock.now)
         clock.now = measurement._last_moment - left
-        assert len(measurement.run(Prompts(3)).on) == measured
+        assert len(measurement.run(Nothing(), sample_of(3)).on) == measured
         assert clock.now <= measurement._last_moment
+
+
+def cached_sample(hits: dict[int, int]) -> RequestSample:
+    """Return a sample of prompts of other tokens each, with so many hit tokens by prompt length."""
+    sample = RequestSample(seed=0)
+    for number, (tokens, hit) in enumerate(hits.items()):
+        ids = np.full(tokens, number, np.int32)
+        request = Request(str(number), tokens, prompt_ids=ids, output_ids=[0, 0])
+        sample.end(Job(Turn(group="g"), None, request, ids, 1, ""), None, ServedRequest(hit))
+    return sample
+
+
+@pytest.mark.parametrize("audit", [False, True])
+def test_only_what_the_run_missed_is_computed(
+    byte_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, audit: bool
+) -> None:
+    """And in whole blocks, at least the last token; an audit computes the cached prefix before, which is not timed."""
+    timed: list[tuple[int, int]] = []
+    run = Measurement._time
+
+    def spied(engine: Engine, request: Any) -> float:
+        seconds = run(engine, request)
+        if engine.config.enable_prefix_caching:
+            timed.append((request.num_prompt_tokens, request.num_cached_tokens))
+        return seconds
+
+    monkeypatch.setattr(Measurement, "_time", staticmethod(spied))
+    hits = {300: 0, 301: 48, 302: 302, 304: 304, 303: 15, 40: 39}
+    measurement = made(byte_tokenizer, 1_000.0, began=time.monotonic(), audit=audit)
+    timed.clear()
+    sample = cached_sample(hits)
+    result = measurement.run(Nothing(), sample)
+    assert result.complete
+    assert len(result.on) == len(result.off) == 6
+    assert {tokens: cached for tokens, cached in timed if tokens in hits and (tokens, cached) != (304, 0)} == {
+        300: 0,
+        301: 48,
+        302: 288,
+        304: 288,
+        303: 0,
+        40: 32,
+    }
+    if audit:
+        assert result.reuse is not None
+        assert (result.reuse.requests, result.reuse.flips) == (6, [])
+
+
+def test_a_sample_unlike_the_run_says_nothing(byte_tokenizer: Tokenizer) -> None:
+    measurement = made(byte_tokenizer, 1_000.0, began=time.monotonic())
+    sample = cached_sample({100: 0, 101: 48})
+    sample.hit_tokens += 20
+    result = measurement.run(Nothing(), sample)
+    assert (len(result.on), result.hit_tokens, result.ttft().on) == (0, 0, None)
+    assert result.reason == "2 requests fit 1000 s, with a hit rate of 23.9%; the run has 33.8%"
 
 
 @pytest.fixture(scope="module")

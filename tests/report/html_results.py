@@ -298,3 +298,21 @@ def page(found: CheckResult, show_text: ShowText = "none") -> Node:
 def numbers(texts: list[str]) -> list[float]:
     """Figures without thousands and percent signs."""
     return [float(re.sub(r"[,%]", "", text)) for text in texts]
+
+
+def only(node: Node, tag: str) -> str:
+    """The text of the one element of that kind, as it stands."""
+    [found] = node.all(tag)
+    [text] = found.children
+    return text.text
+
+
+def rows(node: Node) -> list[list[str]]:
+    """The cells of each row of a table's body."""
+    [body] = node.all("tbody")
+    return [[cell.words() for cell in row.children if cell.tag in ("th", "td")] for row in body.all("tr")]
+
+
+def table(node: Node, caption: str) -> Node:
+    [found] = [one for one in node.all("table") if one.all("caption")[0].words() == caption]
+    return found

@@ -211,7 +211,7 @@ class StepTimer:
             blocks = 1 + max(case.blocks(block_size) for case in cases if case.mode == mode)
             runner = ModelRunner(model, block_size, blocks, kv_cache_dtype=kv_cache_dtype, decode_attention=mode)
             runner.kv.reserve(blocks)
-            _fill(runner.kv, model.device)
+            fill_randomly(runner.kv, model.device)
             self._runners[mode] = runner
 
     def build(self, case: StepCase) -> Timed:
@@ -224,7 +224,7 @@ class StepTimer:
         return host_seconds(lambda: runner.run(timed.step), self._model.device)
 
 
-def _fill(kv: KVStore, device: torch.device) -> None:
+def fill_randomly(kv: KVStore, device: torch.device) -> None:
     """Fill with numbers as a model leaves them: what is in memory by chance may be denormal, which takes CPUs far longer."""
     for layer in range(len(kv.k)):
         for cache, scale in ((kv.k[layer], kv.k_scale[layer]), (kv.v[layer], kv.v_scale[layer])):

@@ -11,6 +11,7 @@ from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.servers.server import ServerTraits
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.diagnose.shared_secrets import SensitiveBook
+from kvtool.measure.request_sample import RequestSample
 from kvtool.profiler.run.cause_sample import CauseSample
 from kvtool.profiler.run.ledger_writers import CauseWriter, FateWriter, HitWriter, hosted_scope, new_ledger
 from kvtool.profiler.run.run_books import (
@@ -51,14 +52,15 @@ def explained_run(
     beside: EventComparison | None = None,
     keep: KeptTrace | KeptRequests | None = None,
     events: EventWriter | None = None,
+    sample: RequestSample | None = None,
 ) -> RunLoop:
     """Make the run of a report: every token gets its fate, and every loss its cause.
 
     `one_in` limits the search for causes to a part of large groups; without `explain` there is none. `relaxed` are the hits of
     `HitBook`s of runs without a limit of the engine, by the fate that the limit explains. `by` requests the ledger's sums by
     session, tenant or line. `views` collects the data of charts, `decode` the reads of decode steps, `money` the costs of
-    requests. `beside` compares with the KV events of a server, `keep` keeps the requests for later runs, and `events` gets the
-    engine's KV events.
+    requests. `beside` compares with the KV events of a server, `keep` keeps the requests for later runs, `events` gets the
+    engine's KV events, and `sample` draws requests for a measured run.
     """
     from kvtool.profiler.reported.server_reads import ServerReadBook
 
@@ -77,6 +79,7 @@ def explained_run(
         CounterBook(may_skip_cache=plan.by_vllm),
         views,
         beside,
+        sample,
         RowBook() if per_request else None,
         setup.time_book(traits),
     ]

@@ -11,6 +11,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.fixes.fix import Fix, combined
+from kvtool.measure.request_sample import RequestSample
 from kvtool.profiler.run.purposes import cause_run, counted_run, explained_run
 from kvtool.profiler.run.run_books import HitBook, Hits
 from kvtool.profiler.run.run_loop import RunLoop
@@ -110,6 +111,7 @@ class WorkloadRuns:
         views: bool,
         beside: EventComparison | None,
         events: EventWriter | None,
+        sample: RequestSample | None,
     ) -> RunResult:
         """Make the run of the report, and keep its requests for runs with changes; see `explained_run`.
 
@@ -138,6 +140,7 @@ class WorkloadRuns:
                 beside=beside,
                 keep=keep,
                 events=events,
+                sample=sample,
             )
 
         result = self.run("accounting", plan, purpose, by_number=traced)

@@ -8,7 +8,7 @@ from kvtool.config.command_line import flag
 from kvtool.report.views.page_commands import profile_command
 from kvtool.report.views.section import Missing, Section, Table, TableColumn
 from kvtool.results.report import Report
-from kvtool.results.run_times import Measured, OnOff
+from kvtool.results.run_times import Interval, Measured, OnOff, Quantiles
 from kvtool.text.terminal.numbers import percent, plural
 
 _COLUMNS = (
@@ -40,15 +40,21 @@ def view(report: Report) -> Section:
 
 
 def medians(times: OnOff) -> str:
-    """Return the medians with the cache, which must be known, and without."""
+    """Return the medians with the cache, which must be known, and without, with their intervals where they were measured."""
     assert times.on is not None
-    with_cache = f"{1000 * times.on.p50:,.1f} ms"
+    on, off = (times.on_interval, times.off_interval) if isinstance(times, Measured) else (None, None)
+    with_cache = _median(times.on, on)
     if times.off is None:
         return with_cache
-    without = f"{1000 * times.off.p50:,.1f} ms"
+    without = _median(times.off, off)
     return with_cache + (
         " with or without the cache" if without == with_cache else f" with the cache, {without} without"
     )
+
+
+def _median(times: Quantiles, interval: Interval | None) -> str:
+    text = f"{1000 * times.p50:,.1f} ms"
+    return text if interval is None else f"{text} ({1000 * interval.low:,.1f} to {1000 * interval.high:,.1f})"
 
 
 def _measured_notes(report: Report, measured: Measured | None) -> Iterator[str]:
@@ -71,8 +77,9 @@ def measured_on(report: Report, measured: Measured) -> str:
     share = measured.hit_tokens / measured.prompt_tokens if measured.prompt_tokens else 0.0
     device = f"{report.config.get('device')}, {measured.kernels} kernels"
     return (
-        f"on this machine ({device}) with {measured_model(report)}, one at a time, "
-        f"first {measured.requests:,} of {plural(report.totals.requests, 'request')}, hit rate {percent(share)}"
+        f"on this machine ({device}) with {measured_model(report)}, one at a time: "
+        f"{measured.requests:,} of {plural(report.totals.requests, 'request')}, drawn from the whole run "
+        f"(hit rate {percent(share)}, whole run {percent(report.totals.hit_rate)})"
     )
 
 

@@ -1,0 +1,108 @@
+"""`kvtool check`: demands from files and flags."""
+
+from __future__ import annotations
+
+from tests.conftest import Command
+from tests.files import write
+from tests.gate.conftest import CALM, CONFIG, RULES, SUPPORT, last_line, result_of
+
+
+def test_flags_take_the_place_of_files(check: Command) -> None:
+    write("kvtool.toml", CONFIG)
+    write("a.yaml", CALM)
+    arguments = ("a.yaml", "--no-advice")
+    assert check(*arguments)[0] == 0
+    code, out, _ = check(*arguments, "--min-hit-rate", "100%")
+    assert code == 1
+    assert "that --min-hit-rate demands" in " ".join(out.split())
+    assert "kvtool.toml:4" not in out
+    out = check(*arguments, "--no-config")[1]
+    assert (last_line(out), "--min-hit-rate 0.80" in out) == ("NO GATE: no limit is set", True)
+
+
+def test_the_stricter_of_two_files_holds(check: Command) -> None:
+    write("b.yaml", SUPPORT.replace("80%", "1%"))
+    write("kvtool.toml", 'workloads = ["b.yaml"]\n[gate.groups.support]\nhit_rate = 0.9\n')
+    (found,) = result_of(check, "--no-advice").verdict.checks
+    assert (found.id, found.status, found.path) == ("b.yaml/support/hit_rate", "fail", "kvtool.toml")
+    write("kvtool.toml", 'workloads = ["b.yaml"]\n[gate.groups.support]\nhit_rate = 0\n')
+    (found,) = result_of(check, "--no-advice").verdict.checks
+    assert (found.status, found.path, found.limit) == ("pass", "b.yaml", 0.01)
+
+
+def test_a_warning_does_not_fail(check: Command) -> None:
+    write("b.yaml", SUPPORT.replace('">=80%"', '">=80%", level: warn'))
+    code, out, _ = check("b.yaml", "--no-advice")
+    assert code == 0
+    assert last_line(out).startswith("WARN 1 gate (support ")
+    assert "KV401 warning: support of b.yaml" in out
+
+
+def test_findings_without_those_that_are_ignored(check: Command) -> None:
+    write("b.yaml", SUPPORT)
+    code, out, _ = check("b.yaml", "--fail-on", "KV101")
+    assert code == 1
+    assert "b.yaml: KV101" not in out
+    assert "KV405 error: all requests of b.yaml: 1 finding of KV101" in out
+    ignored = SUPPORT.replace('{{ now }}. "}', '{{ now }}. "}  # kvtool: ignore[KV101] wanted')
+    assert ignored != SUPPORT
+    write("b.yaml", ignored)
+    result = result_of(check, "b.yaml", "--fail-on", "KV101")
+    assert result.ignored == 1
+    assert {each.id: each.status for each in result.verdict.checks}["b.yaml/findings/KV101"] == "pass"
+    assert "KV101" not in {found.code for found in result.findings}
+
+
+def test_templates_and_python_are_read_and_not_run(check: Command) -> None:
+    write("p.j2", "Now: {{ now }}. " + RULES)
+    write("boom.py", "raise SystemExit('executed')\n")
+    code, out, _ = check("p.j2", "boom.py", "--fail-on", "info")
+    assert code == 1
+    assert "KV405 error: p.j2: 1 finding of info (KV101)" in out
+    assert "p.j2:1:6: KV101 error" in out
+    assert last_line(out) == "FAIL 1 gate (p.j2: 1 finding of info)"
+    code, out, _ = check("boom.py", "--fail-on", "info")
+    assert (code, last_line(out)) == (0, "PASS 1 gate")
+
+
+def test_predicted_times_of_a_group(check: Command) -> None:
+    write("b.yaml", SUPPORT.replace('{hit_rate: ">=80%"}', "{ttft_p99: 1us}").replace("1us", "0.001ms"))
+    result = result_of(check, "b.yaml", "--no-advice")
+    (found,) = result.verdict.checks
+    assert (found.code, found.status, found.group) == ("KV404", "fail", "support")
+    times = {group.name: group.predicted_ttft for group in result.reports[0].groups}
+    assert times["support"] is not None
+    assert times["rag"] is not None
+    assert found.actual == times["support"].p99 > times["rag"].p50
+
+
+def test_a_run_that_ends_before_a_group_leaves_its_gate_open(check: Command) -> None:
+    write("b.yaml", SUPPORT.replace("  - name: rag", "  - name: rag\n    gate: {hit_rate: 0.5}"))
+    result = result_of(check, "b.yaml", "--no-advice", "-n", "2")
+    assert {each.id: each.status for each in result.verdict.checks} == {
+        "b.yaml/support/hit_rate": "fail",
+        "b.yaml/rag/hit_rate": "open",
+    }
+
+
+def test_a_group_of_which_nothing_fits_fails_its_gates_and_its_baseline(check: Command) -> None:
+    write("kvtool.toml", 'workloads = ["b.yaml"]\n[gate.groups.support]\nreachable_gap = 0\nlevel = "warn"\n')
+    write("b.yaml", SUPPORT)
+    check("--no-advice", "--update-baseline")
+    long = SUPPORT.replace(RULES, RULES * 3, 1)
+    write("b.yaml", long)
+    result = result_of(check, "--no-advice", "--max-drop", "1", "--max-model-len", "250")  # the baseline's key has it
+    assert [(each.id, each.status) for each in result.verdict.checks] == [
+        ("b.yaml/support/hit_rate", "fail"),
+        ("b.yaml/support/reachable_gap", "warn"),
+    ]
+    write("b.yaml", SUPPORT)
+    check("--no-advice", "--update-baseline", "--max-model-len", "250")
+    write("b.yaml", long)
+    result = result_of(check, "--no-advice", "--max-drop", "1", "--max-model-len", "250")
+    fell = {each.group: each for each in result.verdict.checks if each.kind == "baseline"}
+    assert {group: each.status for group, each in fell.items()} == {None: "pass", "support": "warn", "rag": "pass"}
+    assert "no request was profiled" in fell["support"].message
+    check("--no-advice", "--update-baseline", "--max-model-len", "250")
+    result = result_of(check, "--no-advice", "--max-model-len", "250")  # as it was recorded
+    assert [each.id for each in result.verdict.checks if each.status == "fail"] == ["b.yaml/support/hit_rate"]

@@ -1,0 +1,101 @@
+"""Edits that `kvtool optimize` proposes: each is run, and only one that wins stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.files import write
+from tests.profiler.optimize.conftest import PROMPT, RULES, WORKLOAD, Optimize, contents, document
+
+
+def test_moves_need_consent_and_are_told_with_what_they_win(optimize: Optimize, desk: str) -> None:
+    before = contents()
+    code, out, _ = optimize(desk, "--width", "200")
+    assert code == 0
+    assert "Needs consent: --allow P2" in out
+    assert "P2 KV101 desk: prompts/desk.md:2:6: move its line behind the shared text" in out
+    assert "(measured by running again)" in out
+    assert "Nothing to change in the tiers P0, P1" in out
+    assert f"kvtool optimize {desk} --width 200 -t" in out
+    assert out.rstrip().endswith("--allow P2")
+    assert contents() == before
+
+
+def test_each_step_is_run_on_the_edited_files(optimize: Optimize, desk: str) -> None:
+    found = document(optimize, desk, "--allow", "P2")
+    assert [(step["code"], step["line"], step["edited"]) for step in found["steps"]] == [
+        ("KV101", 2, True),
+        ("KV102", 7, True),
+    ]
+    first, second = (step["files_hit_rate"] for step in found["steps"])
+    assert first["before"] == found["hit_rate"]["before"] < first["after"] == second["before"] < second["after"]
+    assert second["after"] == found["hit_rate"]["after"]
+    assert found["files"] == ["prompts/desk.md"]
+    assert found["undo"] is None
+    assert "{{" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("name", ["support-bot", "volatile-first", "few-shot"])
+def test_the_examples_twice(optimize: Optimize, name: str) -> None:
+    """The second run finds nothing more to do in the files that the first one wrote; each run says the same twice."""
+    folder = Path(__file__).parents[3] / "workloads"
+    shutil.copytree(folder, "workloads")
+    path = f"workloads/{name}.yaml"
+    arguments = (path, "--unsafe-fixes", "-n", "12")
+    said = optimize(*arguments)
+    assert optimize(*arguments) == said
+    first = document(optimize, *arguments, "--write")
+    assert bool(first["files"]) == (name != "few-shot")
+    second = document(optimize, *arguments)
+    assert second["files"] == []
+    assert second["hit_rate"]["before"] == first["hit_rate"]["after"]
+
+
+def test_two_variables_of_one_line_win_what_was_promised(optimize: Optimize, desk: str) -> None:
+    write("prompts/desk.md", "Now: {{ now }}. Request: {{ rid }}.\n" + RULES * 4)
+    code, out, _ = optimize(desk, "--allow", "P2", "--json")
+    assert code == 0
+    step = json.loads(out)["steps"][0]
+    assert step["hit_rate"]["predicted"] == pytest.approx(step["files_hit_rate"]["after"], abs=0.05)
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "7"])
+def test_the_same_with_any_hash_seed(desk: str, hash_seed: str, bytes_json: str, optimize: Optimize) -> None:
+    expected = optimize(desk, "--allow", "P2", "--width", "80")[1]
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, "-m", "kvtool", "optimize", desk, "--allow", "P2", "--width", "80", "-t", bytes_json]
+    assert subprocess.run(command, env=env, capture_output=True, check=True).stdout.decode() == expected
+
+
+def test_content_is_not_changed_for_little(optimize: Optimize) -> None:
+    """Once the clock stands at the end, the hour instead of the time would win two points more."""
+    write("prompts/desk.md", "# Desk\nNow: {{ now }}\n" + RULES * 24)
+    write("w.yaml", "".join(line for line in WORKLOAD.splitlines(keepends=True) if "{{ n }}" not in line))
+    found = document(optimize, "w.yaml", "--unsafe-fixes", "--write")
+    first, second = found["steps"]
+    assert (first["tier"], first["edited"]) == ("P2", True)
+    assert (second["tier"], second["reason"]) == ("P3", "too little is won for a change of what prompts say")
+    assert found["files"] == ["prompts/desk.md"]
+    assert document(optimize, "w.yaml", "--unsafe-fixes")["files"] == []
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_a_prompt_that_two_groups_read(optimize: Optimize, edited: bool) -> None:
+    """One file, two groups: it is edited where both win by that; what wins in one alone may not change the other's prompts."""
+    write("prompts/desk.md", PROMPT)
+    other = WORKLOAD[WORKLOAD.index("  - name: desk") :].replace("name: desk", "name: other").replace("Question", "Ask")
+    write("w.yaml", WORKLOAD + other + ("" if edited else "    tenant: other\n    vars: {now: noon, rid: one}\n"))
+    before = contents()
+    found = document(optimize, "w.yaml", "--allow", "P2")
+    assert {step["edited"] for step in found["steps"]} == {edited}
+    assert all(edited or "reads the same text" in step["reason"] for step in found["steps"])
+    for group in found["groups"]:
+        assert (group["hit_rate"]["after"] > group["hit_rate"]["before"]) == edited
+    assert contents() == before
