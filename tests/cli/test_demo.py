@@ -27,7 +27,7 @@ def test_it_profiles_the_example_and_writes_nothing(empty: Path, capsys: pytest.
     assert run(["demo", "--dry-run", "--quiet"]) == 0
     said = capsys.readouterr().out
     assert "workloads/prompts/support.md:3:15: KV101" in said
-    assert said.endswith("workloads/support-bot.yaml comes with kvtool; to edit and run it:\n  kvtool demo --write .\n")
+    assert "\n  kvtool demo --write .\n  kvtool optimize workloads/support-bot.yaml" in said
     assert Path.cwd() == empty
     assert list(empty.iterdir()) == []
 
@@ -64,3 +64,12 @@ def test_examples_that_are_missing(
 def test_a_bare_kvtool_points_to_it(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
     assert "Begin with: kvtool demo" in capsys.readouterr().out
+
+
+def test_beside_a_copy_the_next_command_needs_no_other_first(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "--write", "."]) == 0
+    capsys.readouterr()
+    assert run(["demo", "--dry-run", "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert "demo --write" not in said
+    assert "\n  kvtool optimize workloads/support-bot.yaml" in said

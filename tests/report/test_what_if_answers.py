@@ -165,15 +165,15 @@ def test_of_several_rooms_the_largest_counts() -> None:
         ]
 
     assert block_size_answer(rows(100, 1000)) == (  # type: ignore[arg-type] # rows they are
-        "Blocks of 16 tokens hit most with room for 992 tokens, 38.4% of the prompts"
+        "Best block size in a cache of 992 tokens: 16 tokens, hit rate 38.4%"
     )
-    assert block_size_answer(rows(100, None)) == "Blocks of 16 tokens hit most, 38.4% of the prompts"  # type: ignore[arg-type] # rows
+    assert block_size_answer(rows(100, None)) == "Best block size: 16 tokens, hit rate 38.4%"  # type: ignore[arg-type] # rows
 
 
 @pytest.mark.parametrize(
-    ("case", "first"), [("ttls", "No time to live"), ("block_sizes", "Blocks of 16 tokens hit most")]
+    ("case", "first"), [("ttls", "Every time to live is too short"), ("block_sizes", "Best block size: 16 tokens")]
 )
 def test_it_stands_before_what_an_unlimited_cache_hits(case: str, first: str) -> None:
     said = answer(made.CASES[case]())
     assert said.startswith(first)
-    assert said.endswith(". An unlimited cache hits 40.0% of 1,000 blocks.")
+    assert said.endswith(". Maximum with an unlimited cache: 40.0% of 1,000 blocks.")
