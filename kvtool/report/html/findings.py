@@ -30,6 +30,7 @@ _KINDS = {"error": "fail", "warning": "warn", "info": "info"}
 _TOLD_ALONE = 0.005
 """A difference of hit rates from which the rate with one fix alone is shown."""
 _KEYS = (Key(swatch(paint("before"), "outline block"), "before"), Key(swatch(None, "bar"), "after"))
+_BASES = {True: "Verified by re-running with all proven fixes.", False: "Tried in a separate run."}
 _SIGNS = {"+": ("ins", "added"), "-": ("del", "removed")}
 
 
@@ -146,7 +147,7 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         warnings=tuple(finding.warnings),
         drawings=[] if rerun is None else _before_after(rerun, finding.group, identity, several=several),
         keys=[] if rerun is None else list(_KEYS),
-        measured="" if rerun is None else _measured(finding),
+        measured="" if rerun is None else _BASES[finding.rerun is not None],
         lines=tuple(_lines(finding)) if quoted else (),
         patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
         commands=tuple(_commands(finding, report)),
@@ -200,12 +201,6 @@ def _costs(finding: Finding) -> Iterable[str]:
 def _proof(tier: str | None) -> str:
     told = next((text for name, text in TIERS.items() if name == tier), None)
     return "" if tier is None else f"{tier}: {told}" if told is not None else tier
-
-
-def _measured(finding: Finding) -> str:
-    if finding.rerun is not None:
-        return "Verified by re-running with all proven fixes."
-    return "Tried in a separate run."
 
 
 def _snippet(snippet: Snippet) -> Markup:

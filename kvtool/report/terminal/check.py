@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from kvtool.config.command_line import CommandLine, flag
 from kvtool.report.answer import needed_tiers
 from kvtool.report.terminal.findings import print_findings
-from kvtool.report.terminal.lines import put_head, put_next
+from kvtool.report.terminal.lines import print_notices, print_sentence, put_head, put_next
 from kvtool.report.terminal.next_command import shorten_middle
-from kvtool.report.terminal.verdict import print_notices, print_sentence
 from kvtool.report.views.checks import worst_status
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.outputs import in_root
 from kvtool.report.terminal.findings import put_excerpt
-from kvtool.report.terminal.lines import put_head
+from kvtool.report.terminal.lines import put_head, shown_path
 from kvtool.report.terminal.render import print_table
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.report.views.comparison import (
     cause_text,
     fates_table,

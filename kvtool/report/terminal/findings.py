@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from kvtool.diagnose.finding_cost import cost_of
 from kvtool.diagnose.finding_line import QuotedLine, quoted_line, redacted_line
+from kvtool.report.terminal.lines import shown_path
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.report.views.findings import finding_place
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
@@ -45,10 +45,11 @@ def print_findings(
     `read_files` False shows only lines that the findings bring along. Names of the `header` and the `next_command`, which the
     screen shows already, are not repeated.
     """
+    proven = None if header else next((finding for finding in findings if finding.rerun is not None), None)
     for index, finding in enumerate(findings[:_MOST]):
         if index:
             put(console)
-        _finding(console, finding, plain, show_text, read_files, header, next_command)
+        _finding(console, finding, plain, show_text, read_files, header, next_command, finding is proven)
     if len(findings) > _MOST:
         put(console)
         put(console, f"{len(findings) - _MOST:,} more findings (all with --json)", "dim")
@@ -62,6 +63,7 @@ def _finding(
     read_files: bool,
     header: Sequence[str],
     next_command: Sequence[str],
+    says_verified: bool,
 ) -> None:
     place = place_shown(finding, plain, header)
     group = shorten_middle(sanitize(finding.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
@@ -86,6 +88,7 @@ def _finding(
         text += f": {f'{group} {_change(rerun.group_before, rerun.group_after)}, all ' if group else ''}{total}"
         if rerun.group_alone is not None and abs(rerun.group_alone - rerun.group_after) >= _TOLD_ALONE:
             text += f"; this fix alone: {percent(rerun.group_alone)}"
+        text += " (verified by re-running)" if says_verified else ""
     for line in _folded(text, console.width):
         put(console, line)
     for warning in finding.warnings:

@@ -1,4 +1,4 @@
-"""Lines that many terminal views have: the bold head, a command to copy, and the colour of a hit rate."""
+"""Lines that many terminal views have: the bold head, a command to copy, the colour of a hit rate, the verdict, a path."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.views.facts import rate_kind
+from kvtool.results.verdict import Outcome, Verdict
 from kvtool.text.terminal.console import ascii_only, pack, put, sanitize, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_OUTCOMES: dict[Outcome, str] = {
+    "fail": "bold red",
+    "warn": "bold yellow",
+    "partial": "bold yellow",
+    "pass": "bold green",
+    "none": "bold",
+}
 _COMMAND = "bold cyan"
 _RATES = {"good": "green", "fair": "yellow", "bad": "red"}
 
@@ -39,3 +47,22 @@ def put_next(console: Console, todo: str, words: Sequence[str]) -> None:
 def rate_style(rate: float) -> str:
     """Return the colour of a hit rate."""
     return _RATES[rate_kind(rate)]
+
+
+def print_notices(console: Console, verdict: Verdict) -> None:
+    """Print what must be known besides the verdict."""
+    plain = ascii_only(console)
+    for notice in verdict.notices:
+        say(console, f"notice: {sanitize(notice, ascii_only=plain)}", indent=0, hang=4, style="bold yellow")
+
+
+def print_sentence(console: Console, verdict: Verdict) -> None:
+    """Print the last line of the report."""
+    text = sanitize(verdict.sentence, ascii_only=ascii_only(console))
+    say(console, text, indent=0, hang=4, style=_OUTCOMES[verdict.outcome])
+
+
+def shown_path(path: str, plain: bool) -> str:
+    """Return a path as text that no CI log reads as a command."""
+    text = sanitize(path, ascii_only=plain)
+    return f"./{text}" if text.startswith("::") else text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.probe.probing import GROUP as PROBE
 from kvtool.report.terminal.findings import place_shown, put_finding_text
-from kvtool.report.terminal.shown_path import shown_path
+from kvtool.report.terminal.lines import shown_path
 from kvtool.results.documents.lint import Fixed
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText

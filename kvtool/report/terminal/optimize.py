@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from kvtool.fixes.edits.patch import unified_patch
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
 from kvtool.profiler.optimize.write_edits import undo_command
-from kvtool.report.terminal.lines import put_head, put_next
+from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.patch import put_patch
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.optimize import DoneStep, GroupRates, OptimizeDocument, Step
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural

@@ -10,12 +10,11 @@ from kvtool.accounting.ledger.fates import DECIDED_BY
 from kvtool.diagnose.codes import wins
 from kvtool.report.answer import Answer, answer_of
 from kvtool.report.terminal.findings import print_findings
-from kvtool.report.terminal.lines import put_command, rate_style
+from kvtool.report.terminal.lines import print_notices, print_sentence, put_command, put_head, rate_style
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
 from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
 from kvtool.report.terminal.render import LABEL, print_section, print_table
-from kvtool.report.terminal.verdict import print_notices, print_sentence
 from kvtool.report.views.checks import worst_status
 from kvtool.report.views.facts import cautions, rules_fact
 from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
@@ -34,7 +33,6 @@ from kvtool.text.terminal.console import (
     cell_width,
     draws_bars,
     is_plain,
-    pack,
     put,
     put_field,
     sanitize,
@@ -47,9 +45,6 @@ if TYPE_CHECKING:
 
 _MOST_GROUPS = 40
 _MOST_COMMAND_LINES = 4
-_STYLES = {"Hit rate": "bold", "Lost": "bold red"}
-_STEADY = {"Hit rate": "bold"}
-"""Where no line is to blame, nothing is marked."""
 _WIDE_LABEL = 13
 
 
@@ -131,7 +126,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
         print_boundaries(console, report.boundaries)
     if not shown.details and report.ttft.predicted.on is not None:
         put(console)
-        _print_predicted(console, report, plain)
+        _put_times(console, report.ttft.predicted, f"predicted: {predicted_for(report)}", plain)
 
 
 def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
@@ -157,16 +152,9 @@ def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
 
 def _header(console: Console, report: Report, plain: bool) -> None:
     config = report.config
-    shown = [
-        f"kvtool {config.get('version')}",
-        sanitize(str(config.get("input")), ascii_only=plain),
-        rules_fact(report),
-        sanitize(str(config.get("tokenizer") or "block hashes"), ascii_only=plain),
-        plural(report.totals.requests, "request"),
-        f"seed {config.get('seed')}",
-    ]
-    for line in pack(shown, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    head = [f"kvtool {config.get('version')}", str(config.get("input")), rules_fact(report)]
+    head += [str(config.get("tokenizer") or "block hashes"), plural(report.totals.requests, "request")]
+    put_head(console, [*head, f"seed {config.get('seed')}"])
     for note in report.notes:
         say(console, sanitize(note, ascii_only=plain), style="dim")
     for caution in cautions(report):
@@ -192,7 +180,7 @@ def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
 def _print_answer(console: Console, answer: Answer, *, gate: str = "", copy_first: Sequence[str] = ()) -> None:
     """Print a line each for the rate (with its `gate`), for the loss and for what to do; then the command for that."""
     plain = ascii_only(console)
-    styles = _STYLES if answer.finding is not None else _STEADY
+    styles = {"Hit rate": "bold", "Lost": None if answer.finding is None else "bold red"}
     lines = shell_lines(["kvtool", *answer.command], console.width, plain) if answer.command else []
     if len(lines) > _MOST_COMMAND_LINES:
         lines = []
@@ -239,11 +227,6 @@ def _print_fates(console: Console, report: Report, plain: bool) -> None:
         put(console, line, rate_style(report.totals.hit_rate) if name == "hit" else None)
     if report.absent_fates:
         say(console, absent_fates_note(report.absent_fates), indent=4, style="dim")
-
-
-def _print_predicted(console: Console, report: Report, plain: bool) -> None:
-    """Print the predicted time to the first token, which must be known, with its model and machine."""
-    _put_times(console, report.ttft.predicted, f"predicted: {predicted_for(report)}", plain)
 
 
 def _print_measured(console: Console, report: Report, plain: bool) -> None:

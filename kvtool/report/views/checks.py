@@ -12,7 +12,7 @@ from kvtool.text.terminal.numbers import percent
 STATUS: Mapping[Status, StatusWord] = {
     "fail": StatusWord("FAIL", "fail"),
     "warn": StatusWord("WARN", "warn"),
-    "open": StatusWord("unknown", "open"),
+    "open": StatusWord("not judged", "open"),
     "pass": StatusWord("ok", "pass"),
 }
 """The worst first."""

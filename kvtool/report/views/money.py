@@ -134,21 +134,19 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
     }
     told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
     told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
-    priced, hosted = any(cost for _, _, cost, _ in told), _hosted(report)
+    hosted = _hosted(report)
     rows = [
         (
             (MORE_PREDICTED if differs else LOST).get(cause, cause),
             f"{tokens:,}",
             percent(min(tokens / total, 1.0)),
-            *((shown_amount(cost or None, currency),) if priced else ()),
-            *(("provider" if differs else "rules",) if hosted else ()),
+            shown_amount(cost or None, currency),
+            ("provider" if differs else "rules") if hosted else "",
         )
         for cause, tokens, cost, differs in sorted(told, key=lambda one: (-Decimal(one[2] or 0), -one[1], one[0]))
     ]
     title = "Not read from the cache" if hosted else "Fewer cached tokens than predicted"
-    return _table(
-        title, ("tokens", "share", *(("cost",) if priced else ()), *(("decided by",) if hosted else ())), rows
-    )
+    return _figures(title, (title, "tokens", "share", "cost", "decided by"), rows)
 
 
 def _more(report: Report) -> Table | None:
@@ -161,15 +159,14 @@ def _more(report: Report) -> Table | None:
         for cause, tokens in (report.difference or {}).items()
         if cause in MORE_REPORTED
     ]
-    return _table("More cached tokens than predicted", ("tokens", "share"), rows)
+    title = "More cached tokens than predicted"
+    return _figures(title, (title, "tokens", "share"), rows)
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table | None:
-    return _figures(title, (title, *columns), rows) if rows else None
-
-
-def _figures(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
-    """Return a table of figures; who decided is a word."""
+def _figures(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table | None:
+    """Return a table of figures without empty columns; None where there is no row."""
+    if not rows:
+        return None
     kept = [place for place in range(len(heads)) if not place or any(row[place] for row in rows)]
     heads, rows = [heads[place] for place in kept], [tuple(row[place] for place in kept) for row in rows]
     keep = {"decided by": 0, "no cache": 0, "share": 1, "requests": 2}
@@ -197,8 +194,6 @@ def _groups(money: Money) -> Table | None:
 
 
 def _prefixes(money: Money) -> Table | None:
-    if not money.prefixes:
-        return None
     several = len({prefix.model for prefix in money.prefixes}) > 1
     rows = tuple(
         (

@@ -1,7 +1,7 @@
 """A block of a report as data, without markup: its title, sentences and tables.
 
 A view is a function `view(report) -> Section` in a file of this folder. It escapes nothing: each renderer does that as its format
-demands (`terminal/render.py`, `html/render.py`, `markdown/render.py`). A new block is such a file and a line in `order.py`.
+demands (`terminal/render.py`, `html/page.py`, `markdown/render.py`). A new block is such a file and a line in `order.py`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.lines import put_head, put_next
+from kvtool.report.terminal.lines import put_command, put_head, put_next
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.render import cells_of
 from kvtool.report.views.plans.what_if import answer, changes, heading, legend, not_tried
@@ -85,10 +85,9 @@ def _commands(console: Console, table: Sequence[Sequence[str]], again: Sequence[
     for (name, *_), said in zip(table, again, strict=True):
         if not said:
             continue
-        lines = shell_lines(words_of(said), console.width - 2, plain)
+        lines = shell_lines(words_of(said), console.width, plain)
         if len(lines) == 1 and cell_width(lines[0]) + cell_width(name) + 2 <= console.width:
             put(console, f"  {name}:{lines[0][1:]}")
-            continue
-        say(console, f"{name}:", hang=2)
-        for line in lines:
-            put(console, f"  {line}" if line is lines[0] else line)  # more margin would part a word that goes on
+        else:
+            say(console, f"{name}:", hang=2)
+            put_command(console, words_of(said))

@@ -10,9 +10,8 @@ import numpy as np
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
-from kvtool.report.terminal.lines import put_head, put_next
+from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Spot, Trial
 from kvtool.text.terminal.console import (
     ascii_only,
@@ -122,21 +121,15 @@ def _within(spot: Spot, plain: bool) -> str:
 
 
 def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
-    """Return the places of both sides; what is the same on both once."""
-    if not a.part and not b.part and (a.path, b.path) == names:
-        spots = [f"line {spot.line:,}, column {spot.column:,}" for spot in (a, b)]
-        return (
-            spots[:1] if spots[0] == spots[1] else [f"{side}: {spot}" for side, spot in zip("ab", spots, strict=True)]
-        )
+    """Return the places of both sides, without names that the header has; what is the same on both once."""
     if a.character is not None and b.character is not None:
-        return list(dict.fromkeys(_within(spot, plain) for spot in (a, b)))
-    in_file = [spot.character is not None or not spot.part for spot in (a, b)]
-    if not all(in_file):
+        places = [_within(spot, plain) for spot in (a, b)]
+    elif not a.part and not b.part and (a.path, b.path) == names:
+        side = ("", "") if (a.line, a.column) == (b.line, b.column) else ("a: ", "b: ")
+        places = [f"{side[at]}line {spot.line:,}, column {spot.column:,}" for at, spot in enumerate((a, b))]
+    else:
         places = [place_of(spot, plain, name) for spot, name in zip((a, b), names, strict=True)]
-        return list(dict.fromkeys(places))
-    places = [place_of(spot.model_copy(update={"part": ""}), plain) for spot in (a, b)]
-    shown = places[:1] if (a.line, a.column) == (b.line, b.column) else places
-    return shown + list(dict.fromkeys(_within(spot, plain) for spot in (a, b) if spot.part))
+    return list(dict.fromkeys(places))
 
 
 def _first(console: Console, first: Difference, plain: bool, names: tuple[str, str]) -> None:

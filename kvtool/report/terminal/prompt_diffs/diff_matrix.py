@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.lines import put_head, put_next
+from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.prompt_diffs.diff import place_of
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Branch, BranchDifference, ManyDiff
 from kvtool.text.terminal.console import (
     ascii_only,

@@ -12,7 +12,7 @@ from kvtool.report.terminal.lines import put_head, put_next
 from kvtool.results.documents.bench import Misses
 from kvtool.results.documents.calibrated import Residuals
 from kvtool.results.documents.server_bench import ServerBench, TimedPrompt
-from kvtool.text.terminal.console import ascii_only, bar, fold, pack, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, bar, fold, put, sanitize, say
 from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.text.terminal.table import Column, put_table
 from kvtool.version import __version__
@@ -68,16 +68,15 @@ class _BenchView:
 
     def _head(self) -> None:
         result, machine = self._result, self._result.machine
-        separator = " | " if self._plain else " · "
         head = [
             f"kvtool {__version__} bench",
-            f"{sanitize(result.geometry.name, ascii_only=self._plain)}, random weights",
+            f"{result.geometry.name}, random weights",
             result.dtype,
             f"KV cache {result.kv_cache_dtype}",
             f"block {result.block_size}",
         ]
         with_what = [
-            sanitize(machine.device, ascii_only=self._plain),
+            machine.device,
             f"torch {machine.torch}",
             "kernels in torch" if machine.kernels == "torch" else f"Triton {machine.triton}",
             f"{result.seconds:.0f} s",
@@ -85,8 +84,7 @@ class _BenchView:
         copied, product = _rate(result.copy_bytes_per_s, "B/s"), _rate(result.matmul_flops_per_s, "FLOP/s")
         ceilings = [f"Ceilings: copy {copied}", f"matrix product {product} in {result.dtype}"]
         for parts, style in ((head, "bold"), (with_what, "dim"), (ceilings, None)):
-            for line in pack(["  " + parts[0], *parts[1:]], self._console.width, separator=separator, indent=4):
-                put(self._console, line, style)
+            put_head(self._console, parts, style)
 
     def _prefill(self) -> None:
         result = self._result
