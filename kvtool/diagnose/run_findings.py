@@ -57,17 +57,19 @@ def run_findings(
     rules: CacheRules | None = None,
     boundaries: BoundaryBook | None = None,
     tenants: int = 0,
+    several_models: bool = False,
 ) -> list[Finding]:
     """Return the findings of each group; `path` is for the workload, as none of them is about a line of text.
 
-    `tenants` is how many salts were left out, as the engine whose rules are followed knows none.
+    `tenants` is how many salts were left out, as the engine whose rules are followed knows none. `several_models`: the requests
+    name several, each of which has a cache of its own.
     """
     found: list[Finding] = []
     if rules is not None and rules.engine is not None:
         groups = list(groups)
         found += engine_findings(groups, rules.engine, path=path, tenants=tenants)
     for group in groups:
-        found += _fate_findings(group, path, rules)
+        found += _fate_findings(group, path, rules, several_models)
         found += _off_prefix(group, path)
         shape = boundaries.get(group.name) if boundaries is not None else None
         if rules is None or not (rules.hosted or rules.engine):  # a provider has no blocks that anybody could choose
@@ -75,9 +77,14 @@ def run_findings(
     return found
 
 
-def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None) -> list[Finding]:
+def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None, several_models: bool) -> list[Finding]:
     found: list[Finding] = []
     told = _messages(rules)
+    if several_models and not (rules is not None and rules.hosted):
+        told["isolated"] = (
+            "another model has a cache of its own with this prefix",
+            "send requests that share a prefix to one model",
+        )
     for entry, fate in [(one, fate) for one in _OF_FATES for fate in one.wins if fate in told]:
         severity: Severity | None = "info" if entry is KV302 else None
         finding = fate_finding(entry, group.fates[fate], group, told[fate], path=path, severity=severity)

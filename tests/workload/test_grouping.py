@@ -169,7 +169,7 @@ def test_values_that_are_no_text(tmp_path: Path) -> None:
     assert found["(no service)"] == 2
     assert sum(found.values()) == len(records)
     assert source.outcome.notes == [
-        "groups as asked, by `service`: 9",
+        "groups by `service`: 9",
         "2 requests without `service`: group `(no service)`",
         "`service` is a list or an object in 2 requests: its JSON is the name",
         "names of more than 64 characters are shortened (1 request)",
@@ -192,7 +192,7 @@ def test_values_beyond_the_most_are_one_group(tmp_path: Path) -> None:
     assert len(found) == MOST_GROUPS + 1
     assert found[OTHER] == 60
     assert sum(found.values()) == len(records)
-    assert "the first 200 values are groups; 30 others are group `(other)` (60 requests)" in source.outcome.notes
+    assert "the first 200 values are groups; 30 others form the group `(other)` (60 requests)" in source.outcome.notes
 
 
 def test_what_is_counted_of_the_others_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
