@@ -27,7 +27,7 @@ def test_a_fix_that_was_proven_is_the_answer() -> None:
     assert answer.lines == [
         ("Hit rate", "40.0% now, 90.0% with the fix below (measured by running again)"),
         ("Lost", "500 tokens (50.0% of all) by prompts/support.md:3: variable `now` (time) stands before shared text"),
-        ("Next", "preview the edit (add --write to apply it; --write makes them"),
+        ("Next", "see the edits that do it; --write makes them"),
     ]
     assert answer.command == ("optimize", "w.yaml", "--allow", "P2")
     assert answer.finding is finding

@@ -212,7 +212,7 @@ def test_what_a_screen_reader_is_told(show: Opener) -> None:
     assert all(titles)
     chart = page.get_by_role("img", name="Token breakdown")
     assert chart.count() == 1
-    assert page.get_by_role("img", name="hit rate 40.0%, reachable 90.0%, gate at least 80.0%: FAIL").count() == 1
+    assert page.get_by_role("img", name="hit rate 40.0%, maximum 90.0%, gate at least 80.0%: FAIL").count() == 1
 
 
 def shown_groups(page: Page) -> list[str]:

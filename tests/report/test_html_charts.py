@@ -19,7 +19,7 @@ def test_waterfall_adds_up() -> None:
     assert [row[0] for row in parts] == [
         "hit",
         "same text, different tokens",
-        "blocked (repeated after a change",
+        "blocked (repeated after a change)",
         "unique text",
     ]
     assert sum(numbers([row[1] for row in parts])) == numbers([total[1]])[0] == 1996

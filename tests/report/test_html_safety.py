@@ -173,8 +173,8 @@ def test_large_results_stay_small() -> None:
     for left in (
         "380 groups with smaller losses",
         "388 more groups",
-        "200 more rows left out",
-        "349 more findings left out",
+        "200 more rows in the JSON",
+        "349 more findings in the JSON",
     ):
         assert left in words
 

@@ -140,7 +140,7 @@ def test_worst_prompts_that_nothing_can_be_done_about_are_not_drawn() -> None:
         for run, fate in zip(prompt["runs"], ("partial_block", "first_use", "unique"), strict=True):
             run["fate"] = fate
     found = page(result("none", "", full_report(views=Views.model_validate(shapes)))).id("w1-worst")
-    assert [one.all(class_="name")[0].words() for one in found.all("figcaption")] == ["rag/7"]
+    assert [one.all(class_="name")[0].words() for one in found.all("figcaption")] == ["rag, request 7"]
 
 
 def test_worst_prompts_that_are_alike_are_drawn_once() -> None:
@@ -227,12 +227,12 @@ def test_gates_are_told_in_words() -> None:
     ]
     captions = [node.words() for node in found.id("w1-groups").all("figcaption")]
     assert captions == [
-        "all requests63.5%reachable 89.0%",
-        "support FAIL40.0%reachable 90.0%",
-        "rag ok87.0%reachable 88.0%",
+        "all requests63.5%maximum 89.0%",
+        "support FAIL40.0%maximum 90.0%",
+        "rag ok87.0%maximum 88.0%",
     ]
     described = [node.words() for node in found.id("w1-groups").all("desc")]
-    assert described[1] == "hit rate 40.0%, reachable 90.0%, gate at least 80.0%: FAIL"
+    assert described[1] == "hit rate 40.0%, maximum 90.0%, gate at least 80.0%: FAIL"
     assert found.all(class_="notices")[0].words() == "Notice rag.yaml is not in the baseline"
 
 
@@ -295,7 +295,7 @@ def test_fixes_show_before_and_after() -> None:
     ]
     widths = [bar.attributes["width"] for bar in card.all("rect") if "least" in bar.attributes.get("class", "")]
     assert widths == ["40%", "90%", "63.5%", "88.5%"]
-    assert "Look look here" in card.words()
+    assert "Note look here" in card.words()
     assert found.id("w1").words().count("kvtool optimize support.yaml --allow P2") == 1
 
 

@@ -124,7 +124,7 @@ def test_the_router_that_serves_most_within_the_objectives_is_named() -> None:
 @pytest.mark.parametrize(
     ("rates", "reachable", "said"),
     [
-        ([0.1, 0.39, 0.4, 0.4], 0.4, "60 s is enough: hit rate 39.0%"),
+        ([0.1, 0.39, 0.4, 0.4], 0.4, "A time to live of 60 s is enough: hit rate 39.0%"),
         ([0.4, 0.4, 0.4, 0.4], 0.4, "The time to live has no effect from 30 s to 1 h: hit rate 40.0%"),
         ([0.0, 0.1, 0.2, 0.3], 0.4, "Every time to live is too short: hit rate 30.0% with 1 h"),
         ([0.1], 0.4, "Every time to live is too short: hit rate 10.0% with 30 s"),
