@@ -75,7 +75,7 @@ def test_all_rules_of_a_profile_are_the_same(capsys: pytest.CaptureFixture[str])
         ("profile w.yaml --rules all --min-hit-rate 0.5", "--min-hit-rate does not go with --rules all"),
         ("profile w.yaml --rules all --concurrency 4", "--concurrency does not go with --rules all"),
         ("check w.yaml --rules all", "--rules all compares engines, and here one is followed"),
-        ("compare-engines w.yaml -o t.xml", "there is no junit of this"),
+        ("compare-engines w.yaml -o t.xml", "junit is not available here"),
         ("compare-engines w.yaml --page-size 0", "--page-size must be at least 1"),
         ("compare-engines w.yaml --tokens-per-block 24", "blocks of 24 tokens"),
         ("compare-engines none.yaml", "none.yaml"),

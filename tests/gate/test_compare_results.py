@@ -286,10 +286,10 @@ def test_a_partial_result_is_told(report: Report, tmp_path: Path, capsys: pytest
 def test_the_exit_code_says_whether_a_hit_rate_fell(in_it: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rates = [load_result(name).reports[0].totals.hit_rate for name in ("old.json", "new.json")]
     worse, better = ("new.json", "old.json") if rates[1] < rates[0] else ("old.json", "new.json")
-    assert "ROSE hit rate" in shown(capsys, worse, better, "--exit-code")
-    assert "FELL hit rate" in shown(capsys, better, worse, "--exit-code", code=1)
-    assert "FELL hit rate" in shown(capsys, better, worse)
-    assert "SAME hit rate" in shown(capsys, worse, worse, "--exit-code")
+    assert "Hit rate rose: " in shown(capsys, worse, better, "--exit-code")
+    assert "Hit rate fell: " in shown(capsys, better, worse, "--exit-code", code=1)
+    assert "Hit rate fell: " in shown(capsys, better, worse)
+    assert "Hit rate is unchanged: " in shown(capsys, worse, worse, "--exit-code")
 
 
 def test_one_token_in_many_is_a_fall(report: Report) -> None:
@@ -359,7 +359,7 @@ def test_one_of_the_two_may_be_standard_input(
     [
         (["old.json", "none.json"], "none.json: no such file"),
         (["w.yaml", "new.json"], "w.yaml: this is not JSON"),
-        (["old.json", "new.json", "-o", "x.html"], "there is no html of this"),
+        (["old.json", "new.json", "-o", "x.html"], "html is not available here"),
         (["old.json", "new.json", "-o", "old.json"], "is an input, too"),
         (["old.json", "new.json", "--json", "-o", "md"], "both go to standard output"),
     ],

@@ -75,7 +75,7 @@ def answer(document: WhatIfDocument) -> str:
         enough = enough_row(document)
         if enough is not None and enough.capacity is not None:
             tokens = enough.capacity * document.block_size
-            return f"{enough.capacity:,} blocks ({tokens:,} tokens) reach 95% of the maximum. {most}."
+            return f"95% of the maximum needs {plural(enough.capacity, 'block')} ({tokens:,} tokens). {most}."
     if axis == "tier":
         return f"{tier_answer(document.rows, document.block_size)}. {most}."
     if axis == "pd":
