@@ -115,7 +115,7 @@ def test_a_server_that_dies_is_waited_for(capsys: pytest.CaptureFixture[str]) ->
     [
         ((401, {}, b""), 4, "requires an API key"),
         ((404, {}, b""), 4, "has no such page"),
-        ((429, {"Retry-After": "1"}, b""), 4, "too much to do"),
+        ((429, {"Retry-After": "1"}, b""), 4, "overloaded"),
         ((500, {}, b""), 4, "failed (HTTP 500)"),
         ((302, {"Location": "http://other.example/"}, b""), 4, "redirects to another host"),
         ((200, {}, b"x" * 10_000_001), 4, "more than 10 MB"),
@@ -294,7 +294,7 @@ def test_a_server_that_publishes_nothing_here_is_told(page: str | None, capsys: 
     with serving(answer) as server:
         assert run(["watch", server.url, "--kv-events", "server"]) == 2
     elsewhere = page is not None and "elsewhere" in page
-    said = "is not on its own host" if elsewhere else "publishes no KV events, or does not say where"
+    said = "is not on its own host" if elsewhere else "publishes no KV events, or does not list its publishers"
     assert said in " ".join(capsys.readouterr().err.split())
 
 

@@ -106,7 +106,7 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
             None,
         ),
         (in_group("segments: [{id: s, text: a, file: b}]"), "4:31", "`text` and `file` in segments[0] exclude", None),
-        (in_group("segments: [{text: a, stable: true, volatile: true}]"), "4:38", "both stable and volatile", None),
+        (in_group("segments: [{text: a, stable: true, volatile: true}]"), "4:38", "both `stable` and `volatile`", None),
         (in_group("segments: [{id: s, text: a}, {id: s, text: a}]"), "4:37", "two segments have the id `s`", None),
         (in_group("text: a\njoin: x"), "5:3", "`join` has no effect with `text`", "segments"),
         (

@@ -228,7 +228,7 @@ def test_the_hybrid_manager_may_be_off() -> None:
     assert shape(planned(window(64), full(), disable_hybrid_kv_cache_manager=True)) == [("full", 2, 16)]
     with pytest.raises(EngineError, match="no plan for these kinds of layers"):
         planned(window(64), full(), state(), disable_hybrid_kv_cache_manager=True)
-    with pytest.raises(EngineError, match="only where they are the same"):
+    with pytest.raises(EngineError, match="only if all have the same size"):
         planned(window(64), window(65), full(), disable_hybrid_kv_cache_manager=True)
 
 

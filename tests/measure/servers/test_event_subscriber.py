@@ -270,4 +270,4 @@ def test_a_listener_keeps_no_more_than_it_has_room_for(silent: FakePublisher, mo
         kept = listener.since()
     assert 1 < len(kept) < 10
     assert [batch.lost for batch in kept] == [False] * (len(kept) - 1) + [True]
-    assert "was not kept" in kept[-1].problems[0]
+    assert "are dropped" in kept[-1].problems[0]

@@ -76,7 +76,7 @@ def test_any_text_is_samples_or_a_sentence(text: str) -> None:
 
 
 def test_two_scrapes_in_one_text_are_refused() -> None:
-    with pytest.raises(KvtoolError, match="says `a` twice"):
+    with pytest.raises(KvtoolError, match="has `a` twice"):
         parse_exposition('a{x="1"} 1\nb 2\na{x="1"} 3\n', shown="f")
 
 

@@ -173,7 +173,7 @@ def test_a_salt_is_fresh_and_in_every_request(
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(401, "KVTOOL_API_KEY"), (403, "KVTOOL_API_KEY"), (404, "root of the server")]
+    ("status", "said"), [(401, "KVTOOL_API_KEY"), (403, "KVTOOL_API_KEY"), (404, "root URL of the server")]
 )
 def test_what_no_later_request_would_mend_ends_the_run(
     status: int, said: str, session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
