@@ -135,7 +135,9 @@ def test_what_moved_as_markdown(in_it: Path, golden: GoldenFiles, capsys: pytest
 
 def test_one_record_a_line(in_it: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, "old.json", "new.json", "--plain").splitlines()
-    assert any(re.match(r"Group support: .*hit old [\d.]+%; hit new [\d.]+%; points \+", line) for line in lines)
+    assert any(
+        re.match(r"Group support: .*hit rate old [\d.]+%; hit rate new [\d.]+%; points \+", line) for line in lines
+    )
 
 
 def test_what_moved_for_a_program(in_it: Path, capsys: pytest.CaptureFixture[str]) -> None:
