@@ -149,7 +149,7 @@ def test_worst_prompts_that_are_alike_are_drawn_once() -> None:
     shapes["worst"] = [first | {"id": f"support/{number}"} for number in range(7)] + [other]
     found = page(result("none", "", full_report(views=Views.model_validate(shapes)))).id("w1-worst")
     captions = [one.words() for one in found.all("figcaption")]
-    assert [len(found.all("svg", role="img")), "6 more like it" in captions[0], "more like it" in captions[1]] == [
+    assert [len(found.all("svg", role="img")), "6 similar" in captions[0], "similar" in captions[1]] == [
         2,
         True,
         False,
@@ -310,7 +310,7 @@ def test_tried_fixes_are_not_called_proven_together() -> None:
 
 def test_what_is_missing_names_the_command_once() -> None:
     found = page(result("none", "", report(workload="my logs.jsonl")))
-    [missing] = [one for one in found.all(class_="missing") if "saved without" in one.words()]
+    [missing] = [one for one in found.all(class_="missing") if "no data for charts" in one.words()]
     assert missing.all("pre")[0].words() == "kvtool profile 'my logs.jsonl' -o report.html"
     identities = {node.attributes.get("id") for node in found.all()}
     assert not identities & {f"w1-{name}" for name in ("tree", "time", "capacity", "distance", "worst")}

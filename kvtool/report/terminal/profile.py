@@ -203,13 +203,17 @@ def _print_fates(console: Console, report: Report, plain: bool) -> None:
     for finding in report.findings:
         if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):
             notes |= dict.fromkeys(wins(finding.code), "fix above")
-    label = max((cell_width(fate_name(name)) for name, _, _ in rows), default=0)
+    names = {name: fate_name(name) for name, _, _ in rows}
+    label = max(map(cell_width, names.values()), default=0)
     if is_plain(console):
         for name, count, part in rows:
-            put_field(console, f"Tokens {fate_name(name)}", f"{count:,}", part, notes.get(name, ""), size=label)
+            put_field(console, f"Tokens {names[name]}", f"{count:,}", part, notes.get(name, ""), size=label)
         return
     digits = max((len(f"{count:,}") for _, count, _ in rows), default=0)
     noted = max((len(notes[name]) + 2 for name, _, _ in rows if name in notes), default=0)
+    if 14 + label + digits + noted > console.width:
+        names = {name: text.partition(" (")[0] for name, text in names.items()}
+        label = max(map(cell_width, names.values()), default=0)
     room = console.width - 4 - label - 2 - digits - 8 - noted
     size_of_bar = max(min(room - 2, 30), 0) if draws_bars(console) and len(rows) > 1 else 0
     heading = f"  Token breakdown ({report.totals.prompt_tokens:,})"
@@ -221,7 +225,7 @@ def _print_fates(console: Console, report: Report, plain: bool) -> None:
     most = max((count for _, count, _ in rows), default=1)
     for name, count, part in rows:
         meter = bar(count / most, size_of_bar, plain) + "  " if size_of_bar else ""
-        line = f"    {fate_name(name):<{label}}  {meter}{count:>{digits},}  {part:>6}"
+        line = f"    {names[name]:<{label}}  {meter}{count:>{digits},}  {part:>6}"
         if name in notes and cell_width(line) + 2 + len(notes[name]) <= console.width:
             line += f"  {notes[name]}"
         put(console, line, rate_style(report.totals.hit_rate) if name == "hit" else None)
